@@ -25,7 +25,7 @@ import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -99,8 +99,31 @@ def true_shares(graph: LinkGraph, seeds: Sequence[int]) -> Floats:
     return likely_coverage(fetches_of(graph, seeds, everything)).shares
 
 
-def crawls_of(name: str, graph: LinkGraph, homes: Sequence[int]) -> Iterator[Case]:
-    """Yield what the estimate says at each stop of each crawl of a web, beside the truth."""
+class Stopped(NamedTuple):
+    """A crawl of a web that was stopped.
+
+    Parameters
+    ----------
+    case
+        Where it started, its ordering, and the share of the reachable pages that it fetched.
+    order
+        The pages in the order of the whole crawl.
+    fetches
+        What it knew when it was stopped.
+    truth
+        The importance of each page.
+    """
+
+    case: Case
+    order: NDArray[np.int32]
+    fetches: Fetches
+    truth: Floats
+
+
+def stopped_crawls(
+    graph: LinkGraph, homes: Sequence[int], stops: Sequence[float]
+) -> Iterator[Stopped]:
+    """Yield each crawl of a web, from each start under each ordering, at each stop."""
     for number, seeds in enumerate(starts_of(graph, homes)):
         truth = true_shares(graph, seeds)
         n_reachable = int(np.count_nonzero(truth))
@@ -108,27 +131,32 @@ def crawls_of(name: str, graph: LinkGraph, homes: Sequence[int]) -> Iterator[Cas
             continue
         for ordering in ORDERINGS:
             order = np.asarray(crawl_order(graph, seeds, make_ordering(ordering)), dtype=np.int32)
-            for stop in STOPS:
-                n = max(2, int(stop * n_reachable))
-                fetches = fetches_of(graph, seeds, order[:n])
-                found = likely_coverage(fetches)
-                waiting = np.sort(found.shares[~fetches.is_fetched])[::-1]
-                yield {
-                    "web": name,
-                    "start": number,
-                    "ordering": ordering,
-                    "stop": stop,
-                    "fetched": n,
-                    "known": n + int(np.count_nonzero(waiting)),
-                    "bound": found.at_least,
-                    "likely": found.likely,
-                    "truth": float(truth[order[:n]].sum()),
-                    "more": {
-                        k: [float(truth[order[n : n + k]].sum()), float(waiting[:k].sum())]
-                        for k in MORE
-                        if n + k <= len(order)
-                    },
-                }
+            for stop in stops:
+                fetches = fetches_of(graph, seeds, order[: max(2, int(stop * n_reachable))])
+                case = {"start": number, "ordering": ordering, "stop": stop}
+                yield Stopped(case, order, fetches, truth)
+
+
+def crawls_of(name: str, graph: LinkGraph, homes: Sequence[int]) -> Iterator[Case]:
+    """Yield what the estimate says at each stop of each crawl of a web, beside the truth."""
+    for case, order, fetches, truth in stopped_crawls(graph, homes, STOPS):
+        n = len(fetches.order)
+        found = likely_coverage(fetches)
+        waiting = np.sort(found.shares[~fetches.is_fetched])[::-1]
+        yield {
+            "web": name,
+            **case,
+            "fetched": n,
+            "known": n + int(np.count_nonzero(waiting)),
+            "bound": found.at_least,
+            "likely": found.likely,
+            "truth": float(truth[order[:n]].sum()),
+            "more": {
+                k: [float(truth[order[n : n + k]].sum()), float(waiting[:k].sum())]
+                for k in MORE
+                if n + k <= len(order)
+            },
+        }
 
 
 def synthetic_webs() -> Iterator[tuple[str, LinkGraph]]:

@@ -19,25 +19,20 @@ from typing import Any
 
 import numpy as np
 from calibration import (
-    FEWEST,
     JUDGED,
     ORDERINGS,
-    fetches_of,
     is_set_aside,
     quantile,
-    starts_of,
+    stopped_crawls,
     synthetic_webs,
-    true_shares,
     weights_of,
 )
 
 from crawlprio.evaluation.figures import plot_panels
 from crawlprio.evaluation.panels import Panel, Series
 from crawlprio.linkgraph import LinkGraph, read_graph
-from crawlprio.orderings import make_ordering
 from crawlprio.ranking.likely import likely_coverage
 from crawlprio.ranking.walks import Walks
-from crawlprio.simulator import crawl_order
 
 N_WALKS = 200
 
@@ -46,37 +41,30 @@ Case = dict[str, Any]
 
 def crawls_of(name: str, graph: LinkGraph, homes: Sequence[int]) -> Iterator[Case]:
     """Yield what walks prove at each stop of each crawl of a web, beside the truth."""
-    for number, seeds in enumerate(starts_of(graph, homes)):
-        truth = true_shares(graph, seeds)
-        n_reachable = int(np.count_nonzero(truth))
-        if n_reachable < FEWEST:
+    for case, _, fetches, truth in stopped_crawls(graph, homes, JUDGED):
+        seed = f"{name} {case['start']} {case['ordering']} {case['stop']}"
+        try:
+            walks = Walks(fetches, fetches.is_fetched, N_WALKS, seed)
+        except ValueError:
             continue
-        for ordering in ORDERINGS:
-            order = np.asarray(crawl_order(graph, seeds, make_ordering(ordering)), dtype=np.int32)
-            for stop in JUDGED:
-                fetches = fetches_of(graph, seeds, order[: max(2, int(stop * n_reachable))])
-                seed = f"{name} {number} {ordering} {stop}"
-                try:
-                    walks = Walks(fetches, fetches.is_fetched, N_WALKS, seed)
-                except ValueError:
-                    continue
-                n_fetched = 0
-                while walks.wanted:
-                    for page in walks.wanted:
-                        row = graph.indices[graph.indptr[page] : graph.indptr[page + 1]]
-                        walks.answer(page, row.tolist())
-                        n_fetched += 1
-                found = walks.certificate()
-                yield {
-                    **{"web": name, "start": number, "ordering": ordering, "stop": stop},
-                    "truth": float(truth[fetches.order].sum()),
-                    "bound": found.certain,
-                    "at_least": found.at_least,
-                    "at_most": found.at_most,
-                    "likely": found.likely,
-                    "model": likely_coverage(fetches).likely,
-                    "pages": n_fetched,
-                }
+        n_fetched = 0
+        while walks.wanted:
+            for page in walks.wanted:
+                row = graph.indices[graph.indptr[page] : graph.indptr[page + 1]]
+                walks.answer(page, row.tolist())
+                n_fetched += 1
+        found = walks.certificate()
+        yield {
+            "web": name,
+            **case,
+            "truth": float(truth[fetches.order].sum()),
+            "bound": found.certain,
+            "at_least": found.at_least,
+            "at_most": found.at_most,
+            "likely": found.likely,
+            "model": likely_coverage(fetches).likely,
+            "pages": n_fetched,
+        }
 
 
 def row_of(label: str, cases: Sequence[Case]) -> str:

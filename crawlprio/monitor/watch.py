@@ -130,7 +130,7 @@ class LinkNotes:
         self._sources, self._targets = [], []
         if len(targets):
             self._grow(int(targets.max()) + 1)
-            np.add.at(self._n_linking, targets, 1)
+            np.add.at(self._n_linking, targets, np.int32(1))  # 1 takes forty times as long
             is_new = self._found_by[targets] == NO_PAGE
             # Of several sources of a page, the last one assigned stays: the first visit.
             self._found_by[targets[is_new][::-1]] = sources[is_new][::-1]
