@@ -15,6 +15,8 @@ from crawls import Answer, Site, page
 from forked import run_forked
 from oracles.coverage import trusted_pagerank
 
+from crawlprio.store import Store
+
 N_PAGES = 120
 
 
@@ -145,6 +147,52 @@ def test_an_outage_proves_nothing_and_the_store_stays_as_it_ended(tmp_path: Path
     assert during["at_least"] < after["at_least"]
     assert after["unfinished"] == 0
     assert ended == store_meta(tmp_path, "ended_at") != ""
+
+
+def test_a_store_that_is_in_use_is_refused_before_anything_is_fetched(tmp_path: Path) -> None:
+    with Served({}) as site:
+        crawl(site, tmp_path, 15)
+        n_before, before = len(site.paths()), receipt(tmp_path)
+        with Store.open(tmp_path / "job" / "crawl.sqlite"):
+            status, shown, told = certify(tmp_path)
+        assert site.paths()[n_before:] == []
+    assert (status, shown, told.count("\n")) == (1, "", 1)
+    assert "crawl.sqlite: " in told
+    assert receipt(tmp_path) == before
+
+
+class Spoiling(Served):
+    """The same web; after `is_armed`, its first answer spoils a store for writing."""
+
+    is_armed = False
+    store: Path
+
+    def answer(self, host: str, path: str) -> Answer:
+        if self.is_armed:
+            self.is_armed = False
+            change(self.store, "CREATE TRIGGER t AFTER INSERT ON meta BEGIN SELECT 1; END")
+        return super().answer(host, path)
+
+
+def test_what_was_fetched_is_kept_if_the_store_cannot_take_the_certificate(tmp_path: Path) -> None:
+    with Spoiling({}) as site:
+        crawl(site, tmp_path, 15)
+        site.store = tmp_path / "job" / "crawl.sqlite"
+        site.is_armed = True
+        status, shown, told = certify(tmp_path)
+        assert (status, shown) == (1, "")
+        assert "it has triggers" in told
+        assert receipt(tmp_path)["certificate"] is None
+        change(site.store, "DROP TRIGGER t")
+        n_before = len(site.paths())
+        assert certify(tmp_path)[0] == 0
+        assert site.paths()[n_before:] == []
+    assert receipt(tmp_path)["certificate"]["unfinished"] == 0
+
+
+def change(store: Path, statement: str) -> None:
+    with closing(sqlite3.connect(store)) as db:
+        db.execute(statement)
 
 
 def store_meta(folder: Path, key: str) -> str:

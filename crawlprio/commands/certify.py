@@ -19,6 +19,7 @@ N_WALKS = 200
 class Command(SiteCrawlCommand):
     """`crawlprio certify FOLDER` fetches a random sample of pages beyond a crawl."""
 
+    title = "Certify"
     examples = (
         "certify example",
         "certify example --walks 1000 --delay 2",
@@ -42,16 +43,14 @@ class Command(SiteCrawlCommand):
             "its receipt; the pages are not. Choose the number of walks before you see a result."
         )
 
-    def add_options(self, parser: argparse.ArgumentParser) -> None:
-        group = parser.add_argument_group(title="Certify")
+    def add_crawl_options(self, group: argparse._ArgumentGroup) -> None:
         group.add_argument(
             "--walks",
             metavar="N",
             help=f"random walks, each of 6 fetches at most on average; default: {N_WALKS}",
         )
         group.add_argument("--json", action="store_true", help="print the result as JSON")
-        self.add_crawl_options(group)
-        super().add_options(parser)
+        super().add_crawl_options(group)
 
     def prepare(self, args: list[str], opts: argparse.Namespace) -> None:
         from crawlprio.commands.walking import (

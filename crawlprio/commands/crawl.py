@@ -11,6 +11,7 @@ from crawlprio.errors import ConfigError, printable
 class Command(SiteCrawlCommand):
     """`crawlprio crawl URL...` crawls with the spider `site` and the bundled settings."""
 
+    title = "Crawl"
     examples = (
         "crawl https://example.org/ --folder example --pages 10000",
         "crawl https://a.example/ https://b.example/ --contact me@a.example",
@@ -33,9 +34,8 @@ class Command(SiteCrawlCommand):
             "replay read. With --folder, the crawl can be stopped at any time and resumed."
         )
 
-    def add_options(self, parser: argparse.ArgumentParser) -> None:
-        group = parser.add_argument_group(title="Crawl")
-        self.add_crawl_options(group)
+    def add_crawl_options(self, group: argparse._ArgumentGroup) -> None:
+        super().add_crawl_options(group)
         group.add_argument(
             "--folder",
             metavar="FOLDER",
@@ -50,7 +50,6 @@ class Command(SiteCrawlCommand):
             help="fetch robots.txt, sitemaps and home pages only, and say what a crawl would do",
         )
         group.add_argument("--json", action="store_true", help="with --plan: print it as JSON")
-        super().add_options(parser)
 
     def prepare(self, args: list[str], opts: argparse.Namespace) -> None:
         self.take_options(opts)

@@ -25,6 +25,7 @@ class Command(SiteCrawlCommand):
     is fetched from anywhere else.
     """
 
+    title = "Replay"
     examples = (
         "replay crawl.sqlite -s ORDERING=opic",
         "replay pages.warc.gz -a seeds=http://example.org/ -s TOPIC=chess",
@@ -45,9 +46,7 @@ class Command(SiteCrawlCommand):
             "otherwise."
         )
 
-    def add_options(self, parser: argparse.ArgumentParser) -> None:
-        super().add_options(parser)
-        group = parser.add_argument_group(title="Replay")
+    def add_crawl_options(self, group: argparse._ArgumentGroup) -> None:
         group.add_argument("--value", metavar="MODEL", help=OPTIONS["value"][2])
 
     def prepare(self, args: list[str], opts: argparse.Namespace) -> None:

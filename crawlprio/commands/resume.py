@@ -17,6 +17,7 @@ _ITS_OWN_FILES = ("CRAWLPRIO_PLOT", "CRAWLPRIO_SERVER_LOG")
 class Command(SiteCrawlCommand):
     """`crawlprio resume FOLDER` resumes with the arguments and settings that the crawl had."""
 
+    title = "Resume"
     examples = (
         "resume example",
         "resume example --pages 10000 --delay 2",
@@ -36,10 +37,6 @@ class Command(SiteCrawlCommand):
             "given here replace them. The first line says which apply. Classes, keys, passwords "
             "and limits of one run (--pages) are not kept."
         )
-
-    def add_options(self, parser: argparse.ArgumentParser) -> None:
-        self.add_crawl_options(parser.add_argument_group(title="Resume"))
-        super().add_options(parser)
 
     def prepare(self, args: list[str], opts: argparse.Namespace) -> None:
         if len(args) != 1:

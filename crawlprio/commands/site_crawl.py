@@ -123,8 +123,11 @@ def bundled_settings() -> dict[str, Any]:
 class SiteCrawlCommand(BaseRunSpiderCommand):
     """A command that crawls, with the exit statuses that `docs/reliability.md` lists.
 
-    A subclass implements `prepare` instead of `process_options` and `run`.
+    A subclass implements `prepare` instead of `process_options` and `run`, and adds options of its
+    own in `add_crawl_options`, which `--help` shows under `title`.
     """
+
+    title: ClassVar[str]
 
     requires_project = False
     default_settings: ClassVar[dict[str, Any]] = bundled_settings()
@@ -133,6 +136,7 @@ class SiteCrawlCommand(BaseRunSpiderCommand):
     arguments: ClassVar[Mapping[str, tuple[str, str]]] = ARGUMENTS
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
+        self.add_crawl_options(parser.add_argument_group(title=self.title))
         super().add_options(parser)
         set_up_help(parser, self.examples)
 
