@@ -162,7 +162,7 @@ def _with_fewer_colours(path: Path) -> None:
     """Write a PNG again with a palette, which takes a third of the room and looks the same."""
     with Image.open(path) as picture:
         drawn = picture.convert("RGB")
-    rare_too = Image.Quantize.MAXCOVERAGE  # otherwise a line in few panels takes another's colour
+    rare_too = Image.Quantize.FASTOCTREE  # otherwise a line in few panels takes another's colour
     few = drawn.quantize(COLOURS, method=rare_too, dither=Image.Dither.NONE)
     few.save(path, optimize=True)
 
