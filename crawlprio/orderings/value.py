@@ -19,33 +19,44 @@ from crawlprio.pages import NO_PAGE, PageIds, Visit
 N_GROUPS = 2**20
 """Groups that a crawl can tell apart; more share, by their hash."""
 
-N_WORDS = 8
-"""Words kept of a page's first anchor text, and of its URL."""
+N_WORDS, N_TITLE = 8, 12
+"""Words kept of a page's first anchor text and of its URL, and words learned of a title."""
 
-PRIOR = (0.0, 0.4, 0.1, 0.2, 0.1, 0.05, 0.1, 0.3, 0.1, 0.0)
+PRIOR = (1.0, 0.5, 0.3, 0.3, 0.15, 0.15, 0.3, 0.15, 0.1)
 """The first weights of the inputs, in the order of `_inputs`."""
 
 INPUTS = (
-    "the same for every page",
-    "mean value of the pages that link to it",
-    "largest value of a page that links to it",
-    "mean value of the pages found with it",
-    "mean value of its folder",
-    "mean value of its host",
-    "mean value of its URL pattern",
-    "mean value of the best word of its anchor text",
-    "mean value of the best word of its URL",
-    "mean value of the words of its anchor text",
+    "log-odds of the mean value of all pages",
+    "evidence of the pages that link to it",
+    "evidence of the pages found on the same page",
+    "evidence of those found just before and after it",
+    "evidence of its folder",
+    "evidence of its URL pattern",
+    "evidence of the words of its anchor text",
+    "evidence of such words in titles",
+    "evidence of the words of its URL",
 )
 """What the inputs are, in the same order."""
 
 SHRINK = 2.0
 """Pages of the wider group that the mean of a group is mixed with."""
 
+REACH = 4
+"""Pages found before, and after, a page that count as found near it."""
+
+LEAST = 1e-4
+"""Means below it, or as close to 1, count as this far from 0 or 1."""
+
 _N_INPUTS = len(PRIOR)
 _HOST, _FOLDER, _PATTERN, _SOURCE, _ANCHOR = 0, 1, 2, 3, 4
 _URL = _ANCHOR + N_WORDS
 _WIDTH = _URL + N_WORDS
+_TITLE = 0x5A5A5
+"""Exclusive or of the group of a word and that of the same word in titles."""
+
+_N_LINKS, _LINKED, _VALUE = 0, 1, 2
+"""Per page: links from fetched pages, the sum of their values, its own value."""
+_UNKNOWN = (0.0, 0.0, -1.0)
 
 _WORD = re.compile(r"[^\W_]+")
 _DIGITS = re.compile(r"\d+")
@@ -55,42 +66,49 @@ Groups = NDArray[np.int32]
 
 
 class Value(Ordering):
-    """Pages with the largest expected value, by a linear model that learns from each fetched page.
+    """Pages with the largest expected value, by a logistic model that learns from each page.
 
     A waiting page belongs to groups: its host, its folder, the pattern of its URL (digits made
     equal), the page that it was first found on, each word of its first anchor text and each word of
     its URL. Each group knows the mean value of those of its pages that were fetched, mixed with the
-    mean of a wider group as if it had `SHRINK` more pages of that. These means, and the mean and
-    the maximum of the values of all pages that link to it, are the inputs of a linear model. It
-    begins with the weights `PRIOR` and is refitted by recursive least squares after each page that
-    was got or failed (a failure is worth 0; a redirect teaches nothing). Groups with few fetched
-    pages get a bonus, so that no part of a web is given up on a few bad pages.
+    mean of a wider group as if it had `SHRINK` more pages of that. So does each word of titles.
+
+    The evidence of a group is the log-odds of its mean less those of the mean of all pages; that of
+    several words is the sum. Nothing known is no evidence, whatever the topic. The inputs of the
+    model are the evidence of these groups, of the mean value of all pages that link to the page,
+    and of the pages near it: those at most `REACH` places before or after it among the pages found
+    on the same page, weighted by 1 / distance. They add up to the log-odds of its value, which are
+    its key. The weights begin as `PRIOR`; after each page that was got or failed, an extended
+    Kalman filter refits them (a failure is worth 0; a redirect teaches nothing). Groups with few
+    fetched pages get a bonus, so that no part of a web is given up on a few bad pages.
 
     Ours. The inputs are those of focused crawlers since Cho et al. 1998: anchor texts, URLs and the
-    content of linking pages; the bonus is that of Upper Confidence Bounds (Auer, Cesa-Bianchi &
-    Fischer, Machine Learning 47, 2002) without the logarithm. Needs a value model.
+    content of linking pages. Adding up log-odds with learned weights is the mixing of Mattern 2012
+    (Mixing strategies in data compression, DCC), by second-order steps. The bonus is that of Upper
+    Confidence Bounds (Auer, Cesa-Bianchi & Fischer, Machine Learning 47, 2002) without the
+    logarithm. Needs a value model.
 
     Parameters
     ----------
     explore
-        Weight of the bonus; default 0.1.
+        Weight of the bonus; default 0.3.
     strength
         How slowly the weights leave `PRIOR`: the precision that these have before the first page;
-        default 200.
+        default 20.
     every
         All keys are brought up to date each time the number of visits grew by this share; default
         0.005. Those of the pages that a visit links to always are.
 
     Notes
     -----
-    About 0.1 ms per page. Memory: 105 bytes per page besides its key, and 16 MB for the groups.
+    About 0.2 ms per page. Memory: 105 bytes per page besides its key, and 16 MB for the groups.
     """
 
     needs_anchors = True
     needs_values = True
     option_owner = "value"
 
-    def __init__(self, explore: float = 0.1, strength: float = 200.0, every: float = 0.005) -> None:
+    def __init__(self, explore: float = 0.3, strength: float = 20.0, every: float = 0.005) -> None:
         owner = self.option_owner
         self._explore = checked_number(owner, "explore", explore, least=0)
         self._strength = checked_number(owner, "strength", strength, least=1e-6)
@@ -103,11 +121,12 @@ class Value(Ordering):
     def compile(self) -> None:
         """Compile the three loops, or load them from numba's cache."""
         groups, links = np.zeros((1, _WIDTH), dtype=np.int32), np.zeros((1, 3))
-        sums, total, weights = np.ones((1, 2)), np.ones(2), np.zeros(_N_INPUTS)
+        groups[:, _ANCHOR:] = -1
+        sums, total, weights = np.ones((1, 2)), np.ones(2), np.array(PRIOR)
         one = np.zeros(1, dtype=np.int32)
         _add_value(links, one, 0.0)
-        _score(np.zeros(1), one, groups, links, sums, total, weights, 0.0)
-        _learn(groups[0], links[0], 0.0, sums, total, np.eye(_N_INPUTS), weights)
+        _score(np.zeros(1), one, groups, links, 1, sums, total, weights, 0.0)
+        _learn(0, 0.0, one[:0], groups, links, 1, sums, total, np.eye(_N_INPUTS), weights)
 
     def open(self, pages: Pages, truth: Callable[[int], float] | None = None) -> None:
         super().open(pages, truth)
@@ -117,9 +136,7 @@ class Value(Ordering):
         self._weights = np.array(PRIOR)
         self._inverse = np.eye(_N_INPUTS) / self._strength
         self._groups = np.full((1024, _WIDTH), -1, dtype=np.int32)
-        self._links = np.zeros(
-            (1024, 3)
-        )  # links from fetched pages, sum and maximum of their values
+        self._links = np.full((1024, 3), _UNKNOWN)
         self._is_fetched = np.zeros(1024, dtype=np.bool_)
         self._n_visits = self._due = 0
         self._watched = NO_PAGE
@@ -129,7 +146,7 @@ class Value(Ordering):
         if last > len(self._groups):
             more = max(last, 2 * len(self._groups)) - len(self._groups)
             self._groups = np.pad(self._groups, ((0, more), (0, 0)), constant_values=-1)
-            self._links = np.pad(self._links, ((0, more), (0, 0)))
+            self._links = np.concatenate([self._links, np.full((more, 3), _UNKNOWN)])
             self._is_fetched = np.pad(self._is_fetched, (0, more))
         anchors = dict(zip(visit.targets.tolist(), visit.anchors, strict=False))
         source = self.pages.url(visit.page) if visit.page >= 0 else ""
@@ -145,10 +162,14 @@ class Value(Ordering):
         self._n_visits += 1
         if not 300 <= visit.status < 400:
             value = visit.value or 0.0
+            title = np.array(self._words(visit.title)[:N_TITLE], dtype=np.int32)
             _learn(
-                self._groups[page],
-                self._links[page],
+                page,
                 value,
+                title,
+                self._groups,
+                self._links,
+                self.n_pages,
                 self._sums,
                 self._total,
                 self._inverse,
@@ -166,7 +187,7 @@ class Value(Ordering):
         self._watched = page
 
     def explain(self, page: int) -> Part:
-        return made_of("expected value", self._explained)
+        return made_of("log-odds of its expected value", self._explained)
 
     def _score_all(self, pages: PageIds) -> None:
         """Bring the keys of pages up to date; note what that of the page that is watched is."""
@@ -176,16 +197,15 @@ class Value(Ordering):
 
     def _parts(self, page: int) -> list[Part]:
         """Return the parts of the key of a page, as if it were brought up to date now."""
-        inputs, overall = np.empty(_N_INPUTS), float(self._total[1] / self._total[0])
-        _inputs(self._groups[page], self._links[page], self._sums, overall, inputs)
+        inputs = np.empty(_N_INPUTS)
+        _inputs(page, self._groups, self._links, self.n_pages, self._sums, self._total, inputs)
         known = zip(INPUTS, inputs.tolist(), self._weights.tolist(), strict=True)
         groups = self._groups[page, [_SOURCE, _FOLDER]]
         n_source, n_folder = self._sums[groups, 0].tolist()
-        spread = math.sqrt(overall * (1.0 - overall))
         rare = 1.0 / math.sqrt(n_source + 1.0) + 1.0 / math.sqrt(n_folder + 1.0)
         return [
             *(made_of("expected", (Part(what, x),), factor=weight) for what, x, weight in known),
-            Part("bonus for a part of the web with few fetches", self._explore * spread * rare),
+            Part("bonus for a part of the web with few fetches", self._explore * rare),
         ]
 
     def _score_pages(self, pages: PageIds) -> None:
@@ -195,6 +215,7 @@ class Value(Ordering):
             pages,
             self._groups,
             self._links,
+            self.n_pages,
             self._sums,
             self._total,
             self._weights,
@@ -234,9 +255,8 @@ class Value(Ordering):
 def _add_value(links: Floats, targets: PageIds, value: float) -> None:
     """Count a link from a page of this value for each target."""
     for target in targets:
-        links[target, 0] += 1.0
-        links[target, 1] += value
-        links[target, 2] = max(links[target, 2], value)
+        links[target, _N_LINKS] += 1.0
+        links[target, _LINKED] += value
 
 
 @njit(cache=True)
@@ -246,60 +266,97 @@ def _mean(sums: Floats, group: int, wider: float, pages: float) -> float:
 
 
 @njit(cache=True)
-def _inputs(groups: Groups, links: Floats, sums: Floats, overall: float, inputs: Floats) -> None:
-    """Set the inputs of the model for one page; `overall` is the mean value of all pages."""
-    host = _mean(sums, groups[_HOST], overall, 2 * SHRINK)
-    folder = _mean(sums, groups[_FOLDER], host, SHRINK)
-    inputs[0] = 1.0
-    inputs[1] = (links[1] + 0.5 * overall) / (links[0] + 0.5)
-    inputs[2] = links[2]
-    inputs[3] = _mean(sums, groups[_SOURCE], host, SHRINK)
-    inputs[4] = folder
-    inputs[5] = host
-    inputs[6] = _mean(sums, groups[_PATTERN], folder, SHRINK)
-    inputs[7] = inputs[8] = inputs[9] = overall
-    for start in (_ANCHOR, _URL):
-        best, total, n = 0.0, 0.0, 0
-        for at in range(start, start + N_WORDS):
-            if groups[at] >= 0:
-                mean = _mean(sums, groups[at], overall, SHRINK)
-                best, total, n = max(best, mean), total + mean, n + 1
-        if n and start == _ANCHOR:
-            inputs[7], inputs[9] = best, total / n
-        elif n:
-            inputs[8] = best
+def _odds(mean: float) -> float:
+    """The odds of a mean value."""
+    least = min(max(mean, LEAST), 1.0 - LEAST)
+    return least / (1.0 - least)
+
+
+@njit(cache=True)
+def _near(page: int, groups: Groups, links: Floats, n_pages: int, wider: float) -> float:
+    """The mean value of the pages found near one, mixed with that of `SHRINK` of a wider group."""
+    n, total = SHRINK, SHRINK * wider
+    for other in range(max(0, page - REACH), min(n_pages, page + REACH + 1)):
+        value = links[other, _VALUE]
+        if other != page and value >= 0.0 and groups[other, _SOURCE] == groups[page, _SOURCE]:
+            weight = 1.0 / abs(other - page)
+            n += weight
+            total += weight * value
+    return float(total / n)
+
+
+@njit(cache=True)
+def _inputs(
+    page: int,
+    groups: Groups,
+    links: Floats,
+    n_pages: int,
+    sums: Floats,
+    total: Floats,
+    inputs: Floats,
+) -> None:
+    """Set the inputs of the model for one page."""
+    of, overall = groups[page], total[1] / total[0]
+    base = math.log(_odds(overall))
+    host = _mean(sums, of[_HOST], overall, 2 * SHRINK)
+    folder = _mean(sums, of[_FOLDER], host, SHRINK)
+    source = _mean(sums, of[_SOURCE], host, SHRINK)
+    linked = (links[page, _LINKED] + 0.5 * overall) / (links[page, _N_LINKS] + 0.5)
+    inputs[0] = base
+    inputs[1] = math.log(_odds(linked)) - base
+    inputs[2] = math.log(_odds(source)) - base
+    inputs[3] = math.log(_odds(_near(page, groups, links, n_pages, source))) - base
+    inputs[4] = math.log(_odds(folder)) - base
+    inputs[5] = math.log(_odds(_mean(sums, of[_PATTERN], folder, SHRINK))) - base
+    # One logarithm of a product, in place of the sum of eight.
+    anchor, title, url, n_anchor, n_url = 1.0, 1.0, 1.0, 0, 0
+    for at in range(N_WORDS):
+        word = of[_ANCHOR + at]
+        if word >= 0:
+            anchor *= _odds(_mean(sums, word, overall, SHRINK))
+            title *= _odds(_mean(sums, word ^ _TITLE, overall, SHRINK))
+            n_anchor += 1
+        word = of[_URL + at]
+        if word >= 0:
+            url *= _odds(_mean(sums, word, overall, SHRINK))
+            n_url += 1
+    inputs[6] = math.log(anchor) - n_anchor * base
+    inputs[7] = math.log(title) - n_anchor * base
+    inputs[8] = math.log(url) - n_url * base
 
 
 @njit(cache=True)
 def _score(
     keys: Keys,
     pages: PageIds,
-    groups: NDArray[np.int32],
+    groups: Groups,
     links: Floats,
+    n_pages: int,
     sums: Floats,
     total: Floats,
     weights: Floats,
     explore: float,
 ) -> None:
-    """Set the keys of pages: expected value and bonus."""
+    """Set the keys of pages: log-odds of the expected value, and bonus."""
     inputs = np.empty(_N_INPUTS)
-    overall = total[1] / total[0]
-    spread = math.sqrt(overall * (1.0 - overall))
     for page in pages:
-        _inputs(groups[page], links[page], sums, overall, inputs)
+        _inputs(page, groups, links, n_pages, sums, total, inputs)
         key = 0.0
         for at in range(_N_INPUTS):
             key += inputs[at] * weights[at]
         n_source, n_folder = sums[groups[page, _SOURCE], 0], sums[groups[page, _FOLDER], 0]
         rare = 1.0 / math.sqrt(n_source + 1.0) + 1.0 / math.sqrt(n_folder + 1.0)
-        keys[page] = key + explore * spread * rare
+        keys[page] = key + explore * rare
 
 
 @njit(cache=True)
 def _learn(
+    page: int,
+    value: float,
+    title: PageIds,
     groups: Groups,
     links: Floats,
-    value: float,
+    n_pages: int,
     sums: Floats,
     total: Floats,
     inverse: Floats,
@@ -307,22 +364,29 @@ def _learn(
 ) -> None:
     """Refit the weights to the value of a fetched page, then count it in its groups."""
     inputs = np.empty(_N_INPUTS)
-    _inputs(groups, links, sums, total[1] / total[0], inputs)
+    _inputs(page, groups, links, n_pages, sums, total, inputs)
     gain = np.zeros(_N_INPUTS)
-    expected, scale = 0.0, 1.0
+    log_odds = 0.0
     for row in range(_N_INPUTS):
-        expected += inputs[row] * weights[row]
+        log_odds += inputs[row] * weights[row]
         for at in range(_N_INPUTS):
             gain[row] += inverse[row, at] * inputs[at]
+    expected = 1.0 / (1.0 + math.exp(-min(max(log_odds, -30.0), 30.0)))
+    slope = max(expected * (1.0 - expected), 0.01)
+    scale = 1.0 / slope
     for at in range(_N_INPUTS):
         scale += inputs[at] * gain[at]
     for row in range(_N_INPUTS):
-        weights[row] += gain[row] / scale * (value - expected)
+        weights[row] += gain[row] / scale * ((value - expected) / slope)
         for at in range(_N_INPUTS):
             inverse[row, at] -= gain[row] * gain[at] / scale
+    links[page, _VALUE] = value
     total[0] += 1.0
     total[1] += value
-    for group in groups:
+    for group in groups[page]:
         if group >= 0:
             sums[group, 0] += 1.0
             sums[group, 1] += value
+    for word in title:
+        sums[word ^ _TITLE, 0] += 1.0
+        sums[word ^ _TITLE, 1] += value

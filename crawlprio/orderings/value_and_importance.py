@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 
 import numpy as np
@@ -21,34 +20,33 @@ LEAST_MASS = 1e-12
 class ValueAndImportance(Value):
     """Pages with the largest expected value first, raised by the mass that reaches them.
 
-    The key is that of `value` plus `importance` * s * ln(mass), where the mass is that of
-    `rankmass` and s = sqrt(m (1 - m)), with m the mean value of the fetched pages: the scale of the
-    bonus for exploring. Between two pages of equal expected value, the one with more mass is first.
+    The key is that of `value` plus `importance` * ln(mass), where the mass is that of `rankmass`:
+    the logarithm of odds * mass ** `importance`. Between two pages of equal expected value, the one
+    with more mass is first.
 
-    Ours; the sources are those of `Value` and `RankMass`. The rule and its weight were chosen among
-    sums and products with the cash of `opic`, the mass of `rankmass` and the key of
-    `sibling-sampling`, on the topics that `benchmarks/value.py` sets apart for that.
+    Ours; the sources are those of `Value` and `RankMass`. The weight was chosen on the topics that
+    `benchmarks/value.py` sets apart for that.
 
     Parameters
     ----------
     importance
-        Weight of the logarithm of the mass; default 0.1. With 0 the order is that of `value`.
+        Weight of the logarithm of the mass; default 0.2. With 0 the order is that of `value`.
     explore, strength, every
         As in `Value`.
 
     Notes
     -----
-    The cost of `Value`, and 8 bytes per page more. Like its bonus, s is that of the time at which
-    the key was brought up to date.
+    The cost of `Value`, and 8 bytes per page more. The mass is that of the time at which the key
+    was brought up to date.
     """
 
     option_owner = "value-and-importance"
 
     def __init__(
         self,
-        importance: float = 0.1,
-        explore: float = 0.1,
-        strength: float = 200.0,
+        importance: float = 0.2,
+        explore: float = 0.3,
+        strength: float = 20.0,
         every: float = 0.005,
     ) -> None:
         super().__init__(explore, strength, every)
@@ -69,17 +67,12 @@ class ValueAndImportance(Value):
 
     def _score_pages(self, pages: PageIds) -> None:
         super()._score_pages(pages)
-        self.keys[pages] += self._logarithms(pages) * self._scale()
+        self.keys[pages] += self._logarithms(pages) * self._importance
 
     def _parts(self, page: int) -> list[Part]:
         logarithm = Part("the logarithm of its mass", float(self._logarithms([page])[0]))
-        return [*super()._parts(page), made_of("importance", (logarithm,), factor=self._scale())]
+        return [*super()._parts(page), made_of("importance", (logarithm,), factor=self._importance)]
 
     def _logarithms(self, pages: PageIds | list[int]) -> Keys:
         """Return the logarithms of the masses of pages."""
         return np.log(np.maximum(self._mass.keys[pages], LEAST_MASS))
-
-    def _scale(self) -> float:
-        """Return what the logarithm of a mass counts."""
-        mean = float(self._total[1] / self._total[0])
-        return self._importance * math.sqrt(mean * (1.0 - mean))

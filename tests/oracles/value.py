@@ -10,12 +10,13 @@ from typing import NamedTuple
 
 
 class ValuedWeb(NamedTuple):
-    """Links in page order as (target, anchor text), URLs, values (None: failed) and statuses."""
+    """Links in page order as (target, anchor text), and the rest by page; value None: failed."""
 
     links: Mapping[int, Sequence[tuple[int, str]]]
     urls: Sequence[str]
     values: Sequence[float | None]
     statuses: Sequence[int]
+    titles: Sequence[str]
 
 
 @dataclass
@@ -75,12 +76,17 @@ def words(text: str) -> list[str]:
     return list(dict.fromkeys(re.findall(r"[^\W_]+", text.casefold())))
 
 
+def log_odds(mean: float) -> float:
+    mean = min(max(mean, 1e-4), 1 - 1e-4)
+    return math.log(mean / (1 - mean))
+
+
 class Learned:
     """The ordering `value`, from its docstring; keys are kept until they are brought up to date."""
 
-    prior = (0.0, 0.4, 0.1, 0.2, 0.1, 0.05, 0.1, 0.3, 0.1, 0.0)
+    prior = (1.0, 0.5, 0.3, 0.3, 0.15, 0.15, 0.3, 0.15, 0.1)
 
-    def __init__(self, explore: float = 0.1, strength: float = 200.0, every: float = 0.005) -> None:
+    def __init__(self, explore: float = 0.3, strength: float = 20.0, every: float = 0.005) -> None:
         self.explore, self.every = explore, every
         self.weights = list(self.prior)
         size = range(len(self.prior))
@@ -88,7 +94,6 @@ class Learned:
         self.counts: dict[str, tuple[float, float]] = {}
         self.all = (1.0, 0.05)
         self.keys: dict[int, float] = {}
-        self.n_learned = 0
         self.due = 0
 
     def groups(self, seen: Seen, page: int) -> tuple[list[str], list[str], list[str]]:
@@ -108,45 +113,56 @@ class Learned:
         n, total = self.counts.get(group, (0.0, 0.0))
         return (total + pages * wider) / (n + pages)
 
-    def inputs(self, seen: Seen, page: int, parents: list[float]) -> list[float]:
+    def near(self, seen: Seen, page: int, visited: Sequence[int], wider: float) -> float:
+        """The mean value of visited pages found within four places of a page, by 1 / distance."""
+        place = seen.discovered.index(page)
+        n, total = 2.0, 2 * wider
+        for other in seen.discovered[max(0, place - 4) : place + 5]:
+            same = seen.first_link[other][0] == seen.first_link[page][0]
+            if other != page and same and other in visited and seen.teaches(other):
+                weight = 1 / abs(seen.discovered.index(other) - place)
+                n, total = n + weight, total + weight * (seen.web.values[other] or 0.0)
+        return total / n
+
+    def inputs(self, seen: Seen, page: int, visited: Sequence[int]) -> list[float]:
+        parents = Seen(seen.web, seen.discovered, list(visited), seen.first_link).parent_values(
+            page
+        )
         overall = self.all[1] / self.all[0]
         (host, folder, pattern, source), anchor, url = self.groups(seen, page)
         of_host = self.mean(host, overall, 4.0)
         of_folder = self.mean(folder, of_host, 2.0)
-        in_anchor = [self.mean(word, overall, 2.0) for word in anchor]
-        in_url = [self.mean(word, overall, 2.0) for word in url]
-        return [
-            1.0,
-            (sum(parents) + 0.5 * overall) / (len(parents) + 0.5),
-            max(parents, default=0.0),
-            self.mean(source, of_host, 2.0),
-            of_folder,
-            of_host,
-            self.mean(pattern, of_folder, 2.0),
-            max(in_anchor, default=overall),
-            max(in_url, default=overall),
-            sum(in_anchor) / len(in_anchor) if in_anchor else overall,
+        of_source = self.mean(source, of_host, 2.0)
+        means = [
+            [(sum(parents) + 0.5 * overall) / (len(parents) + 0.5)],
+            [of_source],
+            [self.near(seen, page, visited, of_source)],
+            [of_folder],
+            [self.mean(pattern, of_folder, 2.0)],
+            [self.mean(word, overall, 2.0) for word in anchor],
+            [self.mean(f"title {word}", overall, 2.0) for word in anchor],
+            [self.mean(word, overall, 2.0) for word in url],
         ]
+        base = log_odds(overall)
+        return [base, *(sum(log_odds(mean) - base for mean in some) for some in means)]
 
     def key(self, seen: Seen, page: int) -> float:
-        overall = self.all[1] / self.all[0]
-        inputs = self.inputs(seen, page, seen.parent_values(page))
+        inputs = self.inputs(seen, page, seen.visited)
         expected = sum(x * w for x, w in zip(inputs, self.weights, strict=True))
         (_, folder, _, source), _, _ = self.groups(seen, page)
         n_source, n_folder = (self.counts.get(group, (0.0, 0.0))[0] for group in (source, folder))
         rare = 1 / math.sqrt(n_source + 1) + 1 / math.sqrt(n_folder + 1)
-        return expected + self.explore * math.sqrt(overall * (1 - overall)) * rare
+        return expected + self.explore * rare
 
     def learn(self, seen: Seen, page: int) -> None:
         """Refit the weights to the page visited last, then count it."""
-        before = Seen(seen.web, seen.discovered, seen.visited[:-1], seen.first_link)
-        x = self.inputs(seen, page, before.parent_values(page))
+        x = self.inputs(seen, page, seen.visited[:-1])
         value = seen.web.values[page] or 0.0
         gain = [sum(a * b for a, b in zip(row, x, strict=True)) for row in self.inverse]
-        scale = 1.0
-        for a, b in zip(x, gain, strict=True):
-            scale += a * b
-        error = value - sum(a * b for a, b in zip(x, self.weights, strict=True))
+        expected = 1 / (1 + math.exp(-sum(a * b for a, b in zip(x, self.weights, strict=True))))
+        slope = max(expected * (1 - expected), 0.01)
+        scale = 1 / slope + sum(a * b for a, b in zip(x, gain, strict=True))
+        error = (value - expected) / slope
         self.weights = [w + g / scale * error for w, g in zip(self.weights, gain, strict=True)]
         self.inverse = [
             [entry - g * h / scale for entry, h in zip(row, gain, strict=True)]
@@ -154,7 +170,8 @@ class Learned:
         ]
         self.all = self.all[0] + 1, self.all[1] + value
         four, anchor, url = self.groups(seen, page)
-        for group in (*four, *anchor, *url):
+        title = [f"title {word}" for word in words(seen.web.titles[page])[:12]]
+        for group in (*four, *anchor, *url, *title):
             n, total = self.counts.get(group, (0.0, 0.0))
             self.counts[group] = n + 1, total + value
 
@@ -178,16 +195,14 @@ class Learned:
 class LearnedAndImportant(Learned):
     """The ordering `value-and-importance`, from its docstring."""
 
-    def __init__(self, importance: float = 0.1) -> None:
+    def __init__(self, importance: float = 0.2) -> None:
         super().__init__()
         self.importance = importance
         self.mass: dict[int, float] = {}
 
     def key(self, seen: Seen, page: int) -> float:
-        mean = self.all[1] / self.all[0]
         mass = max(self.mass.get(page, 0.0), 1e-12)
-        scale = self.importance * math.sqrt(mean * (1 - mean))
-        return super().key(seen, page) + scale * math.log(mass)
+        return super().key(seen, page) + self.importance * math.log(mass)
 
     def __call__(self, seen: Seen) -> dict[int, float]:
         if not seen.visited:
