@@ -77,9 +77,11 @@ spiders: .venv/dev
 	CRAWLPRIO_SPIDERS=1000 $(BIN)/pytest -n 2 tests/test_random_spiders.py
 
 # Scrapy's own tests with parts of crawlprio switched on: half an hour. They are downloaded to the
-# user's cache, not to this folder. docs/compatibility.md lists the differences that are expected.
+# user's cache, not to this folder. docs/compatibility.md lists the differences that are expected. Then
+# other libraries' plug-ins, with and without the add-on.
 upstream: .venv/dev
 	$(BIN)/python tests/upstream/run.py
+	$(BIN)/python tests/upstream/libraries.py
 
 upstream-tests: .venv/dev
 	$(BIN)/python tests/upstream/run.py --prepare
