@@ -20,7 +20,7 @@ from crawlprio.redis.shards import prefix_of
 from crawlprio.store import Store
 
 SEED = int(os.environ.get("CRAWLPRIO_KILLS_SEED", "20261122"))
-N_CYCLES, N_WORKERS = 5, 3
+N_CYCLES, N_WORKERS = 3, 3
 N_PAGES, N_SITES, DELAY = 20_000, 400, 0.2
 LEASE_SECONDS = 4
 PREFIX = prefix_of("site")

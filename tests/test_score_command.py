@@ -92,6 +92,11 @@ def rows_in(path: str) -> list[list[str]]:
         return list(csv.reader(file))
 
 
+def test_the_folder_of_a_crawl_stands_for_its_store(folder: Path) -> None:
+    assert score("crawl.sqlite", "--json", "store.json") == score(".", "--json", "folder.json") == 0
+    assert figures_in("folder.json") == figures_in("store.json")
+
+
 def test_an_index_file_with_the_body_of_its_folder_is_counted_and_paired(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -471,8 +476,8 @@ BAD_INPUT: list[tuple[list[str], str]] = [
     (["crawl.sqlite", "--by-day", "0"], "--by-day is '0'; give a whole number of 1 or more."),
     (["crawl.sqlite", "--top", "10,x"], "--top is 'x'; give a whole number of 1 or more."),
     (["bare.npz", "--by-day", "3"], "--model, --by-day and --top rate an order, but bare.npz has"),
-    ([], "scrapy score takes one STORE or GRAPH and was given none"),
-    (["graph.npz", "bare.npz"], "takes one STORE or GRAPH and was given 2 arguments"),
+    ([], "scrapy score takes one STORE, FOLDER or GRAPH and was given none"),
+    (["graph.npz", "bare.npz"], "takes one STORE, FOLDER or GRAPH and was given 2 arguments"),
     (["graph.npz", "--picture", "a.html"], "scrapy score has no option --picture"),
     (["graph.npz", "--json"], "argument --json: expected one argument"),
     (["absent.sqlite"], "absent.sqlite: there is no such file"),

@@ -15,6 +15,7 @@ from crawlprio.commands.arguments import (
     named_outputs,
     only_argument,
     paths_by_name,
+    store_of,
     topic_config,
     write_text,
 )
@@ -34,14 +35,14 @@ class Command(OneLineCommand):
 
     examples = (
         "score crawl.sqlite",
-        "score example/crawl.sqlite --plot score.png --csv scores.csv",
+        "score example --plot score.png --csv scores.csv",
         "score monday.sqlite friday.sqlite --report changes.html",
         "score crawl.sqlite --importance 0.5*pagerank+2*backlinks",
         "score graph.npz --order order.txt --model threshold --top 10,100",
     )
 
     def syntax(self) -> str:
-        return "[options] STORE|GRAPH"
+        return "[options] STORE|FOLDER|GRAPH"
 
     def short_desc(self) -> str:
         return "Score the pages of a crawl by importance, and rate its order"
@@ -50,8 +51,9 @@ class Command(OneLineCommand):
         from crawlprio.linkgraph.formats import GRAPH_FORMS
 
         return (
-            "Report the importance of the pages of STORE, a crawl store, and how much of it the "
-            "crawl had gathered at each point, next to the best possible order and a random one. "
+            "Report the importance of the pages of STORE, a crawl store, or of the crawl in "
+            "FOLDER, and how much of it the crawl had gathered at each point, next to the best "
+            "possible order and a random one. "
             f"GRAPH is {GRAPH_FORMS}. Only a crawl store has an order; for any other graph, give "
             "one with --order. Importances can be summed with weights, as in --importance "
             "0.5*pagerank+2*backlinks; each is divided by its mean first. With --report and two "
@@ -114,9 +116,9 @@ class Command(OneLineCommand):
 
             check_report()
             if len(args) == 2 and not any(arg.startswith("-") for arg in args):
-                self._compare(args, opts)
+                self._compare([str(store_of(arg)) for arg in args], opts)
                 return
-        path = only_argument("score", "STORE or GRAPH", args)
+        path = str(store_of(only_argument("score", "STORE, FOLDER or GRAPH", args)))
         names = importance_names(opts)
         options = options_of(names, opts.importance_options)
         plots = paths_by_name("--plot", opts.plot, names, "importances")
