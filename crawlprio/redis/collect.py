@@ -64,6 +64,9 @@ def collect(
             if float(client.hget(f"{prefix}:config", "elected") or 0):
                 trims = False
             shards = stored_shards(store, prefix) or shards_of(client, prefix)
-            return Collected(*Collector(client, shards, store, trims=trims).run(limit, progress))
+            collector = Collector(client, shards, store, trims=trims)
+            if ordering := client.hget(f"{prefix}:config", "ordering"):
+                store.add_ordering(ordering.decode())
+            return Collected(*collector.run(limit, progress))
         except RedisError as error:
             raise failure(error) from None
