@@ -232,7 +232,7 @@ class SiblingSampling(CompiledOrdering):
                 what = f"expected to gain as {n_visited:,} fetched siblings did"
                 parts.append(Part(what, gain, parent))
             if doubt:
-                what = f"benefit of the doubt, as only {n_visited:,} siblings are fetched"
+                what = f"benefit of the doubt, by {n_visited:,} siblings fetched"
                 parts.append(Part(what, doubt, parent))
         return made_of("mass, by how new its site is", parts, factor=novelty)
 
