@@ -1,6 +1,6 @@
 """Real pages behind nginx, archived by a crawl that is killed again and again, and replayed.
 
-By default it is killed three times. `make archive-kills` kills it twenty times, in a crawl of the
+By default it is killed twice. `make archive-kills` kills it twenty times, in a crawl of the
 3,000 and more pages of four documentation packages, which it downloads.
 """
 
@@ -20,7 +20,7 @@ from nginx_sites import NGINX, Server, serve
 from pywbs import index_of
 from warcs import check_archive, records, responses
 
-N_KILLS = int(os.environ.get("CRAWLPRIO_ARCHIVE_KILLS", "3"))
+N_KILLS = int(os.environ.get("CRAWLPRIO_ARCHIVE_KILLS", "2"))
 FOLDERS = [
     Path(name)
     for name in os.environ.get(

@@ -1,6 +1,6 @@
 """A crawl that is killed again and again, at any moment, ends like an undisturbed one.
 
-By default it is killed six times. `CRAWLPRIO_KILLS=100 pytest tests/test_kills.py` kills it a
+By default it is killed four times. `CRAWLPRIO_KILLS=100 pytest tests/test_kills.py` kills it a
 hundred times, in crawls of 2,000 pages. `CRAWLPRIO_KILLS_SEED` draws other moments.
 """
 
@@ -25,7 +25,7 @@ from crawls import options
 
 from crawlprio.demo.process import LoopbackServer
 
-N_KILLS = int(os.environ.get("CRAWLPRIO_KILLS", "6"))
+N_KILLS = int(os.environ.get("CRAWLPRIO_KILLS", "4"))
 N_PAGES = 2_000 if "CRAWLPRIO_KILLS" in os.environ else 300
 SEED = int(os.environ.get("CRAWLPRIO_KILLS_SEED", "20261121"))
 KILLS_PER_CRAWL = max(N_KILLS // 10, 5)

@@ -115,11 +115,11 @@ def scan(html: bytes) -> tuple[int, int, int, int]:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc, limits the address space")
-@pytest.mark.parametrize("size", [SMALL, 12_288, 65_536, 600_000, 10_000_000])
-def test_no_page_takes_more_than_100_mb_and_20_times_its_size(size: int) -> None:
+@pytest.mark.parametrize("sizes", [(SMALL, 12_288, 65_536, 600_000), (10_000_000,)])
+def test_no_page_takes_more_than_100_mb_and_20_times_its_size(sizes: tuple[int, ...]) -> None:
     """Nor half a minute of processor time; anything quadratic would take hours."""
     run = subprocess.run(
-        [sys.executable, "-c", CHILD, __file__.rpartition("/")[0], str(size)],
+        [sys.executable, "-c", CHILD, __file__.rpartition("/")[0], *map(str, sizes)],
         capture_output=True, text=True, timeout=600, check=True,
     )  # fmt: skip
     assert run.stdout == ""
