@@ -62,10 +62,16 @@ ADVICE = (
         "history does not help",
     ),
     Advice(
-        "pages on a topic", "hot-queue-improves",
-        "set `TOPIC`: a hot queue that uses the distance from hot pages improves every ordering",
-        "a hot queue that uses the distance from hot pages helps some orderings only",
-        "the distance from hot pages adds nothing to anchor texts and URLs",
+        "pages on a topic", "hot-queue-other-topic",
+        "set `TOPIC`: the hot queue finds them sooner, under every ordering",
+        "set `TOPIC`, and compare: the hot queue helps some orderings only",
+        "the hot queue does not find them sooner under every ordering",
+    ),
+    Advice(
+        "pages on a topic, how far from hot pages", "hot-queue-improves",
+        "use the distance from hot pages too: it improves every ordering",
+        "the distance from hot pages helps on some webs only",
+        "try `distance` 0 too: the distance from hot pages does not improve every ordering",
     ),
     Advice(
         "pages on a topic, which ordering", "hot-queue-levels",

@@ -50,12 +50,13 @@ def add(report: Report, webs: Sequence[TopicWeb]) -> None:
     if any(each.web.name == UCI for each in webs):
         missing = _n_hot(next(each for each in webs if each.web.name == UCI), MISSING)
         report.text(
-            f"On uci-ics, crawls start at {HOME}. Of the paper's other topic, {MISSING}, it has "
-            f"{missing} hot pages, and `student` replaces it. **This recording was chosen by "
-            "PageRank**: it holds the reachable pages of 16 kB or less, and of the longer pages "
-            "those with the highest PageRank. Hot pages are often long, so most of them are better "
-            "linked here than on the Web. Each claim is therefore judged twice on it: by all hot "
-            "pages, and by the short ones alone, none of which is there because of its rank."
+            f"On uci-ics, crawls start at {HOME}. On the paper's other topic, {MISSING}, "
+            f"the number of hot pages is {missing}; `student` replaces it. **This recording was "
+            "chosen by PageRank**: it holds the reachable pages of 16 kB or less, and of the "
+            "longer pages those with the highest PageRank. Hot pages are often long, so most of "
+            "them are better linked here than on the Web. Each claim is therefore judged twice on "
+            "it: by all hot pages, and by the short ones alone, none of which is there because of "
+            "its rank."
         )
     _list(report, topics)
     _draw(report, topics)

@@ -76,7 +76,7 @@ class Found:
         return (
             f"The last runs took {sum(self.seconds.values()) / 60:.0f} minutes of processor time "
             f"({of_sections}{f'; not recorded: {unknown}' if unknown else ''}), on a machine that "
-            "did other work at the same time."
+            "did other work at the same time, so that no whole run was timed by the clock."
         )
 
     @cached_property
@@ -98,7 +98,8 @@ class Found:
         if not decided:
             return "no web decides it"
         if len(decided) == 1:
-            return f"{int(decided[0].holds)} of 1: {decided[0].web}"
+            made = " (synthetic)" if decided[0].web.startswith("country") else ""
+            return f"{int(decided[0].holds)} of 1: {decided[0].web}{made}"
         failed = [case.name for case in decided if not case.holds]
         but = (
             f" (not {', '.join(failed)})"
@@ -137,16 +138,20 @@ class Found:
         return {row[0]: row[1] for row in self.sections["every_web"]["tables"]["averages"]["rows"]}
 
     def span_behind_queue(self) -> str:
-        """Return the largest difference between orderings behind the modified hot queue."""
-        topics: dict[tuple[str, ...], dict[str, float]] = {}
-        for *topic, queue, name, mean, _, _, _ in self.sections["cho_topics"]["tables"]["topic"][
-            "rows"
-        ]:
-            if queue == "modified" and name != "random":
-                topics.setdefault(tuple(topic), {})[name] = float(mean)
-        widest = max(topics, key=lambda t: max(topics[t].values()) - min(topics[t].values()))
-        means = sorted(topics[widest].values())
-        return f"{means[0]:.3f} to {means[-1]:.3f} on `{widest[0]}`, one topic of one web"
+        """Return the typical and the largest difference between orderings behind a hot queue."""
+        rows = self.sections["cho_topics"]["tables"]["topic"]["rows"]
+        means = {
+            f"`{topic}` ({web}, {kind})": sorted(map(float, cells[:3]))
+            for web, topic, kind, queue, *cells in rows
+            if queue == "modified"
+        }
+        widest = max(means, key=lambda topic: means[topic][-1] - means[topic][0])
+        least, most = means[widest][0], means[widest][-1]
+        between = median(each[-1] - each[0] for each in means.values())
+        return (
+            f"they differ by {between:.3f} in the median, at most on {widest}: {least:.3f} to "
+            f"{most:.3f}"
+        )
 
 
 def write(folder: Path, page: Path) -> None:
@@ -398,27 +403,28 @@ are not available.
 
 _CHECKLIST = """# The papers' experiments: how to repeat them, and all claims
 
-* **Run**: `make reproduce`. {cost} Two sections run at a time. 8 GB of memory, 10 GB of disk.
+* **Run**: `make reproduce`. {cost} Two sections run at a time, and
+  `make webs` takes a quarter of an hour before. 8 GB of memory, 10 GB of disk.
   On the same data it writes the same JSON again; only `manifest.json` and the minutes here differ.
 * **Software**: Python 3.11 or later; `make` installs the rest. `apt-get` and `dpkg-deb` (Debian
   12) for the webs of documentation, `git` for the others. The [manifest](manifest.json) has the
   versions of the committed figures.
 * **Data that is fetched**: `make webs` builds the webs that [the list](every_web.md) takes from
   Debian packages or a stated commit of a public git repository, and compares their SHA-256 with
-  the recorded one. Another Debian release has other documentation. What cannot be had is named,
-  and its web is left out.
+  the recorded one. For the crawls on a topic it keeps the texts of four webs. Another Debian
+  release has other documentation; packages of other versions are named. What cannot be had is
+  named too, and its web is left out.
 * **Data to bring**, into the folder `DATA` (default `../shared/data`): `cnr-2000.npz` (LAW
   Milano, `cnr-2000`), `hollins.npz` (K. Massey's graph of hollins.edu), both converted with
   `crawlprio links export`; `uk1996-hosts.npz` (hosts of the .uk web of 1996, UK Web Archive,
   CC0). `uci-ics.npz` and its WARC hold pages without a licence and are not published; without
-  them only the section on every real web is run.
+  them only the sections on every real web, on history and on topics are run.
 * **Seeds** are fixed and in the manifest. No experiment uses the network.
 * **Results**: for each section a page, its figures as PNG, their lines as CSV (up to 51 points
   each), and a JSON with all tables, margins and spreads. Verdicts and [the
   summary](../reproduction.md) are computed from the JSON; `pytest tests/test_reproduction.py`
   checks the committed pages against it.
-* **Not repeated**: the papers' own webs, which are not available, and the crawl of a country.
-  Crawls on a topic are of `uci-ics` alone, because no other web is recorded with its texts. The
+* **Not repeated**: the papers' own webs, which are not available, and the crawl of a country. The
   in-link threshold of the Connectivity Server (Najork & Wiener) concerns pages that were linked to
   and not crawled. It is left out: our copy of the paper has lost the number, and only the
   claims on figure 3 use PageRank while there are such pages.{left_out}
