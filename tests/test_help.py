@@ -14,7 +14,7 @@ TITLES = {
     "simulate": ["Usage", "Options", "Global Options", "Simulation"],
     "score": ["Usage", "Options", "Global Options", "Score"],
     "links": ["Usage", "Options", "Global Options"],
-    "replay": ["Usage", "Options", "Global Options", "Replay"],
+    "replay": ["Usage", "Options", "Replay", "Global Options"],
 }
 
 
