@@ -14,7 +14,7 @@ from hostile import BUNDLED
 from scrapy import Request, Spider
 
 from crawlprio.errors import StoreError
-from crawlprio.live.given import read_arguments
+from crawlprio.live.given import is_plain, read_arguments
 from crawlprio.spiders.site import SiteSpider
 from crawlprio.store import Store
 
@@ -99,6 +99,14 @@ class Posts(Spider):
 
     def read(self, response: Any, n: int) -> Iterator[Any]:
         yield {"url": response.url, "method": response.request.method, "n": n}
+
+
+def test_a_url_with_a_password_is_not_kept_but_a_user_agent_with_an_address_is() -> None:
+    assert is_plain("USER_AGENT", "bot/1 (https://a.example,me@a.example)")
+    assert is_plain("CRAWLPRIO_SITEMAPS", "https://a.example/@me.xml")
+    assert not is_plain("CRAWLPRIO_SITEMAPS", "https://me:hush@a.example/s.xml")
+    assert not is_plain("REDIS_PARAMS", '{"password": "hush"}')
+    assert not is_plain("DOWNLOAD_HANDLERS", '{"http": "evil.Handler"}')
 
 
 def test_a_refused_request_of_another_project_is_kept_whole(tmp_path: Path) -> None:

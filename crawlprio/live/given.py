@@ -150,7 +150,9 @@ def check_same_seeds(settings: BaseSettings, seeds: list[str] | None) -> None:
 def is_plain(name: str, value: object) -> bool:
     """Return whether a value names neither code nor a file, has no password, and is not a dict."""
     setting = SETTINGS.get(name)
-    if not isinstance(value, str | int | float | bool | None) or _PASSWORD.search(str(value)):
+    if not isinstance(value, str | int | float | bool | None):
+        return False
+    if name not in _TEXTS and _PASSWORD.search(str(value)):
         return False
     if setting is None:
         return bool(_SCRAPYS.match(name) and _NUMBERS.fullmatch(str(value)))
