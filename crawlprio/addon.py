@@ -13,11 +13,11 @@ from crawlprio.config import (
     invalid_stock_settings,
     names_component,
     read_setting,
+    require_extras,
     sets_concurrency,
     stock_default,
 )
 from crawlprio.errors import ConfigError
-from crawlprio.extras import require_extras
 from crawlprio.live.crawl import Crawl
 from crawlprio.live.report import CrawlReport
 from crawlprio.live.requisites import Requisites

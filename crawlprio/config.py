@@ -18,7 +18,7 @@ from scrapy.settings import SETTINGS_PRIORITIES, BaseSettings, default_settings
 from scrapy.utils.misc import load_object
 
 from crawlprio.errors import ConfigError
-from crawlprio.extras import require_extras
+from crawlprio.extras import NEEDED, require_for
 from crawlprio.frontier import Politeness
 from crawlprio.items import LinkPairs
 from crawlprio.novelty import Novelty
@@ -320,6 +320,12 @@ def changed_settings(settings: BaseSettings) -> dict[str, Any]:
     """Return the settings of the table that are not at their default, unparsed."""
     given = {name: settings[name] for name in SETTINGS if name in settings}
     return {name: value for name, value in given.items() if value != SETTINGS[name].guest_default}
+
+
+def require_extras(settings: BaseSettings) -> None:
+    """Raise ConfigError if a setting needs a package that is not installed; create nothing."""
+    for name in dict.fromkeys(row[0] for row in NEEDED):
+        require_for(name, settings.get(name))
 
 
 def scrapys_own(settings: BaseSettings, names: Iterable[str]) -> dict[str, float]:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from importlib.util import find_spec
-from typing import Any
 
 from crawlprio.errors import ConfigError
 
 _OFF = (None, False, "", "None", "False", "false", "0")
 
-_NEEDED = (
+NEEDED = (
     ("CRAWLPRIO_FRONTIER", "redis", "redis", "redis"),
     ("CRAWLPRIO_WARC", "", "surt", "warc"),
     ("CRAWLPRIO_REQUISITES", "", "tinycss2", "warc"),
@@ -40,9 +38,10 @@ def require(module: str, extra: str, what: str) -> None:
         )
 
 
-def require_extras(settings: Mapping[str, Any]) -> None:
-    """Raise ConfigError if a setting needs a package that is not installed; create nothing."""
-    for name, beginning, module, extra in _NEEDED:
-        value = settings.get(name)
-        if value not in _OFF and str(value).startswith(beginning):
+def require_for(name: str, value: object) -> None:
+    """Raise ConfigError if this value of a setting needs a package that is not installed."""
+    if value in _OFF:
+        return
+    for needing, beginning, module, extra in NEEDED:
+        if name == needing and str(value).startswith(beginning):
             require(module, extra, f"{name} {value!r}" if beginning else name)

@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pytest
 from crawls import ADDON, Site, page, run_spider
+from scrapy.settings import Settings
 
 from crawlprio import extras
 from crawlprio.commands.cli import main
+from crawlprio.config import require_extras
 from crawlprio.spiders.site import SiteSpider
 
 START = "http://a.test/"
@@ -75,5 +77,5 @@ def test_a_project_gets_the_same_sentence_and_no_store(
 def test_settings_that_are_off_need_nothing() -> None:
     names = ("CRAWLPRIO_BODIES", "CRAWLPRIO_KEEP_TEXT", "CRAWLPRIO_WARC", "CRAWLPRIO_VALUE")
     for off in ("None", "", None):
-        extras.require_extras(dict.fromkeys(names, off))
-    extras.require_extras({"CRAWLPRIO_BODIES": "False", "CRAWLPRIO_NOVELTY": "exact"})
+        require_extras(Settings(dict.fromkeys(names, off)))
+    require_extras(Settings({"CRAWLPRIO_BODIES": "False", "CRAWLPRIO_NOVELTY": "exact"}))

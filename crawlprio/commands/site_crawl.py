@@ -15,7 +15,6 @@ from scrapy.commands import BaseRunSpiderCommand
 from crawlprio.commands import allow_imports_from_here, refuse_unknown_options, set_up_help
 from crawlprio.commands.arguments import checked_option
 from crawlprio.errors import ConfigError, CrawlprioError, StoreError
-from crawlprio.extras import require_extras
 from crawlprio.live.user_agent import robot_of, user_agent
 from crawlprio.setting_table import SETTINGS
 from crawlprio.setting_table.kinds import Number, Whole
@@ -171,7 +170,7 @@ class SiteCrawlCommand(BaseRunSpiderCommand):
 
     def process_options(self, args: list[str], opts: argparse.Namespace) -> None:
         """Refuse invalid input before Scrapy creates an event loop that nothing would close."""
-        from crawlprio.config import read_setting
+        from crawlprio.config import read_setting, require_extras
 
         assert self.settings is not None
         super().process_options(args, opts)
@@ -219,7 +218,7 @@ class SiteCrawlCommand(BaseRunSpiderCommand):
 
     def take_recorded(self, store: Path, opts: argparse.Namespace) -> Recorded:
         """Take the spider arguments and settings that a crawl had, except those given here."""
-        from crawlprio.config import from_command_line
+        from crawlprio.config import from_command_line, given_settings
         from crawlprio.live.given import read_arguments
         from crawlprio.store import Store
 
@@ -234,7 +233,8 @@ class SiteCrawlCommand(BaseRunSpiderCommand):
         self.take_options(opts)
         lost = [name for name in kept.lost if not from_command_line(self.settings, name)]
         before = {k: v for k, v in kept.arguments.items() if k != "seeds" and k not in opts.spargs}
-        before |= {k: v for k, v in kept.values.items() if self.settings[k] == v is not None}
+        now = given_settings(self.settings)
+        before |= {k: v for k, v in kept.values.items() if now.get(k) == v is not None}
         opts.spargs = {**kept.arguments, **opts.spargs}
         return Recorded(ruled[-1][1] if ruled else "", model, before, lost)
 

@@ -17,9 +17,8 @@ from scrapy.utils.defer import deferred_from_coro, maybe_deferred_to_future
 from twisted.internet.defer import Deferred, DeferredSemaphore
 from twisted.python.failure import Failure
 
-from crawlprio.config import read_setting
+from crawlprio.config import read_setting, require_extras
 from crawlprio.errors import ConfigError, CrawlprioError
-from crawlprio.extras import require_extras
 from crawlprio.live import engine
 from crawlprio.live.causes import cause_of
 from crawlprio.live.crawl import Crawl
