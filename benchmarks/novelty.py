@@ -170,7 +170,7 @@ def print_parameter(web: TextWeb) -> TextWeb:
 def copies(web: TextWeb, rewrites: list[Callable[[str], str]], links: str) -> TextWeb:
     """Return a web with a copy of each page for each way to rewrite URLs.
 
-    Links within a copy stay in it, or, with `links` "any", each leads to a copy drawn anew.
+    Links within a copy stay in it, or, with `links` "any", each leads to a random copy.
     """
     n, draw = len(web.urls), random.Random(1)
     made_links, made_urls = [], []

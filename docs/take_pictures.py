@@ -1,6 +1,6 @@
 """Takes the pictures of the report and the live view in `docs/images`, of a crawl of the demo web.
 
-Needs Chromium and Playwright, and takes a minute:
+Needs Chromium and Playwright, and takes a few minutes:
 `make compiled && .venv/bin/python docs/take_pictures.py`.
 """
 

@@ -290,7 +290,7 @@ class _Draft:
         self._change(last, waits_for=event)
 
     def _double_some_links(self) -> None:
-        """Let a second callback yield some of the same pages, which makes duplicates."""
+        """Make duplicates: a second callback yields some of the same pages."""
         for node in list(self.nodes.values()):
             links = [
                 tag

@@ -84,7 +84,7 @@ def test_stopped_workers_that_go_on_fetch_nothing_of_what_they_have_lost(tmp_pat
             leased.append([page for _, page in leased_by(client, process.pid)])
             name = str(process.pid)
             wait_until(lambda name=name: name not in workers_known(client), workers)
-            # Let others fetch what it had.
+            # Others fetch what it had.
             workers.wait_for(workers.n_fetched() + 40)
             process.send_signal(signal.SIGCONT)
             wait_until(lambda name=name: name in workers_known(client), workers)

@@ -94,6 +94,7 @@ class Command(OneLineCommand):
         with contextlib.suppress(StoreError):  # of the crawl of another spider than `site`
             kept = read_arguments(store)
         for name, value in kept.values.items():
+            # Reading this setting creates the folder, or refuses one that is read-only.
             if name != "CRAWLPRIO_WARC" and not from_command_line(settings, name):
                 settings.set(name, value, "cmdline")
         ruled = [name for _, name in store.orderings()]

@@ -121,6 +121,6 @@ class DomainShares:
         self._held_back.setdefault(domain, deque()).append(site)
 
     def _return_sites(self, domain: int) -> None:
-        """Let the pages of all sites of a domain leave again."""
+        """Release all sites of a domain that were held back."""
         for site in self._held_back.pop(domain, ()):
             self._queue.hold(site, -_HELD)

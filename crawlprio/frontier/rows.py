@@ -43,14 +43,8 @@ class Rows(NamedTuple):
 
     Parameters
     ----------
-    pages
-        int32: the page of each visit.
-    begins
-        int64: where the links of each begin, and the end of the last.
-    targets
-        int32: all links.
-    is_refused
-        Whether the visit is a refusal, which is no evidence.
+    pages, begins, targets, is_refused
+        As in `VisitColumns`.
     n_before
         int64: written by the loop; pages known before each visit.
     """

@@ -176,7 +176,7 @@ def observe_fetches(crawler: Crawler, observer: FetchObserver) -> None:
 
 
 def make_abortable(crawler: Crawler) -> None:
-    """Let the fetches of a crawl be aborted, under crawlprio's downloader only."""
+    """Make the fetches of a crawl abortable, under crawlprio's downloader only."""
     if isinstance(crawler.engine.downloader, Downloader):
         crawler.engine.downloader.can_abort = True
 

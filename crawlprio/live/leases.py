@@ -159,7 +159,7 @@ class Leases:
         self.n_holding += 1
 
     def release_site(self, lease: Lease) -> bool:
-        """Let the site of a lease continue; return False if it already could."""
+        """Release the site of a lease; return False if it was released already."""
         was_held, lease.holds_site = lease.holds_site, False
         self.n_holding -= was_held
         return was_held

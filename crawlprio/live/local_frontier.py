@@ -182,7 +182,7 @@ class LocalFrontier:
         return True
 
     def hurry(self, identity: str, priority: int) -> int:
-        """Let a waiting page leave at this priority, if it has a lower one; return its state."""
+        """Raise a waiting page to this priority; return its state."""
         page = self._recorder.pages.find(identity)
         state = UNKNOWN if page == NO_PAGE else self.queue.state(page)
         if state == WAITING:

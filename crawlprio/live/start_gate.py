@@ -41,7 +41,7 @@ class StartGate:
             self._waiting.add(identity)
 
     def hand_out(self, identity: str) -> None:
-        """Let another request pass if one for this page was waiting."""
+        """Admit another request if one for this page was waiting."""
         self._waiting.discard(identity)
         if self._room is not None and len(self._waiting) < MAX_WAITING:
             room, self._room = self._room, None

@@ -43,7 +43,7 @@ class Novelty:
     p < 1/4, a quarter do, and so on down to 1 in 16, as the page's own draw decides. So what is
     learned can be unlearned, at a price that is bounded.
 
-    Pages are judged when they are about to leave. Estimates are made anew once the number of
+    Pages are judged when they are about to leave. Estimates are updated once the number of
     fetches that teach has grown by a share, `every`, at least 4; pages that are not to be put off
     any more then come back. Seeds, and pages fetched again, are never put off.
 
@@ -121,7 +121,7 @@ class Novelty:
         self._learn(pieces_of(pages.url(page)), *self._seen.add(fingerprint))
         if self.n_fetched >= self._due:
             self._due = self.n_fetched + max(4, int(self._every * self.n_fetched))
-            back += self._estimate_anew()
+            back += self._update_estimates()
         return back
 
     def figures(self) -> dict[str, int | str]:
@@ -153,7 +153,7 @@ class Novelty:
                 name = "other places"
             self.repeats[name] += 1
 
-    def _estimate_anew(self) -> list[int]:
+    def _update_estimates(self) -> list[int]:
         """Use all outcomes so far; return the pages that are no longer put off."""
         for chain, is_new in self._unused:
             for group in chain[:3]:

@@ -71,7 +71,9 @@ class Value(Ordering):
     A waiting page belongs to groups: its host, its folder, the pattern of its URL (digits made
     equal), the page that it was first found on, each word of its first anchor text and each word of
     its URL. Each group knows the mean value of those of its pages that were fetched, mixed with the
-    mean of a wider group as if it had `SHRINK` more pages of that. So does each word of titles.
+    mean of a wider group as if it had `SHRINK` more pages of that (a host twice as many; the pages
+    that link to a page, half of one). So does each word of titles. All pages begin as if one had
+    been fetched that was worth 0.05.
 
     The evidence of a group is the log-odds of its mean less those of the mean of all pages; that of
     several words is the sum. Nothing known is no evidence, whatever the topic. The inputs of the
@@ -79,7 +81,8 @@ class Value(Ordering):
     and of the pages near it: those at most `REACH` places before or after it among the pages found
     on the same page, weighted by 1 / distance. They add up to the log-odds of its value, which are
     its key. The weights begin as `PRIOR`; after each page that was got or failed, an extended
-    Kalman filter refits them (a failure is worth 0; a redirect teaches nothing). Groups with few
+    Kalman filter refits them (a failure is worth 0; a redirect teaches nothing). It takes the slope
+    of the logistic curve for 0.01 at least, so that no single page throws them far. Groups with few
     fetched pages get a bonus, so that no part of a web is given up on a few bad pages.
 
     Ours. The inputs are those of focused crawlers since Cho et al. 1998: anchor texts, URLs and the

@@ -100,7 +100,7 @@ class LeasedPages:
         return ended
 
     def release(self, lease: Leased) -> None:
-        """Let the site of a page go on."""
+        """Release the site of a page."""
         if lease.holds_site:
             lease.holds_site = False
             self._clock.released(lease.host)
