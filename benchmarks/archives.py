@@ -31,7 +31,7 @@ import numpy as np
 from archive_list import ARCHIVES, HELD_OUT, HOST, Archive
 from webs import LARGEST, write_web
 
-from crawlprio.linkgraph import LinkGraph
+from crawlprio.graph.linkgraph import LinkGraph
 from crawlprio.web.html import parse_page
 
 OFTEN_LEFT_OUT = 2**22

@@ -21,7 +21,7 @@ from pathlib import Path
 
 import numpy as np
 
-from crawlprio.pages import PageTable, Visit
+from crawlprio.graph.pages import PageTable, Visit
 from crawlprio.store import Store
 
 N_NEW, N_OLD, N_SITES, SEED = 7, 18, 5_000, 1

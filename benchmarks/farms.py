@@ -2,8 +2,8 @@
 
     python benchmarks/farms.py WEB... [--ordering NAME[:OPTION=VALUE,...]]... [--json FILE]
 
-Pages are added to each WEB (see `quality.py`) until they are 30 % of all pages. `tests/attacks.py`
-describes the kinds of farms and traps. One random page of the web links to them, or ten, or one in
+Pages are added to each WEB (see `quality.py`) until they are 30 % of all pages; the kinds of farms
+and traps are in `tests/kit/attacks.py`. One random page of the web links to them, or ten, or one in
 a hundred, as comments in forums do: every other link leads to the farm's front page, the rest to
 any of its pages. The crawl starts at all home pages, and at one random page.
 
@@ -30,13 +30,14 @@ import numpy as np
 from numpy.typing import NDArray
 from quality import parse_ordering, single_starts
 
-from crawlprio.evaluation import average_cumulative_pagerank, reachable
-from crawlprio.importance import pagerank
-from crawlprio.linkgraph import LinkGraph
+from crawlprio.graph.linkgraph import LinkGraph
+from crawlprio.measure.crawl_order import average_cumulative_pagerank, reachable
 from crawlprio.orderings import make_ordering
-from crawlprio.simulator import Source, crawl_order
+from crawlprio.ranking.pagerank import pagerank
+from crawlprio.simulator.sources import Source
+from crawlprio.simulator.timed import crawl_order
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
+sys.path.extend(str(Path(__file__).resolve().parents[1] / "tests" / name) for name in ("", "kit"))
 
 from attacks import KINDS, attacked
 

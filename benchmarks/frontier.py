@@ -22,10 +22,11 @@ from time import perf_counter
 import numpy as np
 
 from crawlprio.frontier import PageQueue
-from crawlprio.linkgraph import LinkGraph, read_graph
+from crawlprio.graph.linkgraph import LinkGraph
+from crawlprio.graph.pages import NO_PAGE, PageTable, Visit
 from crawlprio.orderings import make_ordering
-from crawlprio.pages import NO_PAGE, PageTable, Visit
 from crawlprio.store import Store
+from crawlprio.store.graph_files import read_graph
 from crawlprio.web.urls import host_of
 
 

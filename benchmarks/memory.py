@@ -68,11 +68,11 @@ def opened(folder: Path, with_store: bool) -> Any:
     """Open the recorder and the frontier of a crawl in a job directory, and resume it."""
     from scrapy.utils.test import get_crawler
 
-    from crawlprio import compiled
-    from crawlprio.config import CrawlConfig
-    from crawlprio.live.identity import Identities
+    from crawlprio.graph import compiled
     from crawlprio.live.local_frontier import LocalFrontier
     from crawlprio.live.recorder import Recorder
+    from crawlprio.live.requests import Identities
+    from crawlprio.settings_table.config import CrawlConfig
 
     compiled.load()  # as CRAWLPRIO_COMPILE has it in the bundled project
     settings: dict[str, Any] = {"JOBDIR": str(folder), "CRAWLPRIO_STORE": None}

@@ -21,8 +21,8 @@ from twisted.internet.abstract import FileDescriptor
 from twisted.internet.tcp import Connection
 
 from crawlprio.live import receipts
-from crawlprio.monitor.extension import Monitor
-from crawlprio.monitor.watch import LinkNotes, SiteTallies
+from crawlprio.plugins.watch.monitor import Monitor
+from crawlprio.plugins.watch.snapshot import LinkNotes, SiteTallies
 
 PARTS: dict[str, list[tuple[Any, str]]] = {
     "notes": [

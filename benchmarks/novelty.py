@@ -36,15 +36,16 @@ from numpy.typing import NDArray
 from webs import LARGEST
 
 from crawlprio.demo.recordings import WarcWeb
+from crawlprio.graph.linkgraph import LinkGraph
+from crawlprio.graph.pages import PageIds, Visit
 from crawlprio.items import content_hash
-from crawlprio.linkgraph import LinkGraph
-from crawlprio.novelty import Novelty
-from crawlprio.novelty.fingerprints import Seen, fingerprints
 from crawlprio.orderings import make_ordering
 from crawlprio.orderings.base import Pages
-from crawlprio.pages import PageIds, Visit
-from crawlprio.simulator import Source, crawl_order
-from crawlprio.simulator.pages import GraphPages
+from crawlprio.plugins.value.fingerprints import Seen, fingerprints
+from crawlprio.plugins.value.novelty import Novelty
+from crawlprio.simulator.graph_pages import GraphPages
+from crawlprio.simulator.sources import Source
+from crawlprio.simulator.timed import crawl_order
 from crawlprio.web.html import parse_page
 
 KINDS = {kind: fingerprints(kind) for kind in ("exact", "near")}

@@ -18,9 +18,9 @@ from time import perf_counter
 import networkx
 import numpy as np
 
-from crawlprio.importance import pagerank
-from crawlprio.linkgraph import read_graph
-from crawlprio.linkgraph.convert import to_igraph, to_networkx
+from crawlprio.graph.convert import to_igraph, to_networkx
+from crawlprio.ranking.pagerank import pagerank
+from crawlprio.store.graph_files import read_graph
 
 
 def main() -> None:

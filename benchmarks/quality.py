@@ -41,15 +41,15 @@ from typing import Any
 
 import numpy as np
 
-from crawlprio.evaluation import average_cumulative_pagerank, best_order, reachable
-from crawlprio.evaluation.figures import plot_panels
-from crawlprio.evaluation.panels import Panel
 from crawlprio.frontier import Politeness
-from crawlprio.importance import importance_of
-from crawlprio.linkgraph import LinkGraph
+from crawlprio.graph.linkgraph import LinkGraph
+from crawlprio.measure.crawl_order import average_cumulative_pagerank, best_order, reachable
+from crawlprio.measure.metrics import importance_of
 from crawlprio.orderings import ORDERINGS, make_ordering
-from crawlprio.simulator import Simulation, Source
+from crawlprio.show.figures import Panel, plot_panels
+from crawlprio.show.simulated import Simulation
 from crawlprio.simulator.network import Network
+from crawlprio.simulator.sources import Source
 
 DEFAULT = (
     "breadth-first",

@@ -48,7 +48,7 @@ from synthetic_web import Clock
 
 from crawlprio.spiders.site import SiteSpider
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
+sys.path.extend(str(Path(__file__).resolve().parents[1] / "tests" / name) for name in ("", "kit"))
 
 from nginx_sites import NGINX, Server, serve
 

@@ -44,7 +44,7 @@ from typing import Any, NamedTuple
 from harness import Crawl, Figures, our_crawl, run, stock_crawl
 from redis import Redis
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
+sys.path.extend(str(Path(__file__).resolve().parents[1] / "tests" / name) for name in ("", "kit"))
 
 from redis_servers import RedisServer
 
@@ -129,12 +129,12 @@ class Worker:
     def __init__(self, server: RedisServer, *, records: bool = False) -> None:
         from scrapy.utils.test import get_crawler
 
-        from crawlprio.config import CrawlConfig
-        from crawlprio.live.identity import Identities
-        from crawlprio.redis.connection import open_crawl
-        from crawlprio.redis.frontier import RedisFrontier
-        from crawlprio.redis.rules import rules_of
-        from crawlprio.redis.shards import prefix_of
+        from crawlprio.live.requests import Identities
+        from crawlprio.plugins.redis.connection import open_crawl
+        from crawlprio.plugins.redis.frontier import RedisFrontier
+        from crawlprio.plugins.redis.rules import rules_of
+        from crawlprio.plugins.redis.shards import prefix_of
+        from crawlprio.settings_table.config import CrawlConfig
 
         settings = {
             "ORDERING": "opic",
@@ -201,7 +201,7 @@ class Worker:
 
 
 def ours(new: list[Links], known: list[Links], n_sites: int, *, records: bool) -> Taken:
-    from crawlprio.redis.counts import read_counts
+    from crawlprio.plugins.redis.counts import read_counts
 
     with fresh_server() as server, server.client() as client:
         worker = Worker(server, records=records)

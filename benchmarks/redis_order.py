@@ -29,25 +29,26 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
+sys.path.extend(str(Path(__file__).resolve().parents[1] / "tests" / name) for name in ("", "kit"))
 
 from redis_servers import RedisServer
 from scrapy.utils.test import get_crawler
 
-from crawlprio.config import CrawlConfig
-from crawlprio.evaluation.crawl_order import cumulative_pagerank, reachable
 from crawlprio.frontier.protocol import Handout, PageVisit
+from crawlprio.graph.linkgraph import LinkGraph
 from crawlprio.items import LinkPairs
-from crawlprio.linkgraph import LinkGraph, read_graph
+from crawlprio.measure.crawl_order import cumulative_pagerank, reachable
 from crawlprio.orderings import make_ordering
+from crawlprio.plugins.redis.connection import open_crawl
+from crawlprio.plugins.redis.elected import Elected, ElectedThread
+from crawlprio.plugins.redis.frontier import RedisFrontier
+from crawlprio.plugins.redis.rules import rules_of
+from crawlprio.plugins.redis.scripts import load_scripts
+from crawlprio.plugins.redis.shards import prefix_of
 from crawlprio.ranking.pagerank import pagerank
-from crawlprio.redis.connection import open_crawl
-from crawlprio.redis.elected import Elected, ElectedThread
-from crawlprio.redis.frontier import RedisFrontier
-from crawlprio.redis.rules import rules_of
-from crawlprio.redis.scripts import load_scripts
-from crawlprio.redis.shards import prefix_of
-from crawlprio.simulator import crawl_order
+from crawlprio.settings_table.config import CrawlConfig
+from crawlprio.simulator.timed import crawl_order
+from crawlprio.store.graph_files import read_graph
 
 SETUPS = ((1, 1), (1, 4), (1, 64), (4, 4), (4, 64))
 """Workers, and fetches in flight over all of them."""

@@ -2,7 +2,7 @@
 
     python benchmarks/report.py [--pages 1000000] [--sites 2000] [--store FILE] [--reports FOLDER]
 
-The store is synthetic: a web as `crawlprio.linkgraph.synthetic_web` makes them, of which 85 % is
+The store is synthetic: a web as `crawlprio.graph.synthetic_web` makes them, of which 85 % is
 fetched breadth-first from twenty home pages, with redirects, failures, copies, repeated titles and
 slow pages. An existing FILE is used again. Each command runs in its own process; its seconds and
 its greatest memory are printed. How long a browser takes to open the report is not measured here.
@@ -21,10 +21,10 @@ from pathlib import Path
 
 import numpy as np
 
-from crawlprio.linkgraph.synthetic import home_pages, synthetic_web
+from crawlprio.graph.pages import NO_PAGES, PageTable, Visit
+from crawlprio.graph.synthetic import home_pages, synthetic_web
 from crawlprio.orderings import make_ordering
-from crawlprio.pages import NO_PAGES, PageTable, Visit
-from crawlprio.simulator import crawl_order
+from crawlprio.simulator.timed import crawl_order
 from crawlprio.store import Store
 
 SHARE_FETCHED, N_SEEDS, SEED = 0.85, 20, 1

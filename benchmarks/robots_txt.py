@@ -1,4 +1,4 @@
-"""Puts the cases of `tests/robots_cases.py` to other crawlers' robots.txt matchers, beside ours.
+"""Puts the cases of `tests/kit/robots_cases.py` to the robots.txt matchers of others, beside ours.
 
 Prints the tables of docs/manners.md. Peers that are not installed are left out; to have all:
 `pip install robotspy robotexclusionrulesparser gpyrobotstxt fast-robotstxt`, and Debian's wget.
@@ -21,14 +21,14 @@ from typing import Any
 from protego import Protego
 
 ROOT = Path(__file__).parent.parent
-sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
+sys.path[:0] = [str(ROOT), str(ROOT / "tests"), str(ROOT / "tests" / "kit")]
 
 from crawls import Answer, Site, page, run_spider  # noqa: E402
 from robots_cases import BOT, CASES, Case  # noqa: E402
 from scrapy import Spider  # noqa: E402
 from test_robots_conformance import ALL, FETCHES  # noqa: E402
 
-from crawlprio.manners.in_force import Rules  # noqa: E402
+from crawlprio.plugins.manners.robots_history import RobotsRules  # noqa: E402
 from crawlprio.web.robots_txt import decoded  # noqa: E402
 
 Matcher = Callable[[bytes, str], bool]
@@ -40,7 +40,7 @@ def text_of(body: bytes) -> str:
 
 
 def by_ours(body: bytes, path: str) -> bool:
-    return Rules(decoded(body), BOT).allows(path)
+    return RobotsRules(decoded(body), BOT).allows(path)
 
 
 def by_protego(body: bytes, path: str) -> bool:

@@ -28,11 +28,14 @@ from pathlib import Path
 import numpy as np
 
 from crawlprio.frontier import Politeness
-from crawlprio.importance import pagerank
-from crawlprio.linkgraph import LinkGraph, read_graph
-from crawlprio.linkgraph.synthetic import home_pages, synthetic_web
+from crawlprio.graph.linkgraph import LinkGraph
+from crawlprio.graph.synthetic import home_pages, synthetic_web
 from crawlprio.orderings import make_ordering
-from crawlprio.simulator import Network, compile_kernels, crawl_order, timed_crawl
+from crawlprio.ranking.pagerank import pagerank
+from crawlprio.show.simulated import compile_kernels
+from crawlprio.simulator.network import Network
+from crawlprio.simulator.timed import crawl_order, timed_crawl
+from crawlprio.store.graph_files import read_graph
 
 sys.path.append(str(Path(__file__).parents[1] / "experiments"))
 from distributions import fit_power_law

@@ -17,9 +17,11 @@ import argparse
 import time
 from functools import partial
 
-from crawlprio.importance import pagerank
 from crawlprio.orderings import make_ordering, option_names
-from crawlprio.simulator import Source, compile_kernels, crawl_order
+from crawlprio.ranking.pagerank import pagerank
+from crawlprio.show.simulated import compile_kernels
+from crawlprio.simulator.sources import Source
+from crawlprio.simulator.timed import crawl_order
 
 ORDERINGS = (
     "breadth-first",

@@ -26,14 +26,16 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from crawlprio.evaluation import cumulative_pagerank
 from crawlprio.frontier import Politeness
-from crawlprio.importance import pagerank
-from crawlprio.linkgraph import LinkGraph, read_graph
+from crawlprio.graph.linkgraph import LinkGraph
+from crawlprio.graph.pages import NO_PAGE, PageTable, Visit
+from crawlprio.measure.crawl_order import cumulative_pagerank
 from crawlprio.orderings import make_ordering
-from crawlprio.pages import NO_PAGE, PageTable, Visit
-from crawlprio.simulator import Network, timed_crawl
+from crawlprio.ranking.pagerank import pagerank
+from crawlprio.simulator.network import Network
+from crawlprio.simulator.timed import timed_crawl
 from crawlprio.store import Store
+from crawlprio.store.graph_files import read_graph
 
 SHARES = (0.5, 0.8, 1.0)
 Times = NDArray[np.float64]

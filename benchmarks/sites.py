@@ -40,8 +40,8 @@ from scrapy.utils.test import get_crawler
 from synthetic_web import Clock, html_response
 
 from crawlprio.frontier import PageQueue
+from crawlprio.graph.pages import NO_PAGE, PageIds, Visit
 from crawlprio.orderings import make_ordering
-from crawlprio.pages import NO_PAGE, PageIds, Visit
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler

@@ -20,7 +20,7 @@ from pathlib import Path
 
 import numpy as np
 
-from crawlprio.pages import PageTable, Visit
+from crawlprio.graph.pages import PageTable, Visit
 from crawlprio.store import Store
 
 N_NEW, N_LINKS, SEED = 7, 25, 1

@@ -29,18 +29,19 @@ from numpy.typing import NDArray
 from value_webs import Packages, Recording, Repository, TextWeb, build
 from webs import Library
 
-from crawlprio.evaluation import reachable
-from crawlprio.linkgraph import LinkGraph, read_graph
+from crawlprio.graph.linkgraph import LinkGraph
+from crawlprio.graph.topic import HotQueue, Topic
+from crawlprio.measure.crawl_order import reachable
 from crawlprio.orderings import make_ordering
+from crawlprio.plugins.value.classifier import train
+from crawlprio.plugins.value.model import page_of
+from crawlprio.plugins.value.models import make_model
+from crawlprio.plugins.value.value_runs import MARKS, page_values
 from crawlprio.ranking.pagerank import pagerank
-from crawlprio.simulator.pages import RecordedVisits
+from crawlprio.simulator.graph_pages import RecordedVisits
 from crawlprio.simulator.timed import crawl_order
-from crawlprio.simulator.value_runs import MARKS, page_values
 from crawlprio.store import Store
-from crawlprio.topic import HotQueue, Topic
-from crawlprio.value import page_of
-from crawlprio.value.classifier import train
-from crawlprio.value.registry import make_model
+from crawlprio.store.graph_files import read_graph
 from crawlprio.web.html import parse_page
 
 SCIENCE = (

@@ -21,8 +21,8 @@ from pathlib import Path
 from harness import Crawl, Figures, options, run_in_turn
 from real_pages import NGINX, crawls, serve, unpack
 
-from crawlprio.value import Page, page_of
-from crawlprio.value.classifier import train
+from crawlprio.plugins.value.classifier import train
+from crawlprio.plugins.value.model import Page, page_of
 from crawlprio.web.html import parse_page
 
 N_EXAMPLES = 50

@@ -19,7 +19,7 @@ from archives import Tree, page_at, path_of
 from webs import Library
 
 from crawlprio.demo.recordings import WarcWeb
-from crawlprio.pages import PageTable, Visit
+from crawlprio.graph.pages import PageTable, Visit
 from crawlprio.store import Store
 from crawlprio.web.html import parse_page
 from crawlprio.web.urls import host_of

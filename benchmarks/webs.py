@@ -30,8 +30,8 @@ from urllib.parse import unquote, urlsplit
 
 import numpy as np
 
-from crawlprio.linkgraph import LinkGraph
-from crawlprio.linkgraph.npz import write_npz
+from crawlprio.graph.linkgraph import LinkGraph
+from crawlprio.graph.npz import write_npz
 from crawlprio.web.html import parse_page
 
 MOST_PAGES = 12_000
@@ -171,9 +171,21 @@ SITES: dict[str, tuple[str, ...]] = {
     "clang-19-doc": (),
     "libstdc++-11-doc": (),
     "libboost1.81-doc": (),
+    **dict.fromkeys(
+        (
+            *(f"debian-faq-{language}" for language in ("de", "fr", "it", "ja", "nl", "ru")),
+            *("debian-faq",),
+            *(f"maint-guide-{language}" for language in ("ca", "de", "es", "fr", "it", "ja", "ru")),
+            *(f"developers-reference-{language}" for language in ("de", "fr", "ja")),
+        ),
+        (),
+    ),
 }
 """Packages, and their addresses on the web: URLs without scheme, each the folder of the home
 page."""
+
+FRONT = {"installation-guide-amd64": "usr/share/doc/installation-guide-amd64/index.html"}
+"""Manuals in many languages without a page that links to all of them: where one is made."""
 
 WEBS: dict[str, tuple[str, ...]] = {
     "python": (
@@ -230,6 +242,18 @@ WEBS: dict[str, tuple[str, ...]] = {
     ),
     "held-out-sage": ("sagemath-doc",),
     "held-out-singular": ("singular-doc",),
+    "installation": ("installation-guide-amd64",),
+    "faq": (
+        "debian-faq",
+        *(f"debian-faq-{language}" for language in ("de", "fr", "it", "ja", "nl", "ru")),
+    ),
+    "held-out-guides": (
+        *("maint-guide", "developers-reference"),
+        *(f"maint-guide-{language}" for language in ("ca", "de", "es", "fr", "it", "ja", "ru")),
+        *(f"developers-reference-{language}" for language in ("de", "fr", "ja")),
+    ),
+    "held-out-apache": ("apache2-doc",),
+    "held-out-prolog": ("swi-prolog-doc",),
     "llvm-13": ("llvm-13-doc",),
     "llvm-14": ("llvm-14-doc",),
     "llvm-15": ("llvm-15-doc",),
@@ -286,6 +310,9 @@ class Library:
             self._real.clear()  # what led nowhere may lead into this package
         paths = set()
         entries = []
+        if package in FRONT:
+            self._add_front_page(package, listing)
+            paths.add(f"/{FRONT[package]}")
         for line in listing.splitlines():
             path = line.split(maxsplit=5)[5].partition(" -> ")[0][1:]
             if line[0] == "-" and path.endswith((".html", ".htm", ".xhtml")):
@@ -302,6 +329,16 @@ class Library:
             home = max(sorted(paths), key=self._count_links)
         self.sites[package] = Site(paths, home)
         print(f"  {package}: {len(paths):,} pages, home {home}", flush=True)
+
+    def _add_front_page(self, package: str, listing: str) -> None:
+        """Write the front page of a package that has one index for each language, and no other."""
+        folder = f"./{FRONT[package].rpartition('/')[0]}/"
+        names = [line.rpartition(folder)[2] for line in listing.splitlines() if folder in line]
+        languages = [
+            name for name in names if name.count("/") == 1 and name.endswith("/index.html")
+        ]
+        links = "".join(f'<a href="{name}">{name}</a>' for name in languages)
+        (self.root / FRONT[package]).write_text(links)
 
     def _count_links(self, path: str) -> int:
         """Return roughly how many links a page has."""

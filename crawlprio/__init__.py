@@ -12,14 +12,16 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from crawlprio.addon import Addon
     from crawlprio.frontier.protocol import Frontier
-    from crawlprio.importance.metrics import IMPORTANCES, importance_of, pagerank
+    from crawlprio.graph.linkgraph import LinkGraph
+    from crawlprio.graph.pages import Visit
     from crawlprio.items import LinkPairs
-    from crawlprio.linkgraph import LinkGraph, read_graph
+    from crawlprio.measure.arrow_tables import Crawl, Table, read
+    from crawlprio.measure.metrics import IMPORTANCES, importance_of, pagerank
     from crawlprio.orderings import ALL_PAGES, ORDERINGS, Ordering, make_ordering
-    from crawlprio.pages import Visit
-    from crawlprio.simulator import Network, Run, Runs, simulate
+    from crawlprio.show.simulated import Run, Runs, simulate
+    from crawlprio.simulator.network import Network
     from crawlprio.store import Store
-    from crawlprio.tables import Crawl, Table, read
+    from crawlprio.store.graph_files import read_graph
 
 __version__ = "0.1.0"
 
@@ -49,26 +51,26 @@ __all__ = [
 
 _HOMES = {
     "ALL_PAGES": "orderings",
-    "IMPORTANCES": "importance.metrics",
+    "IMPORTANCES": "measure.metrics",
     "ORDERINGS": "orderings",
     "Addon": "addon",
-    "Crawl": "tables",
+    "Crawl": "measure.arrow_tables",
     "Frontier": "frontier.protocol",
-    "LinkGraph": "linkgraph",
+    "LinkGraph": "graph.linkgraph",
     "LinkPairs": "items",
-    "Network": "simulator",
+    "Network": "simulator.network",
     "Ordering": "orderings",
-    "Run": "simulator",
-    "Runs": "simulator",
+    "Run": "show.simulated",
+    "Runs": "show.simulated",
     "Store": "store",
-    "Table": "tables",
-    "Visit": "pages",
-    "importance_of": "importance.metrics",
+    "Table": "measure.arrow_tables",
+    "Visit": "graph.pages",
+    "importance_of": "measure.metrics",
     "make_ordering": "orderings",
-    "pagerank": "importance.metrics",
-    "read": "tables",
-    "read_graph": "linkgraph",
-    "simulate": "simulator",
+    "pagerank": "measure.metrics",
+    "read": "measure.arrow_tables",
+    "read_graph": "store.graph_files",
+    "simulate": "show.simulated",
 }
 
 

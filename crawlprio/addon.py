@@ -8,20 +8,11 @@ from typing import TYPE_CHECKING
 from scrapy.downloadermiddlewares.robotstxt import RobotsTxtMiddleware
 from scrapy.settings import BaseSettings
 
-from crawlprio.compiled.notices import quieten
-from crawlprio.config import (
-    invalid_stock_settings,
-    names_component,
-    read_setting,
-    require_extras,
-    sets_concurrency,
-    stock_default,
-)
 from crawlprio.errors import ConfigError
-from crawlprio.live.crawl import Crawl
-from crawlprio.live.report import CrawlReport
-from crawlprio.live.requisites import Requisites
-from crawlprio.live.sitemaps import Sitemaps
+from crawlprio.graph.compiled import quieten
+from crawlprio.live.hand_settings import hand_facts, hand_settings
+from crawlprio.live.progress import CrawlReport
+from crawlprio.live.running import RunningCrawl
 from crawlprio.live.user_agent import lacks_contact, robot_of, user_agent
 from crawlprio.middlewares import (
     LinksMiddleware,
@@ -32,6 +23,14 @@ from crawlprio.middlewares import (
     YieldedLinksMiddleware,
 )
 from crawlprio.pipelines import LinkPairPipeline
+from crawlprio.settings_table.config import (
+    invalid_stock_settings,
+    names_component,
+    read_setting,
+    require_extras,
+    sets_concurrency,
+    stock_default,
+)
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
@@ -40,9 +39,13 @@ if TYPE_CHECKING:
 _AGENT = "USER_AGENT"
 _SCHEDULERS = {
     "local": "crawlprio.schedulers.Scheduler",
-    "redis": "crawlprio.redis.scheduler.RedisScheduler",
+    "redis": "crawlprio.plugins.redis.scheduler.RedisScheduler",
 }
 """The scheduler for each value of CRAWLPRIO_FRONTIER."""
+
+_BRAIN = "crawlprio.plugins.shared.brain_scheduler.BrainScheduler"
+_HAND = "crawlprio.plugins.shared.hand_scheduler.HandScheduler"
+"""With CRAWLPRIO_WORKERS: the scheduler of the process that has the frontier, and of the others."""
 
 
 class Addon:
@@ -68,7 +71,7 @@ class Addon:
         # At DEBUG, Scrapy's default level, these libraries log every step. The last makes records
         # below DEBUG for nobody, as Scrapy leaves the root logger open.
         quieten("numba", "llvmlite", "matplotlib", "rich", "charset_normalizer")
-        settings.set("SCHEDULER", _SCHEDULERS[self._frontier(settings)], "addon")
+        settings.set("SCHEDULER", self._scheduler(settings), "addon")
         settings.set("DOWNLOADER", "crawlprio.live.downloader.Downloader", "addon")
         settings.set("REDIRECT_PRIORITY_ADJUST", 0, "addon")
         settings.set("RETRY_PRIORITY_ADJUST", 0, "addon")
@@ -76,6 +79,9 @@ class Addon:
         with suppress(ConfigError):  # refused below
             if sets_concurrency(settings):
                 settings.set("CRAWLPRIO_MAX_CONCURRENT_REQUESTS", None, "cmdline")
+        facts = hand_facts()
+        for name, value in hand_settings(facts).items() if facts is not None else ():
+            settings.set(name, value, "cmdline")
         add = settings.setdefault_in_component_priority_dict
         _replace(settings, RobotsTxtMiddleware, RobotsMiddleware)
         add("SPIDER_MIDDLEWARES", LinksMiddleware, 10)
@@ -85,22 +91,17 @@ class Addon:
         add("DOWNLOADER_MIDDLEWARES", PolitenessMiddleware, 990)
         add("ITEM_PIPELINES", LinkPairPipeline, 100)
         add("EXTENSIONS", CrawlReport, 100)
-        add("EXTENSIONS", Sitemaps, 110)
-        add("EXTENSIONS", Requisites, 120)
-        if self._is_monitored(settings):
-            from crawlprio.monitor.extension import Monitor
-
-            add("EXTENSIONS", Monitor, 90)
         for name, error in invalid_stock_settings(settings):
-            Crawl.of(self._crawler).refuse(error)
+            RunningCrawl.of(self._crawler).refuse(error)
             # This lets Scrapy create its components, and the crawl end cleanly.
             settings.set(name, stock_default(name), "cmdline")
 
-    def _is_monitored(self, settings: BaseSettings) -> bool:
-        """Return whether CRAWLPRIO_MONITOR is set; an invalid value is refused later."""
-        with suppress(ConfigError):
-            return read_setting(settings, "CRAWLPRIO_MONITOR") is not None
-        return False
+    def _scheduler(self, settings: BaseSettings) -> str:
+        """Return the scheduler of this process, which may be one of several of the crawl."""
+        with suppress(ConfigError):  # refused later
+            if read_setting(settings, "CRAWLPRIO_WORKERS") is not None:
+                return _BRAIN if hand_facts() is None else _HAND
+        return _SCHEDULERS[self._frontier(settings)]
 
     def _frontier(self, settings: BaseSettings) -> str:
         """Return CRAWLPRIO_FRONTIER; what cannot be had is refused when the crawl starts."""
@@ -108,7 +109,7 @@ class Addon:
             require_extras(settings)
             return str(read_setting(settings, "CRAWLPRIO_FRONTIER"))
         except ConfigError as error:
-            Crawl.of(self._crawler).refuse(error)
+            RunningCrawl.of(self._crawler).refuse(error)
             return "local"
 
 

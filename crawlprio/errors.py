@@ -1,5 +1,9 @@
 """The exceptions that crawlprio raises for invalid input."""
 
+from __future__ import annotations
+
+import sys
+
 
 class CrawlprioError(Exception):
     """Invalid input or a damaged file, in one sentence: subject, value, bound, remedy.
@@ -23,8 +27,11 @@ class StoreError(CrawlprioError):
     """A crawl store cannot be opened, read or written."""
 
 
-def printable(text: str) -> str:
-    """Return a text with `?` in place of control and direction characters."""
-    if text.isprintable():
-        return text
-    return "".join(char if char.isprintable() else "?" for char in text)
+def printable(value: object, most: int = sys.maxsize) -> str:
+    """Return a value as text, cut off after `most` characters, safe to show on a terminal.
+
+    Control and direction characters become `?`.
+    """
+    text = str(value)
+    cut = text if len(text) <= most else f"{text[:most]}..."
+    return cut if cut.isprintable() else "".join(c if c.isprintable() else "?" for c in cut)

@@ -10,14 +10,9 @@ from typing import NamedTuple
 class Directives(NamedTuple):
     """What was asked, word for word; several headers or elements are joined by a comma and a space.
 
-    Attributes
-    ----------
-    x_robots_tag, content_usage
-        The response headers of these names.
-    meta_robots
-        The `content` of `meta name=robots`.
-    robots_usage
-        The preferences of the robots.txt that apply to the page.
+    `x_robots_tag` and `content_usage`: the response headers of these names. `meta_robots`: the
+    `content` of `meta name=robots`. `robots_usage`: the preferences of the robots.txt that apply to
+    the page.
     """
 
     x_robots_tag: str = ""
@@ -32,14 +27,9 @@ NO_DIRECTIVES = Directives()
 class TextNotes(NamedTuple):
     """What is known of the text of a page, where texts are kept.
 
-    Attributes
-    ----------
-    language
-        The detected language, as ISO 639 writes it (`de`); empty: there is too little text.
-    declared_language
-        The `lang` of the element `html`, word for word.
-    licence
-        The URLs of the links with `rel=license`, joined by a comma and a space.
+    `language`: the detected language, as ISO 639 writes it (`de`); empty: there is too little text.
+    `declared_language`: the `lang` of the element `html`, word for word. `licence`: the URLs of the
+    links with `rel=license`, joined by a comma and a space.
     """
 
     language: str = ""

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from time import time
 from typing import TYPE_CHECKING, Any
 
 from crawlprio.frontier.protocol import PageVisit
 from crawlprio.items import LinkPairs
-from crawlprio.live.crawl import Crawl
+from crawlprio.live.running import RunningCrawl
 from crawlprio.web.urls import host_of, normalise_url
 
 if TYPE_CHECKING:
@@ -23,7 +22,7 @@ class LinkPairPipeline:
 
     def __init__(self, crawler: Crawler | None = None) -> None:
         # A project's own ITEM_PROCESSOR may pass no crawler; then nothing is recorded here.
-        self._crawl = None if crawler is None else Crawl.of(crawler)
+        self._crawl = None if crawler is None else RunningCrawl.of(crawler)
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> LinkPairPipeline:
@@ -40,6 +39,6 @@ class LinkPairPipeline:
             url = normalise_url(item.source) or item.source
             discovery = crawl.recorder.discovery
             page = discovery.page_of(crawl.identities.of_url(url), url, host_of(url), 0)
-            visit = discovery.visit_of(page, PageVisit(item, fetched_at=time()))
+            visit = discovery.visit_of(page, PageVisit(item))
             crawl.recorder.record(visit)
         return item

@@ -1,6 +1,6 @@
 """Settings of the bundled Scrapy project: polite by default, and fast because it leaves much out.
 
-Most come from the settings table (`crawlprio/setting_table/`), which `docs/settings.md` shows.
+Most come from the settings table (`crawlprio/settings_table/`), which `docs/settings.md` shows.
 """
 
 from importlib.util import find_spec
@@ -8,7 +8,7 @@ from importlib.util import find_spec
 from scrapy.settings import default_settings
 
 from crawlprio import __version__
-from crawlprio.setting_table import bundled_defaults
+from crawlprio.settings_table import bundled_defaults
 
 BOT_NAME = "crawlprio"
 SPIDER_MODULES = ["crawlprio.spiders"]
@@ -55,7 +55,7 @@ EXTENSIONS = {
     # It unpickles `spider.state` from JOBDIR: resuming a folder would run code from it.
     "scrapy.extensions.spiderstate.SpiderState": None,
 }
-LOG_FORMATTER = "crawlprio.live.logformatter.QuietLogFormatter"  # no line for each page and item
+LOG_FORMATTER = "crawlprio.live.engine.QuietLogFormatter"  # no line for each page and item
 COOKIES_ENABLED = False
 METAREFRESH_ENABLED = False
 WARN_ON_GENERATOR_RETURN_VALUE = False  # Scrapy would check at each page

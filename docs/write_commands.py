@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import argparse
-from importlib import import_module
 
 from scrapy.settings import Settings
 
-from crawlprio.commands.cli import COMMANDS
+from crawlprio.commands.cli import COMMANDS, command_of
 
 INTRODUCTION = """\
 # Commands
@@ -29,7 +28,7 @@ def commands_page() -> str:
 
 
 def _section(name: str) -> str:
-    command = import_module(f"crawlprio.commands.{name}").Command()
+    command = command_of(name)
     command.settings = Settings(command.default_settings)
     parser = argparse.ArgumentParser(conflict_handler="resolve")
     command.add_options(parser)

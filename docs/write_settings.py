@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from crawlprio.setting_table import SECTIONS, Setting
+from crawlprio.settings_table import SECTIONS, Setting
 
 DOCS = Path(__file__).parent
 PAGE = DOCS / "settings.md"
@@ -13,13 +13,13 @@ PAGE = DOCS / "settings.md"
 INTRODUCTION = """\
 # Settings
 
-<!-- Written by docs/write_settings.py from crawlprio/setting_table/. -->
+<!-- Written by docs/write_settings.py from crawlprio/settings_table/. -->
 
 Every setting that crawlprio reads. Set them like any Scrapy setting: in `settings.py`, in a
 spider's `custom_settings`, or with `-s NAME=VALUE`. All are validated when a crawl starts. An
 invalid value, or an unknown name that begins with `CRAWLPRIO_`, stops the crawl with one sentence.
-A name that resembles a setting, and that no loaded component reads, causes a warning; if it
-resembles one that keeps a crawl polite, such as `DOWNLOAD_DELAY`, it stops the crawl.
+An unknown name that resembles a setting causes a warning; if it resembles one that keeps a crawl
+polite, such as `DOWNLOAD_DELAY`, it stops the crawl.
 
 *Bundled project* is the default of `scrapy crawl site` in this project and of `crawlprio replay`.
 *Add-on* is the default in your own project with `ADDONS = {"crawlprio.Addon": 500}`: no budgets
@@ -64,7 +64,7 @@ def _row(setting: Setting) -> str:
 def _shown(value: object) -> str:
     """Format a default as Python; of a long list, show the number of items and the ends."""
     if isinstance(value, tuple):
-        where = "crawlprio/web/extensions.py"
+        where = "crawlprio/web/scope.py"
         return f"{len(value)} endings, `{value[0]}` to `{value[-1]}`: see `{where}`"
     return f"`{_literal(value)}`"
 

@@ -30,11 +30,12 @@ from report import Report
 from verdicts import RULE, Case
 from webs import Web, uci
 
-from crawlprio.evaluation import cumulative_by_time
-from crawlprio.evaluation.figures import Panel, Series
+from crawlprio.graph.pages import PageIds
+from crawlprio.measure.crawl_in_time import cumulative_by_time
 from crawlprio.orderings import make_ordering
-from crawlprio.pages import PageIds
-from crawlprio.simulator import Network, timed_crawl
+from crawlprio.show.figures import Panel, Series
+from crawlprio.simulator.network import Network
+from crawlprio.simulator.timed import timed_crawl
 
 COUNTRIES = 4
 COUNTRY_SHARE, CRAWLED_SHARE = 35, 5

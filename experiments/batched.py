@@ -8,10 +8,12 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from crawlprio.linkgraph import LinkGraph
+from crawlprio.graph.linkgraph import LinkGraph
+from crawlprio.graph.pages import PageIds
 from crawlprio.orderings import Ordering
-from crawlprio.pages import PageIds
-from crawlprio.simulator import Network, TimedCrawl, timed_crawl
+from crawlprio.simulator.events import TimedCrawl
+from crawlprio.simulator.network import Network
+from crawlprio.simulator.timed import timed_crawl
 
 
 def alone(graph: LinkGraph, pages: PageIds, network: Network) -> tuple[LinkGraph, Network]:

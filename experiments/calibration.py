@@ -1,16 +1,16 @@
 """How true the coverage estimate of receipts is: calibration on known webs; run by hand.
 
-    python experiments/calibration.py CASES [WEB...] [--synthetic] [--judge]
+    python experiments/likely.py CASES [WEB...] [--synthetic] [--judge]
         [--markdown FILE] [--plot FILE]
 
 A WEB is a graph that `crawlprio simulate` reads, as those of `benchmarks/webs.py` and
 `benchmarks/archives.py`; `NAME.homes.txt` beside it has its home pages. Each is crawled in the
-simulator from up to four starts (all home pages, the first one, random pages), under each of
-`ORDERINGS`, and the estimate of `crawlprio.ranking.likely` is compared with the truth when
+simulator from one page (the first home page, another one) and from ten (home pages, any), under
+each of `ORDERINGS`, and the estimate of `crawlprio.ranking.likely` is compared with the truth when
 `STOPS` of all reachable pages are fetched. The folder CASES gets one JSON file per web; webs that
 have one are not crawled again.
 
-Then the constants of `crawlprio/ranking/calibration.py` are computed from all cases, and judged
+Then the constants of `crawlprio/ranking/likely.py` are computed from all cases, and judged
 leaving one web out at a time: those of the other webs give the interval. Each web counts once.
 Webs that are set aside (`is_set_aside`) take part in neither; `--judge` compares them with the
 constants in the package.
@@ -21,8 +21,10 @@ It also says how much of what the next pages brought was expected (`more`).
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import sys
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -34,26 +36,34 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "benchmarks"))
 
 from archives import HELD_OUT
 
-from crawlprio.evaluation import reachable
-from crawlprio.evaluation.figures import plot_panels
-from crawlprio.evaluation.panels import Panel, Series
-from crawlprio.linkgraph import LinkGraph, read_graph
-from crawlprio.linkgraph.synthetic import home_pages, synthetic_web
+from crawlprio.graph.linkgraph import LinkGraph
+from crawlprio.graph.synthetic import home_pages, synthetic_web
+from crawlprio.measure.crawl_order import reachable
 from crawlprio.orderings import make_ordering
-from crawlprio.ranking import calibration
-from crawlprio.ranking.likely import Fetches, interval, likely_coverage
-from crawlprio.simulator import crawl_order
+from crawlprio.ranking import likely
+from crawlprio.ranking.likely import (
+    Estimates,
+    Fetches,
+    folders_of,
+    interval,
+    likely_coverage,
+    logit_of,
+)
+from crawlprio.show.figures import Panel, Series, plot_panels
+from crawlprio.simulator.timed import crawl_order
+from crawlprio.store.graph_files import read_graph
 
 Floats = NDArray[np.float64]
 Case = dict[str, Any]
 
-ORDERINGS = ("sibling-sampling", "breadth-first", "opic")
-STOPS = (0.02, 0.05, 0.1, 0.2, 0.3, 0.45, 0.6, 0.8, 0.95)
+ORDERINGS = ("sibling-sampling", "rankmass", "breadth-first", "opic", "backlink-count")
+STOPS = (0.02, 0.05, 0.1, 0.2, 0.3, 0.45, 0.6, 0.8)
+N_SEEDS = 10
 JUDGED = (0.05, 0.1, 0.3, 0.6)
 """The stops that the tables report; the constants come from all of `STOPS`."""
 
 MORE = (100, 1_000, 10_000)
-FEWEST = 300
+FEWEST = 80
 """Pages of the smallest web that takes part."""
 
 TOLERANCE = 5e-4
@@ -65,22 +75,31 @@ def is_set_aside(web: str) -> bool:
     return web in HELD_OUT or web.startswith("held-out-")
 
 
-def starts_of(graph: LinkGraph, homes: Sequence[int]) -> list[list[int]]:
-    """Return the sets of seeds from which a web is crawled."""
+def starts_of(graph: LinkGraph, homes: Sequence[int]) -> dict[str, list[int]]:
+    """Return the sets of seeds from which a web is crawled; names begin with how many there are."""
     first = list(homes[:1]) or [int(np.argmax(np.diff(graph.indptr)))]
-    starts = [list(homes)] if len(homes) > 1 else []
-    starts += [first] if homes else []
-    n_first = int(reachable(graph, first).sum())
-    least = max(n_first, 0.3 * graph.n_pages) / 2
-    for page in np.random.default_rng(1).permutation(graph.n_pages)[:200].tolist():
-        if len(starts) == 4:
-            break
-        if int(reachable(graph, [page]).sum()) >= least:
-            starts.append([page])
-    return starts
+    least = max(int(reachable(graph, first).sum()), 0.3 * graph.n_pages) / 2
+    random = np.random.default_rng(1)
+    some = random.permutation(graph.n_pages)[:200].tolist()
+    other = next((page for page in some if reachable(graph, [page]).sum() >= least), first[0])
+    ten = random.permutation(graph.n_pages)[:N_SEEDS].tolist()
+    from_homes = list(dict.fromkeys([*homes[:N_SEEDS], *ten]))[:N_SEEDS]
+    return {"1 home": first, "1 other": [other], "10 homes": from_homes, "10 others": ten}
 
 
-def fetches_of(graph: LinkGraph, seeds: Sequence[int], order: NDArray[np.int32]) -> Fetches:
+def folders_in(graph: LinkGraph) -> NDArray[np.int32] | None:
+    """Return the folder of each page, or where no URL is known, its site."""
+    if graph.urls is not None:
+        return folders_of(graph.urls)
+    return None if graph.site is None else graph.site.astype(np.int32)
+
+
+def fetches_of(
+    graph: LinkGraph,
+    seeds: Sequence[int],
+    order: NDArray[np.int32],
+    folders: NDArray[np.int32] | None = None,
+) -> Fetches:
     """Return what a crawl that fetched these pages knows."""
     degrees = np.diff(graph.indptr)[order]
     rows = [graph.indices[graph.indptr[page] : graph.indptr[page + 1]] for page in order.tolist()]
@@ -90,6 +109,7 @@ def fetches_of(graph: LinkGraph, seeds: Sequence[int], order: NDArray[np.int32])
         order.astype(np.int32),
         np.concatenate([[0], np.cumsum(degrees)]).astype(np.int64),
         np.concatenate(rows).astype(np.int32),
+        folders,
     )
 
 
@@ -124,7 +144,8 @@ def stopped_crawls(
     graph: LinkGraph, homes: Sequence[int], stops: Sequence[float]
 ) -> Iterator[Stopped]:
     """Yield each crawl of a web, from each start under each ordering, at each stop."""
-    for number, seeds in enumerate(starts_of(graph, homes)):
+    folders = folders_in(graph)
+    for name, seeds in starts_of(graph, homes).items():
         truth = true_shares(graph, seeds)
         n_reachable = int(np.count_nonzero(truth))
         if n_reachable < FEWEST:
@@ -132,8 +153,10 @@ def stopped_crawls(
         for ordering in ORDERINGS:
             order = np.asarray(crawl_order(graph, seeds, make_ordering(ordering)), dtype=np.int32)
             for stop in stops:
-                fetches = fetches_of(graph, seeds, order[: max(2, int(stop * n_reachable))])
-                case = {"start": number, "ordering": ordering, "stop": stop}
+                fetches = fetches_of(
+                    graph, seeds, order[: max(2, int(stop * n_reachable))], folders
+                )
+                case = {"start": name, "ordering": ordering, "stop": stop}
                 yield Stopped(case, order, fetches, truth)
 
 
@@ -142,6 +165,8 @@ def crawls_of(name: str, graph: LinkGraph, homes: Sequence[int]) -> Iterator[Cas
     for case, order, fetches, truth in stopped_crawls(graph, homes, STOPS):
         n = len(fetches.order)
         found = likely_coverage(fetches)
+        if found.estimates is None:
+            continue
         waiting = np.sort(found.shares[~fetches.is_fetched])[::-1]
         yield {
             "web": name,
@@ -149,6 +174,7 @@ def crawls_of(name: str, graph: LinkGraph, homes: Sequence[int]) -> Iterator[Cas
             "fetched": n,
             "known": n + int(np.count_nonzero(waiting)),
             "bound": found.at_least,
+            "estimates": found.estimates,
             "likely": found.likely,
             "truth": float(truth[order[:n]].sum()),
             "more": {
@@ -187,8 +213,8 @@ def _write(folder: Path, name: str, graph: Any, homes: Sequence[int]) -> None:
 
 def weights_of(cases: Sequence[Case]) -> Floats:
     """Return the weight of each case, so that each web counts once."""
-    webs = [case["web"] for case in cases]
-    return np.array([1.0 / webs.count(web) for web in webs])
+    counts = Counter(case["web"] for case in cases)
+    return np.array([1.0 / counts[case["web"]] for case in cases])
 
 
 def quantile(values: Floats, weights: Floats, share: float) -> float:
@@ -198,37 +224,43 @@ def quantile(values: Floats, weights: Floats, share: float) -> float:
     return float(values[by_value][min(int(np.searchsorted(below, share)), len(values) - 1)])
 
 
-def errors_of(cases: Sequence[Case]) -> Floats:
-    """Return true minus estimated part of what is not certain, as logits."""
-    bound, likely, truth = (
-        np.array([case[name] for case in cases]) for name in ("bound", "likely", "truth")
-    )
-    rest = np.maximum(1.0 - bound, 1e-12)
-    least = calibration.LEAST
-    parts = (np.clip((share - bound) / rest, least, 1 - least) for share in (truth, likely))
-    true, estimated = (np.log(part / (1 - part)) for part in parts)
-    return true - estimated
+def errors_of(cases: Sequence[Case]) -> tuple[Floats, Floats]:
+    """Return true minus estimated part of what is not certain, as logits, for both estimates."""
+    errors = []
+    for case in cases:
+        found = Estimates(*case["estimates"])
+        true = logit_of(case["truth"], found.bound)
+        errors.append(
+            [true - logit_of(share, found.bound) for share in (found.lower, found.higher)]
+        )
+    lower, higher = np.array(errors).T
+    return lower, higher
 
 
-def constants(cases: Sequence[Case]) -> calibration.Classes:
-    """Return CLASSES: by bound, the quantiles of the errors that leave out a tenth in all."""
+def constants(cases: Sequence[Case]) -> likely.Classes:
+    """Return CLASSES: by share of strange pages, quantiles of the errors; they leave out `BEYOND`.
+
+    Each web counts once in each class.
+    """
     classes, above = [], -1.0
-    beyond = calibration.BEYOND
-    for most, *_ in calibration.CLASSES:
-        of = [case for case in cases if above < case["bound"] <= most]
-        errors, weights = errors_of(of), weights_of(of)
-        low, high = (quantile(errors, weights, share) for share in (beyond, 1.0 - beyond))
+    beyond = likely.BEYOND
+    for most, *_ in likely.CLASSES:
+        of = [
+            case for case in cases if above < Estimates(*case["estimates"]).strange <= most + 1e-9
+        ]
+        (lower, higher), weights = errors_of(of), weights_of(of)
+        low, high = quantile(lower, weights, beyond), quantile(higher, weights, 1.0 - beyond)
         classes.append((most, round(low, 2), round(high, 2)))
-        above = most
+        above = most + 1e-9
     return tuple(classes)
 
 
-def judged(cases: Sequence[Case], classes: calibration.Classes) -> list[Case]:
+def judged(cases: Sequence[Case], classes: likely.Classes) -> list[Case]:
     """Return the cases with the interval that the constants give them."""
     return [
         {**case, "low": edges[0], "high": edges[2]}
         for case in cases
-        for edges in (interval(case["bound"], case["likely"], classes),)
+        for edges in (interval(Estimates(*case["estimates"]), classes),)
     ]
 
 
@@ -248,7 +280,12 @@ def is_inside(case: Case) -> bool:
 
 
 def row_of(label: str, cases: Sequence[Case]) -> str:
-    """Return a row of the table: hits, errors and widths."""
+    """Return a row of the table: how often an interval is said, and its hits, errors and widths."""
+    is_said = [case["high"] - case["low"] <= likely.WIDEST for case in cases]
+    n_said = np.average(is_said, weights=weights_of(cases))
+    cases = [case for case, said in zip(cases, is_said, strict=True) if said]
+    if not cases:
+        return f"| {label} | {n_said:.0%} | - | - | - | - | - | - |"
     weights = weights_of(cases)
     hits = np.average([is_inside(case) for case in cases], weights=weights)
     certain = [is_inside({**case, "low": case["bound"], "high": 1.0}) for case in cases]
@@ -259,20 +296,22 @@ def row_of(label: str, cases: Sequence[Case]) -> str:
     worst = max(cases, key=lambda case: abs(case["likely"] - case["truth"]))
     shown = " | ".join(f"{value:.3f}" for value in middle)
     far = f"{worst['likely']:.2f} for {worst['truth']:.2f} ({worst['web']}, {worst['ordering']})"
-    return f"| {label} | {hits:.0%} | {np.mean(certain):.0%} | {shown} | {far} |"
+    return f"| {label} | {n_said:.0%} | {hits:.0%} | {np.mean(certain):.0%} | {shown} | {far} |"
 
 
 def tables(cases: Sequence[Case]) -> str:
     """Return the tables for the documentation: by stop, by ordering and by web."""
     heading = (
-        "| {} | interval holds | bound holds | error | bound is below by | width "
-        "| farthest estimate |\n|---|---|---|---|---|---|---|"
+        "| {} | said | interval holds | bound holds | error | bound is below by | width "
+        "| farthest estimate |\n|---|---|---|---|---|---|---|---|"
     )
     at_stops = [case for case in cases if case["stop"] in JUDGED]
     lines = [heading.format("pages fetched")]
     lines += [row_of(f"{stop:.0%}", [c for c in cases if c["stop"] == stop]) for stop in JUDGED]
     lines += [row_of("all four", at_stops), "", heading.format("ordering")]
-    lines += [row_of(name, [c for c in at_stops if c["ordering"] == name]) for name in ORDERINGS]
+    for name, n in itertools.product(ORDERINGS, ("1", str(N_SEEDS))):
+        of = [c for c in at_stops if c["ordering"] == name and c["start"].split()[0] == n]
+        lines.append(row_of(f"{name}, seeds: {n}", of))
     lines += ["", heading.format("web")]
     webs = sorted({case["web"] for case in cases})
     lines += [row_of(web, [c for c in at_stops if c["web"] == web]) for web in webs]
@@ -343,7 +382,7 @@ def main() -> None:
     parts = {"webs left out one at a time": left_out}
     aside = [case for case in cases if is_set_aside(case["web"])]
     if given.judge and aside:
-        parts["webs set aside"] = judged(aside, calibration.CLASSES)
+        parts["webs set aside"] = judged(aside, likely.CLASSES)
         text += f"\nSet aside:\n\n{tables(parts['webs set aside'])}\n\n{expectations(aside)}\n"
     print(text)
     if given.markdown:

@@ -15,11 +15,13 @@ from report import Report
 from verdicts import above, below
 from webs import uci
 
-from crawlprio.evaluation import active_robots
-from crawlprio.evaluation.figures import Panel, Series
-from crawlprio.linkgraph import LinkGraph
+from crawlprio.graph.linkgraph import LinkGraph
+from crawlprio.measure.crawl_order import active_robots
 from crawlprio.orderings import make_ordering
-from crawlprio.simulator import Network, TimedCrawl, timed_crawl
+from crawlprio.show.figures import Panel, Series
+from crawlprio.simulator.events import TimedCrawl
+from crawlprio.simulator.network import Network
+from crawlprio.simulator.timed import timed_crawl
 
 Batch = NDArray[np.int32]
 

@@ -19,15 +19,17 @@ from report import Report
 from verdicts import Case, GeneratorErrors, above, below
 from webs import hollins, uci
 
-from crawlprio.evaluation import (
+from crawlprio.measure.crawl_in_time import (
     cumulative_by_time,
-    depth_from_seeds,
     mean_importance_by_slice,
     scaled_to_mean_one,
 )
-from crawlprio.evaluation.figures import Panel, Points, Series
+from crawlprio.measure.crawl_order import depth_from_seeds
 from crawlprio.orderings import make_ordering
-from crawlprio.simulator import Network, TimedCrawl, timed_crawl
+from crawlprio.show.figures import Panel, Points, Series
+from crawlprio.simulator.events import TimedCrawl
+from crawlprio.simulator.network import Network
+from crawlprio.simulator.timed import timed_crawl
 
 ROBOTS = (1, 64, 256)
 BANDWIDTHS = (20_000_000.0, 2_000_000.0, 200_000.0, 20_000.0, 2_000.0, 200.0)
@@ -381,13 +383,19 @@ def _figure_12(report: Report, shared: Path, start: Start) -> None:
         "30 pages or more. In the paper it falls over the first levels and is flat after 3 or 4. "
         "Home pages are below the next level, because many have few or no in-links.",
     )  # fmt: skip
-    shown = {name: ", ".join(f"{y:.2f}" for _, y in points[:7]) for name, points in lines.items()}
+    by_depth = {name: {int(x): y for x, y in points} for name, points in lines.items()}
+    with_homes = {name: means for name, means in by_depth.items() if 0 in means}
+    shown = {
+        name: ", ".join(f"{means[x]:.2f}" if x in means else "-" for x in range(7))
+        for name, means in by_depth.items()
+    }
     error = {name: math.inf if name == "country" else 0.0 for name in lines}
     report.finding(
         "PageRank and depth are inversely related in the first few levels (figure 12)",
-        "mean at depth 0, 1, 2, ...: " + "; ".join(f"{n}: {x}" for n, x in shown.items()),
+        f"mean at depth 0, 1, 2, ... (-: under {FEWEST_AT_DEPTH} pages): "
+        + "; ".join(f"{n}: {x}" for n, x in shown.items()),
         above(
-            {n: min(p[1][1] - p[2][1], p[2][1] - p[3][1]) for n, p in lines.items()},
+            {n: min(p[1] - p[2], p[2] - p[3]) for n, p in by_depth.items()},
             0.0,
             error.__getitem__,
         ),
@@ -398,11 +406,11 @@ def _figure_12(report: Report, shared: Path, start: Start) -> None:
         "3 to 4 clicks from the home page, the relation is very weak (figure 12)",
         "largest mean divided by smallest: "
         + "; ".join(
-            f"{n}: {_spread(p[1:4]):.2f} over depths 1 to 3, {_spread(p[4:8]):.2f} over 4 to 7"
-            for n, p in lines.items()
+            f"{n}: {_spread(p, 1, 3):.2f} over depths 1 to 3, {_spread(p, 4, 7):.2f} over 4 to 7"
+            for n, p in by_depth.items()
         ),
         above(
-            {n: _spread(p[1:4]) - _spread(p[4:8]) for n, p in lines.items()},
+            {n: _spread(p, 1, 3) - _spread(p, 4, 7) for n, p in by_depth.items()},
             0.0,
             error.__getitem__,
         ),
@@ -412,15 +420,15 @@ def _figure_12(report: Report, shared: Path, start: Start) -> None:
     report.finding(
         "Home pages have low PageRank on average, because many have few or no in-links (figure 12)",
         "mean at depth 0 and 1: "
-        + "; ".join(f"{n}: {p[0][1]:.2f}, {p[1][1]:.2f}" for n, p in lines.items()),
-        above({n: p[1][1] - p[0][1] for n, p in lines.items()}, 0.0, error.__getitem__),
+        + "; ".join(f"{n}: {p[0]:.2f}, {p[1]:.2f}" for n, p in with_homes.items()),
+        above({n: p[1] - p[0] for n, p in with_homes.items()}, 0.0, error.__getitem__),
         "lower than at depth 1",
         why="these webs know home pages from links alone, not from a domain registry",
         picture="figure-12",
     )
 
 
-def _spread(points: list[tuple[float, float]]) -> float:
-    """Return the largest mean divided by the smallest."""
-    means = [mean for _, mean in points]
+def _spread(by_depth: Mapping[int, float], first: int, last: int) -> float:
+    """Return the largest mean of these depths divided by the smallest."""
+    means = [mean for depth, mean in by_depth.items() if first <= depth <= last]
     return max(means) / min(means) if means else float("nan")

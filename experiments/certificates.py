@@ -28,11 +28,11 @@ from calibration import (
     weights_of,
 )
 
-from crawlprio.evaluation.figures import plot_panels
-from crawlprio.evaluation.panels import Panel, Series
-from crawlprio.linkgraph import LinkGraph, read_graph
+from crawlprio.graph.linkgraph import LinkGraph
 from crawlprio.ranking.likely import likely_coverage
 from crawlprio.ranking.walks import Walks
+from crawlprio.show.figures import Panel, Series, plot_panels
+from crawlprio.store.graph_files import read_graph
 
 N_WALKS = 200
 

@@ -30,10 +30,8 @@ from report import Report
 from verdicts import RULE
 from webs import Web, cnr, uci
 
-from crawlprio.evaluation import (
-    depth_from_seeds,
-)
-from crawlprio.evaluation.figures import Panel, Series
+from crawlprio.measure.crawl_order import depth_from_seeds
+from crawlprio.show.figures import Panel, Series
 
 THRESHOLDS = {3: "47 %", 10: "10 %", 100: "0.8 %"}
 """G for backlinks, and the share of pages that are hot in the paper."""

@@ -10,8 +10,9 @@ from paper_crawls import Mask, areas, bands, mean_at
 from report import Report
 from verdicts import Case, Margin
 
-from crawlprio.evaluation import BacklinksSeen, ModelCurve, PageRankSeen, limited_buffer
-from crawlprio.pages import PageIds
+from crawlprio.graph.pages import PageIds
+from crawlprio.measure.crawl_models import ModelCurve, limited_buffer
+from crawlprio.measure.estimates import BacklinksSeen, PageRankSeen
 
 BUFFERS = np.array([0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0])
 """Buffer sizes, as shares of all pages."""

@@ -16,10 +16,11 @@ from report import Report
 from verdicts import above
 from webs import Web
 
-from crawlprio.evaluation import ModelCurve, top_threshold
-from crawlprio.importance import importance_of, open_repository
+from crawlprio.measure.crawl_models import ModelCurve, top_threshold
+from crawlprio.measure.metrics import importance_of
+from crawlprio.measure.repositories import open_repository
 from crawlprio.orderings import make_ordering
-from crawlprio.simulator import RecordedVisits
+from crawlprio.simulator.graph_pages import RecordedVisits
 
 HOT_SHARE = 0.01
 IMPORTANCES = ("backlinks", "cho-pagerank", "forward-links", "location", "authorities", "hubs")

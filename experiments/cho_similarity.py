@@ -16,14 +16,15 @@ from report import Report
 from verdicts import Case, above
 from webs import Web
 
-from crawlprio.evaluation import ModelCurve, RenewedEstimate, limited_buffer, top_threshold
-from crawlprio.importance import open_repository
-from crawlprio.importance.similarity import count_terms
+from crawlprio.graph.pages import PageIds, Visit
+from crawlprio.graph.topic import Topic
+from crawlprio.measure.crawl_models import ModelCurve, limited_buffer, top_threshold
+from crawlprio.measure.estimates import RenewedEstimate
+from crawlprio.measure.repositories import open_repository
 from crawlprio.orderings import ALL_PAGES, Changed, Ordering, make_ordering
 from crawlprio.orderings.base import Pages
-from crawlprio.pages import PageIds, Visit
-from crawlprio.simulator import RecordedVisits
-from crawlprio.topic import Topic
+from crawlprio.plugins.papers.similarity import count_terms
+from crawlprio.simulator.graph_pages import RecordedVisits
 
 Floats = NDArray[np.float64]
 

@@ -25,10 +25,11 @@ from report import Report
 from verdicts import above
 from webs import STARTS, Web, hollins, uci
 
-from crawlprio.evaluation import ModelCurve, reachable, top_threshold
-from crawlprio.evaluation.figures import Panel, Series
-from crawlprio.linkgraph import LinkGraph
+from crawlprio.graph.linkgraph import LinkGraph
+from crawlprio.measure.crawl_models import ModelCurve, top_threshold
+from crawlprio.measure.crawl_order import reachable
 from crawlprio.orderings import make_ordering
+from crawlprio.show.figures import Panel, Series
 
 PAGES = 1_100
 """Number of pages of the paper's small domain, a research group's site."""

@@ -18,11 +18,12 @@ from report import Report
 from topic_webs import ALL, HOME, MISSING, UCI, TopicWeb
 from verdicts import Case, above, by_web
 
-from crawlprio.evaluation import ModelCurve, reachable
-from crawlprio.importance import importance_of
-from crawlprio.simulator import RecordedVisits
+from crawlprio.graph.topic import HotQueue, Topic
+from crawlprio.measure.crawl_models import ModelCurve
+from crawlprio.measure.crawl_order import reachable
+from crawlprio.measure.metrics import importance_of
+from crawlprio.simulator.graph_pages import RecordedVisits
 from crawlprio.store import Store
-from crawlprio.topic import HotQueue, Topic
 
 BACKLINKS = 5
 FEWEST = 10

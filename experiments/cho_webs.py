@@ -10,13 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 from paper_crawls import Crawls, Mask
 
-from crawlprio.evaluation import ModelCurve, crawl_and_stop, crawl_and_stop_with_threshold
-from crawlprio.evaluation.figures import Panel, Points, Series
-from crawlprio.importance import importance_of
+from crawlprio.graph.pages import PageIds, Visit
+from crawlprio.measure.crawl_models import ModelCurve, crawl_and_stop, crawl_and_stop_with_threshold
+from crawlprio.measure.metrics import importance_of
 from crawlprio.orderings import Ordering, make_ordering
 from crawlprio.orderings.base import Changed, Keys, Rows
-from crawlprio.orderings.pagerank import PageRank
-from crawlprio.pages import PageIds, Visit
+from crawlprio.orderings.by_pagerank import PageRank
+from crawlprio.show.figures import Panel, Points, Series
 
 DAMPING = 0.9
 THREE = ("breadth-first", "backlink-count", "pagerank")

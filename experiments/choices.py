@@ -23,14 +23,14 @@ from report import Report
 from verdicts import RULE, GeneratorErrors, Margin
 from webs import STARTS, Web, cnr, hollins, uci
 
-from crawlprio.evaluation.figures import Panel
 from crawlprio.frontier import Politeness
+from crawlprio.graph.pages import PageIds, Visit
 from crawlprio.orderings import ALL_PAGES, Changed, Ordering, make_ordering
-from crawlprio.orderings.backlink_count import BacklinkCount
 from crawlprio.orderings.base import Keys, Pages
+from crawlprio.orderings.baseline import BacklinkCount
 from crawlprio.orderings.opic import Opic
-from crawlprio.pages import PageIds, Visit
-from crawlprio.simulator import Network
+from crawlprio.show.figures import Panel
+from crawlprio.simulator.network import Network
 
 COUNTRIES, COUNTRY_SHARE = STARTS, 70
 PARTS = (2000, 350, 35)

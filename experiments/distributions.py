@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crawlprio.errors import ConfigError, GraphError
-from crawlprio.evaluation.figures import Panel, Series
+from crawlprio.show.figures import Panel, Series
 
 Floats = NDArray[np.float64]
 Longs = NDArray[np.int64]

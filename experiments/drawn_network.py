@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from crawlprio.linkgraph import LinkGraph
-from crawlprio.simulator import Network
+from crawlprio.graph.linkgraph import LinkGraph
+from crawlprio.simulator.network import Network
 
 BODY_MU, BODY_SIGMA = 9.357, 1.318
 TAIL_FROM, TAIL_ALPHA = 133_000.0, 1.1

@@ -23,7 +23,11 @@ from verdicts import RULE, Case, Margin
 from web_measures import with_sites
 from webs import Web, built, cnr, hollins, uci
 
-from crawlprio.evaluation import mean_importance_by_slice, scaled_to_mean_one, slices_by_fetch
+from crawlprio.measure.crawl_in_time import (
+    mean_importance_by_slice,
+    scaled_to_mean_one,
+    slices_by_fetch,
+)
 from crawlprio.orderings import Ordering, make_ordering
 
 STARTS, DRAWS = 5, 2

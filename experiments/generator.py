@@ -16,11 +16,11 @@ from measures import mean_and_spread
 from report import Report
 from webs import Web, cnr, country, hollins, uci
 
-from crawlprio.evaluation.figures import Panel, Series
-from crawlprio.linkgraph import LinkGraph
-from crawlprio.linkgraph.synthetic import home_pages, twin
+from crawlprio.graph.linkgraph import LinkGraph
+from crawlprio.graph.synthetic import home_pages, twin
 from crawlprio.orderings import make_ordering
-from crawlprio.simulator import Simulation
+from crawlprio.show.figures import Panel, Series
+from crawlprio.show.simulated import Simulation
 
 ORDERINGS = (
     "omniscient", "opic", "backlink-count", "larger-sites-first", "breadth-first", "random",

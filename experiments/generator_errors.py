@@ -11,7 +11,7 @@ from najork_crawls import Watched, margins_by_day, watch_to_the_end
 from report import Report
 from webs import Web
 
-from crawlprio.linkgraph.synthetic import home_pages, twin
+from crawlprio.graph.synthetic import home_pages, twin
 
 TWINS = 2
 PLACES = (0.05, 0.1, 0.2, 0.3, 0.5, 0.8)

@@ -13,13 +13,21 @@ from measures import mean_and_spread
 from numpy.typing import NDArray
 from webs import Web
 
-from crawlprio.evaluation import best_order, cumulative_pagerank, curve, kendall_tau, reachable
-from crawlprio.evaluation.figures import Panel, Series
 from crawlprio.frontier import Politeness
-from crawlprio.linkgraph import read_graph
-from crawlprio.linkgraph.synthetic import home_pages, synthetic_web
+from crawlprio.graph.synthetic import home_pages, synthetic_web
+from crawlprio.measure.crawl_order import (
+    best_order,
+    cumulative_pagerank,
+    curve,
+    kendall_tau,
+    reachable,
+)
 from crawlprio.orderings import Ordering, make_ordering
-from crawlprio.simulator import Network, TimedCrawl, timed_crawl
+from crawlprio.show.figures import Panel, Series
+from crawlprio.simulator.events import TimedCrawl
+from crawlprio.simulator.network import Network
+from crawlprio.simulator.timed import timed_crawl
+from crawlprio.store.graph_files import read_graph
 
 Mask = NDArray[np.bool_]
 

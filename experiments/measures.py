@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crawlprio.errors import ConfigError, GraphError
-from crawlprio.evaluation.crawl_in_time import Means, checked_tops, mean_by
-from crawlprio.evaluation.crawl_order import Floats, PageMask, checked_times
-from crawlprio.evaluation.panels import Points, Series
+from crawlprio.measure.crawl_in_time import Means, checked_tops, mean_by
+from crawlprio.measure.crawl_order import Floats, PageMask, checked_times
+from crawlprio.show.figures import Points, Series
 
 Longs = NDArray[np.int64]
 

@@ -26,7 +26,7 @@ from report import Report
 from verdicts import RULE, GeneratorErrors
 from webs import country, hollins, uci
 
-from crawlprio.evaluation.figures import Panel
+from crawlprio.show.figures import Panel
 
 COUNTRY_SHARE = 5
 """Divisor of the large country's size; that part of it is crawled."""

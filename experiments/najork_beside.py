@@ -24,19 +24,18 @@ from report import Report
 from verdicts import Case, GeneratorErrors, Margin, above
 from webs import Web
 
-from crawlprio.evaluation import (
-    best_order,
+from crawlprio.measure.crawl_in_time import (
     mean_importance_by_slice,
     mean_slice_of_top,
-    pagerank_seen,
-    reachable,
     scaled_to_mean_one,
     slices_by_fetch,
 )
-from crawlprio.evaluation.figures import Panel, Series
-from crawlprio.importance import importance_of
+from crawlprio.measure.crawl_order import best_order, reachable
+from crawlprio.measure.estimates import pagerank_seen
+from crawlprio.measure.metrics import importance_of
 from crawlprio.orderings import make_ordering
-from crawlprio.simulator import crawl_order
+from crawlprio.show.figures import Panel, Series
+from crawlprio.simulator.timed import crawl_order
 
 ORDERINGS = ("breadth-first", "backlink-count", "opic", "random")
 _BREADTH_FIRST = {"breadth-first": lambda: make_ordering("breadth-first")}

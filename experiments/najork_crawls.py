@@ -13,22 +13,22 @@ from numpy.typing import NDArray
 from paper_crawls import Crawls
 from webs import Web
 
-from crawlprio.evaluation import (
+from crawlprio.frontier import Politeness
+from crawlprio.graph.linkgraph import LinkGraph
+from crawlprio.graph.pages import PageIds
+from crawlprio.measure.crawl_in_time import (
     Means,
     mean_importance_by_slice,
     mean_slice_of_top,
-    pagerank_seen,
-    reachable,
     scaled_to_mean_one,
     slices_by_fetch,
 )
-from crawlprio.evaluation.figures import Series
-from crawlprio.frontier import Politeness
-from crawlprio.importance import importance_of
-from crawlprio.linkgraph import LinkGraph
+from crawlprio.measure.crawl_order import reachable
+from crawlprio.measure.estimates import pagerank_seen
+from crawlprio.measure.metrics import importance_of
 from crawlprio.orderings import Ordering, make_ordering
-from crawlprio.pages import PageIds
-from crawlprio.simulator import crawl_order, timed_crawl
+from crawlprio.show.figures import Series
+from crawlprio.simulator.timed import crawl_order, timed_crawl
 
 Floats = NDArray[np.float64]
 

@@ -9,13 +9,15 @@ import numpy as np
 from measures import mean_and_spread
 from numpy.typing import NDArray
 
-from crawlprio.evaluation import ModelCurve, reachable
-from crawlprio.evaluation.figures import Series
-from crawlprio.linkgraph import LinkGraph
+from crawlprio.graph.linkgraph import LinkGraph
+from crawlprio.graph.pages import PageIds
+from crawlprio.graph.topic import HotQueue
+from crawlprio.measure.crawl_models import ModelCurve
+from crawlprio.measure.crawl_order import reachable
 from crawlprio.orderings import Ordering
-from crawlprio.pages import PageIds
-from crawlprio.simulator import RecordedVisits, crawl_order
-from crawlprio.topic import HotQueue
+from crawlprio.show.figures import Series
+from crawlprio.simulator.graph_pages import RecordedVisits
+from crawlprio.simulator.timed import crawl_order
 
 Mask = NDArray[np.bool_]
 Measure = Callable[[PageIds, Mask], ModelCurve]

@@ -13,7 +13,7 @@ import numpy as np
 from PIL import Image
 from verdicts import Case, by_web, in_words, judge
 
-from crawlprio.evaluation.figures import Panel, Series, plot_panels
+from crawlprio.show.figures import Panel, Series, plot_panels
 
 COLOURS = 256
 """Of the palette of a picture."""

@@ -18,7 +18,7 @@ from typing import Any
 
 from advice import ADVICE
 from sources import STATES, sources
-from verdicts import MOST_NAMED, RULE, VERDICTS, Case, in_words
+from verdicts import MOST_NAMED, RULE, VERDICTS, Case, at_spreads, in_words, judge
 
 SECTIONS = {
     "every_web": "Every real web",
@@ -172,7 +172,7 @@ def table_of_claims(found: Found) -> str:
             counts = Counter(f["verdict"] for f in found.sections[section]["findings"])
             numbers = " | ".join(str(counts[verdict] or "-") for verdict in VERDICTS)
             lines.append(f"| [{title}]({section}.md) | {numbers} |")
-    lines += ["", "Margin and spread are medians over the webs.", ""]
+    lines += ["", two_spreads(found), "", "Margin and spread are medians over the webs.", ""]
     heads = ("", "claim", "holds if", "webs that decide", "for", "against", "undecided", "margin",
              "spread", "verdict")  # fmt: skip
     lines += [f"| {' | '.join(heads)} |", "|" + "---|" * len(heads)]
@@ -181,6 +181,24 @@ def table_of_claims(found: Found) -> str:
             cells = (finding["claim"], finding["rule"], *_webs(finding))
             lines.append(f"| [{section}]({section}.md) | {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
+
+
+def two_spreads(found: Found) -> str:
+    """How many verdicts differ if margins have to exceed two spreads instead of one."""
+    findings = [f for section in found.sections.values() for f in section["findings"]]
+    cases = [[Case.from_json(case) for case in f["cases"]] for f in findings]
+    judged = [(judge(each), judge(at_spreads(each, 2.0))) for each in cases]
+    counts = [Counter(verdicts) for verdicts in zip(*judged, strict=True)]
+    at_one, at_two = (
+        ", ".join(f"{count[verdict]} {verdict}" for verdict in VERDICTS if count[verdict])
+        for count in counts
+    )
+    n_changed = sum(one != two for one, two in judged)
+    return (
+        "One standard deviation decides, which is little. If margins had to exceed two (and twice "
+        f"the generator's error), {n_changed} of {len(judged)} verdicts would be others: {at_two}, "
+        f"instead of {at_one}."
+    )
 
 
 def _webs(finding: Mapping[str, Any]) -> tuple[str, ...]:
@@ -221,6 +239,7 @@ def summary_page(found: Found) -> str:
         )
         + f". Another {len(findings) - total.total()} claims are ours; they "
         "are marked and judged in the same way.",
+        two_spreads(found),
         _errors(found),
         _SCALE,
     ]

@@ -17,9 +17,9 @@ from sources import TEXTS
 from webs import STARTS, Web
 
 from crawlprio.demo.recordings import WarcWeb
-from crawlprio.pages import NO_PAGE, PageTable, Visit
+from crawlprio.graph.pages import NO_PAGE, PageTable, Visit
+from crawlprio.graph.topic import Topic
 from crawlprio.store import Store
-from crawlprio.topic import Topic
 from crawlprio.web.html import parse_page
 from crawlprio.web.urls import host_of, normalise_url
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any, Literal
@@ -105,6 +105,11 @@ class Case:
         """Return the case that `as_json` wrote."""
         error = math.inf if stored["error"] is None else stored["error"]
         return cls(stored["name"], stored["margin"], error)
+
+
+def at_spreads(cases: Iterable[Case], n_spreads: float) -> list[Case]:
+    """Return the cases as they are if a margin has to exceed several spreads."""
+    return [replace(case, error=case.error * n_spreads) for case in cases]
 
 
 @dataclass(frozen=True)

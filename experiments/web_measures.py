@@ -13,7 +13,8 @@ from measured import STRATEGIES
 from paper_crawls import SAME, areas, at, displaced
 from verdicts import Case, Margin
 
-from crawlprio.evaluation import ModelCurve, depth_from_seeds, top_threshold
+from crawlprio.measure.crawl_models import ModelCurve, top_threshold
+from crawlprio.measure.crawl_order import depth_from_seeds
 
 if TYPE_CHECKING:
     from every_web import Seen

@@ -9,10 +9,11 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from crawlprio.evaluation import reachable
-from crawlprio.importance import pagerank
-from crawlprio.linkgraph import LinkGraph, read_graph
-from crawlprio.linkgraph.synthetic import home_pages, synthetic_web
+from crawlprio.graph.linkgraph import LinkGraph
+from crawlprio.graph.synthetic import home_pages, synthetic_web
+from crawlprio.measure.crawl_order import reachable
+from crawlprio.ranking.pagerank import pagerank
+from crawlprio.store.graph_files import read_graph
 
 STARTS = 5
 """Number of seed pages that a web is crawled from, one at a time."""

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import ast
+import os
 from collections import Counter
 from functools import cache
 from pathlib import Path
 
 import pytest
+
+# Threads of BLAS for matrices of 150 rows wait for each other, a hundred times as long as they
+# compute when other processes keep the processors busy. Set before anything loads NumPy.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
 from redis_servers import redis_cluster, redis_server, shared_cluster, shared_server
 
-pytest.register_assert_rewrite("crawlprio.testing.frontier")
+pytest.register_assert_rewrite("crawlprio.testing.contract")
 
 __all__ = ["redis_cluster", "redis_server", "shared_cluster", "shared_server"]
 
@@ -43,5 +49,6 @@ def _reaches(file: Path, wanted: frozenset[str]) -> bool:
             names.add(node.module.partition(".")[0])
     if names & wanted:
         return True
-    files = [file.with_name(f"{name}.py") for name in sorted(names)]
+    tests = Path(__file__).parent
+    files = [tests / folder / f"{name}.py" for name in sorted(names) for folder in ("", "kit")]
     return any(_reaches(other, wanted) for other in files if other.exists())

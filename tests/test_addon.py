@@ -20,10 +20,9 @@ from scrapy.exceptions import DropItem
 from scrapy.http import HtmlResponse, Response, TextResponse
 
 from crawlprio.demo.process import LoopbackServer
+from crawlprio.graph.pages import Visit
 from crawlprio.items import LinkPairs
-from crawlprio.live.report import CrawlReport
-from crawlprio.live.requisites import Requisites
-from crawlprio.live.sitemaps import Sitemaps
+from crawlprio.live.progress import CrawlReport
 from crawlprio.middlewares import (
     LinksMiddleware,
     PolitenessMiddleware,
@@ -31,7 +30,6 @@ from crawlprio.middlewares import (
     SigningMiddleware,
     YieldedLinksMiddleware,
 )
-from crawlprio.pages import Visit
 from crawlprio.pipelines import LinkPairPipeline
 from crawlprio.schedulers import Scheduler
 from crawlprio.store import Store
@@ -249,7 +247,7 @@ def test_the_addon_overrides_nothing_that_the_project_set() -> None:
         },
         "ROBOTSTXT_PARSER": "scrapy.robotstxt.PythonRobotParser",
         "ITEM_PIPELINES": {"crawlprio.pipelines.LinkPairPipeline": 900},
-        "EXTENSIONS": {CrawlReport: None, Sitemaps: None, Requisites: None},
+        "EXTENSIONS": {CrawlReport: None},
     }
     with Site(PAGES) as site:
         run = run_spider(Plain, {**ADDON, **own}, site=site)

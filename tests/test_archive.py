@@ -6,16 +6,17 @@ import gzip
 import json
 import os
 import resource
-import sqlite3
 from collections.abc import AsyncIterator, Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import scrapy
 from crawls import ADDON, Answer, Run, Site, page, run_spider
+from hostile import RawSite, raw
+from stores import change, query
 from warcs import check_archive, records, responses
 
 from crawlprio.commands.site_crawl import bundled_settings
@@ -190,9 +191,7 @@ def test_a_store_cannot_name_a_file_outside_the_archive(tmp_path: Path) -> None:
     crawl(tmp_path, CLOSESPIDER_PAGECOUNT=3)
     victim = tmp_path / "victim.warc.gz"
     victim.write_bytes(b"precious")
-    with closing(sqlite3.connect(store_of(tmp_path))) as db:
-        db.execute("UPDATE archive_files SET name = '../victim.warc.gz', n_bytes = 0")
-        db.commit()
+    change(store_of(tmp_path), "UPDATE archive_files SET name = '../victim.warc.gz', n_bytes = 0")
     (sentence,) = crawl(tmp_path).messages()
     assert "a name that is not crawlprio's" in sentence
     assert victim.read_bytes() == b"precious"
@@ -202,7 +201,9 @@ class OneRetry(scrapy.Spider):
     name = "retry"
 
     async def start(self) -> AsyncIterator[Any]:
-        yield scrapy.Request(HOST, headers={"Authorization": "Bearer secret"})
+        secrets = ("Authorization", "X-Api-Key", "x-auth-token", "Cookie")
+        headers = dict.fromkeys(secrets, "secret") | {"X-Other": "kept"}
+        yield scrapy.Request(HOST, headers=headers)
 
     def parse(self, response: Any) -> Iterator[Any]:
         yield from ()
@@ -223,6 +224,21 @@ def test_of_a_retried_page_the_last_answer_is_archived_and_no_password(tmp_path:
     check_archive(tmp_path / "warc", tmp_path / "crawl.sqlite")
     sent = b"".join(r.http.to_bytes() for r in records(tmp_path / "warc") if r.http is not None)
     assert b"secret" not in sent
+    assert b"X-Other: kept" in sent
+
+
+def test_the_headers_to_leave_out_can_be_named(tmp_path: Path) -> None:
+    settings = {
+        **ADDON,
+        "CRAWLPRIO_WARC": str(tmp_path / "warc"),
+        "CRAWLPRIO_WARC_SECRET_HEADERS": "x-other,set-cookie",
+    }
+    with Site({"/": Answer("ready", headers={"Set-Cookie": "kept=1", "X-More": "2"})}) as site:
+        run_spider(OneRetry, settings, site=site)
+    sent = b"".join(r.http.to_bytes() for r in records(tmp_path / "warc") if r.http is not None)
+    assert b"X-Api-Key: secret" in sent
+    assert b"X-More: 2" in sent
+    assert b"kept" not in sent
 
 
 @pytest.mark.parametrize("scheduler", ["crawlprio's", "Scrapy's"])
@@ -276,3 +292,60 @@ def test_two_crawls_share_a_folder_and_its_index(tmp_path: Path) -> None:
     assert len(both) == 2 * len(first)
     assert both == sorted(both)
     assert [line for line in both if line in first] == first
+
+
+CUT: dict[str, tuple[bytes, str, bytes]] = {
+    "broken off": (raw(b"ten bytes.", "Content-Length: 99"), "disconnect", b"ten bytes."),
+    "declared too large": (raw(b"x" * 999, "Content-Length: 999"), "length", b""),
+    "found too large": (
+        raw(b"3E8\r\n" + b"x" * 1000 + b"\r\n0\r\n\r\n", "Transfer-Encoding: chunked"),
+        "length",
+        b"x" * 1000,
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CUT)
+def test_a_body_that_is_cut_off_is_archived_as_far_as_it_came_and_its_page_fails(
+    tmp_path: Path, case: str
+) -> None:
+    answer, why, body = CUT[case]
+    outcomes = []
+    for folder in (tmp_path / "archived", None):
+        settings: dict[str, object] = {**ADDON, "DOWNLOAD_MAXSIZE": 500, "RETRY_ENABLED": True}
+        settings |= {"RETRY_TIMES": 1, "CRAWLPRIO_WARC": None if folder is None else str(folder)}
+        store = tmp_path / f"{folder is None}.sqlite"
+        with RawSite(lambda host, path: answer) as site:
+            run = run_spider(
+                OneRetry, {**settings, "CRAWLPRIO_STORE": str(store)}, site=cast("Site", site)
+            )
+        visits = query(store, "SELECT status, error FROM visits WHERE page >= 0")
+        names = ("crawlprio/refused/too-large", "retry/count", "downloader/response_count")
+        outcomes.append((visits, len(site.requests), [run.stats.get(name) for name in names]))
+    assert outcomes[0] == outcomes[1]
+    assert outcomes[0][0][0][0] == 0
+    (found,) = responses(tmp_path / "archived")
+    assert found.headers.get_header("WARC-Truncated") == why
+    assert found.body == body
+
+
+def test_records_name_the_record_that_opens_their_file(tmp_path: Path) -> None:
+    crawl(tmp_path, CRAWLPRIO_MAX_WARC_BYTES=2_000)
+    opening = {
+        record.file: record.headers.get_header("WARC-Record-ID")
+        for record in records(tmp_path / "warc")
+        if record.kind == "warcinfo"
+    }
+    assert len(opening) > 1
+    for record in records(tmp_path / "warc"):
+        if record.kind != "warcinfo":
+            assert record.headers.get_header("WARC-Warcinfo-ID") == opening[record.file]
+
+
+def test_an_answer_that_never_has_a_body_gets_no_length(tmp_path: Path) -> None:
+    crawl(tmp_path, {"/": Answer("", status=304), "/robots.txt": Answer("")})
+    lengths = {
+        record.http.get_statuscode(): record.http.get_header("Content-Length")
+        for record in responses(tmp_path / "warc")
+    }
+    assert lengths == {"304": None, "200": "0"}

@@ -11,8 +11,8 @@ from scrapy.settings import Settings
 from scrapy.utils.test import get_crawler
 
 from crawlprio import Addon
-from crawlprio.config import CrawlConfig
-from crawlprio.live.at_once import AtOnce
+from crawlprio.live.dispatch import AtOnce
+from crawlprio.settings_table.config import CrawlConfig
 from crawlprio.spiders.site import SiteSpider
 
 GROWS = {"CRAWLPRIO_MAX_CONCURRENT_REQUESTS": 20}

@@ -12,11 +12,11 @@ import pytest
 from attacks import KINDS, SHARE, attacked
 
 from crawlprio.demo.web import DemoWeb
-from crawlprio.evaluation import average_cumulative_pagerank, reachable
-from crawlprio.importance import pagerank
-from crawlprio.linkgraph import LinkGraph
+from crawlprio.graph.linkgraph import LinkGraph
+from crawlprio.measure.crawl_order import average_cumulative_pagerank, reachable
 from crawlprio.orderings import make_ordering
-from crawlprio.simulator import crawl_order
+from crawlprio.ranking.pagerank import pagerank
+from crawlprio.simulator.timed import crawl_order
 
 PAGES, SITES = 2000, 40
 PORTAL, HOMES = "portal", "all home pages"

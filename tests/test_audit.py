@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import socket
 from collections import Counter, defaultdict
 from itertools import pairwise
 from pathlib import Path
@@ -11,15 +12,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from commands import run_command
 from crawls import ADDON, Answer, Site, page, run_spider
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawlprio.audit import Audit
-from crawlprio.audit.findings import Groups
-from crawlprio.audit.redirects import MAX_HOPS, chains
-from crawlprio.commands.cli import main
-from crawlprio.pages import NO_PAGE, PageTable, Visit
+from crawlprio.commands.site_crawl import bundled_settings
+from crawlprio.graph.pages import NO_PAGE, PageTable, Visit
+from crawlprio.measure.link_audit import MAX_HOPS, Audit, chains, groups_of
 from crawlprio.spiders.site import SiteSpider
 from crawlprio.store import Store
 from crawlprio.store.sitemap_rows import NamedRow
@@ -54,13 +54,6 @@ def found(path: Path, kind: str, slow: float = 2.0) -> list[tuple[str, str, list
         (one.url.removeprefix(HOST), one.detail, [u.removeprefix(HOST) for u in audit.urls(one[2])])
         for one in findings
     ]
-
-
-def run(*words: str) -> int:
-    with pytest.raises(SystemExit) as ended:
-        main(["audit", *words])
-    assert isinstance(ended.value.code, int)
-    return ended.value.code
 
 
 def test_broken_links_come_with_the_pages_that_link_to_them_most_linked_first(
@@ -122,13 +115,12 @@ def test_a_chain_of_redirects_is_followed_only_so_far() -> None:
 
 @given(st.lists(st.integers(-3, 3), max_size=30))
 def test_groups_are_those_of_a_dictionary(keys: list[int]) -> None:
-    groups = Groups.of(np.array(keys, dtype=np.int64), np.arange(len(keys), dtype=np.int32))
+    groups = groups_of(np.array(keys, dtype=np.int64), np.arange(len(keys), dtype=np.int32))
     expected = defaultdict(list)
     for place, key in enumerate(keys):
         expected[key].append(place)
-    of = [[int(head), *groups.rest[a:b].tolist()] for head, a, b in zip(
-        groups.heads, groups.starts, groups.starts[1:], strict=False)]  # fmt: skip
     several = [group for group in expected.values() if len(group) > 1]
+    of = [group.tolist() for group in groups]
     assert of == sorted(several, key=lambda group: (-len(group), group[0]))
 
 
@@ -197,7 +189,12 @@ def test_the_csv_has_every_related_page_and_the_json_counts(
     visits = [visit(n, 9, title="=cmd\u202e\x1b[31m") for n in range(5)] + [visit(9, status=404)]
     store_of(tmp_path, visits)
     table, figures = tmp_path / "audit.csv", tmp_path / "audit.json"
-    assert run(str(tmp_path), "--csv", str(table), "--spreadsheet", "--json", str(figures)) == 0
+    assert (
+        run_command(
+            "audit", str(tmp_path), "--csv", str(table), "--spreadsheet", "--json", str(figures)
+        )
+        == 0
+    )
     with table.open(newline="", encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
     assert Counter(row["finding"] for row in rows) == {"broken-link": 5, "repeated-title": 4}
@@ -230,7 +227,7 @@ def test_bad_input_is_one_sentence(
     monkeypatch.chdir(tmp_path)
     if "--slow" in words:
         store_of(tmp_path, [])
-    assert run(*words) == 2
+    assert run_command("audit", *words) == 2
     shown = capsys.readouterr()
     assert (told in shown.err, shown.err.count("\n"), shown.out) == (True, 1, "")
 
@@ -255,3 +252,27 @@ def test_the_audit_of_a_real_crawl_finds_what_was_planted(tmp_path: Path) -> Non
     ]
     assert found(path, "redirect-loop") == [("round", "loop after 2 redirects", ["about", "round"])]
     assert [(url, also) for url, _, also in found(path, "duplicate")] == [("copy", ["a"])]
+
+
+def test_a_redirect_to_itself_is_a_loop_and_a_link_to_a_dead_port_is_broken(
+    tmp_path: Path,
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        dead = f"http://127.0.0.1:{closed.getsockname()[1]}/x"
+    moved = {"Location": "/again"}
+    web = {"/": page("/again", "/nowhere", dead), "/again": Answer("", 302, moved)}
+    web |= {"/nowhere": Answer("", 302)}
+    path = tmp_path / "crawl.sqlite"
+    with Site(web) as site:
+        host = f"http://{site.address}/"
+        settings = {**bundled_settings(), "DOWNLOAD_DELAY": 0, "CRAWLPRIO_STORE": str(path)}
+        settings |= {"CRAWLPRIO_PRIVATE_ADDRESSES": "allow", "CRAWLPRIO_PLOT": None}
+        run_spider(SiteSpider, settings, seeds=host)
+    assert found(path, "redirect-loop") == [
+        (f"{host}again", "loop after 1 redirects", [f"{host}again"])
+    ]
+    broken = {url: (detail, related) for url, detail, related in found(path, "broken-link")}
+    assert broken == {
+        dead: ("robots.txt unreachable (connection refused)", [host]),
+        f"{host}nowhere": ("HTTP 302", [host]),
+    }

@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from crawls import ADDON, Site, page, run_spider
 from hypothesis import given, settings
@@ -16,28 +15,25 @@ from hypothesis import strategies as st
 from scrapy import Request, Spider
 from scrapy.http import Response
 from scrapy.utils.test import get_crawler
+from stores import visit
 
-from crawlprio import compiled
-from crawlprio.config import CrawlConfig
 from crawlprio.errors import ConfigError
 from crawlprio.frontier import PageQueue
 from crawlprio.frontier.protocol import PageVisit
 from crawlprio.frontier.records import UNKNOWN, WAITING
+from crawlprio.graph import compiled
+from crawlprio.graph.pages import NO_PAGE, PageTable, Visit
 from crawlprio.items import LinkPairs
-from crawlprio.live.crawl import Crawl
-from crawlprio.live.identity import Identities
 from crawlprio.live.local_frontier import LocalFrontier
 from crawlprio.live.recorder import Recorder
+from crawlprio.live.requests import Identities
+from crawlprio.live.running import RunningCrawl
 from crawlprio.orderings import make_ordering
 from crawlprio.orderings.base import Changed, Ordering
-from crawlprio.pages import NO_PAGE, PageTable, Visit
+from crawlprio.settings_table.config import CrawlConfig
 from crawlprio.store import Store, StoredPages, stored_pages
-from crawlprio.store.checkpoints import Checkpoints
 from crawlprio.store.hashtable import HashTable
-
-
-def visit(source: int, *targets: int) -> Visit:
-    return Visit(source, np.array(targets, dtype=np.int32))
+from crawlprio.store.transaction import Checkpoints
 
 
 @pytest.fixture
@@ -92,8 +88,9 @@ class TestStoredPages:
         twin = PageTable()
         store = Store.create(path)
 
-        def hash_of(identity: str) -> int:
-            return hash(identity) % n_hashes
+        def hash_of(identity: bytes) -> bytes:
+            looked_up, compared = hash(identity) % n_hashes, hash(identity) % 2**64
+            return looked_up.to_bytes(8, "little") + compared.to_bytes(8, "little")
 
         pages = StoredPages(store.read_urls, hash_of)
         for step in range(120):
@@ -460,7 +457,7 @@ class Poster(Spider):
             )
 
     def parse_post(self, response: Response, number: int) -> Iterator[Any]:
-        frontier = Crawl.of(self.crawler).frontier
+        frontier = RunningCrawl.of(self.crawler).frontier
         assert frontier is not None
         assert response.request is not None
         yield {

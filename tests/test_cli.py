@@ -6,20 +6,25 @@ import gzip
 import json
 import re
 import signal
+import socket
 import sqlite3
 import subprocess
 import sys
 import threading
-from contextlib import closing
+from contextlib import closing, suppress
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from time import sleep
 
 import pytest
 from crawls import ROOT, Answer, Site, page
 from forked import run_forked
+from stores import query, visited_urls
 
 from crawlprio import __version__
 from crawlprio.commands.cli import COMMANDS, main
-from crawlprio.value.classifier import FORMAT
+from crawlprio.plugins.value.classifier import FORMAT
 
 WEB = {f"/{n}": page(*(f"/{m}" for m in (2 * n, 2 * n + 1) if m < 64)) for n in range(1, 64)}
 WEB["/"] = page("/1")
@@ -35,11 +40,7 @@ def crawlprio(
 
 
 def urls(store: Path, where: str = "status = 200") -> list[str]:
-    with closing(sqlite3.connect(store)) as db:
-        rows = db.execute(
-            f"SELECT url FROM visits JOIN pages ON pages.id = page WHERE {where} ORDER BY seq"
-        )
-        return ["/" + url.split("/", 3)[3] for (url,) in rows]
+    return ["/" + url.split("/", 3)[3] for url in visited_urls(store, where)]
 
 
 def test_a_crawl_in_an_empty_folder_leaves_its_store_and_prints_a_report(tmp_path: Path) -> None:
@@ -77,8 +78,7 @@ def test_a_crawl_in_a_folder_is_resumed_with_the_same_arguments(tmp_path: Path) 
 
 def given_to(store: Path) -> dict[str, object]:
     """Return the settings that a store keeps of the last command line."""
-    with closing(sqlite3.connect(store)) as db:
-        (text,) = db.execute("SELECT value FROM meta WHERE key = 'given'").fetchone()
+    ((text,),) = query(store, "SELECT value FROM meta WHERE key = 'given'")
     settings: dict[str, object] = json.loads(text)["settings"]
     return settings
 
@@ -262,6 +262,51 @@ def test_a_second_interrupt_ends_the_crawl_with_its_table_and_status_130(tmp_pat
     assert urls(tmp_path / "job" / "crawl.sqlite") == ["/"]
 
 
+BUSY = """
+import pathlib, time
+pathlib.Path("busy").touch()
+time.sleep(600)
+"""
+DURING = {
+    "imports": (BUSY, ["-s", 'DOWNLOADER_MIDDLEWARES={"own_busy.Middleware": 1}']),
+    "a turn of the event loop": (
+        "import scrapy\n\nclass Busy:\n    def __init__(self):"
+        + BUSY.replace("\n", "\n        ")
+        + "\n",
+        ["-s", 'EXTENSIONS={"own_busy.Busy": 1}'],
+    ),
+}
+
+
+@pytest.mark.parametrize("during", DURING)
+def test_interrupts_end_a_busy_crawl_with_status_130_even_in_the_background_of_a_script(
+    tmp_path: Path, during: str
+) -> None:
+    code, words = DURING[during]
+    (tmp_path / "own_busy.py").write_text(code)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "crawlprio", "crawl", "http://127.0.0.1:9/", *words],
+        cwd=tmp_path,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_IGN),
+    )
+    try:
+        while not (tmp_path / "busy").exists():
+            assert process.poll() is None
+            sleep(0.01)
+        for _ in range(100):
+            process.send_signal(signal.SIGINT)
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(0.3)
+                break
+    finally:
+        process.kill()
+        logged = process.communicate()[1]
+    assert process.returncode == 130, logged
+    assert "Traceback" not in logged
+
+
 def test_a_replay_leaves_the_store_and_the_plot_of_crawls_alone(tmp_path: Path) -> None:
     with Site({"/": page("/1"), "/1": page()}) as site:
         crawlprio("crawl", f"http://{site.address}/", *FAST, folder=tmp_path)
@@ -301,10 +346,73 @@ def test_the_earlier_stores_to_keep_can_be_limited_and_are_named_at_the_end(tmp_
     topics = {}
     for file in sorted(tmp_path.glob("crawl*.sqlite")):
         if file.name != "crawl.7.sqlite":
-            with closing(sqlite3.connect(file)) as db:
-                (topics[file.name],) = db.execute("SELECT value FROM meta WHERE key = 'topic'")
+            (topics[file.name],) = query(file, "SELECT value FROM meta WHERE key = 'topic'")
     assert sorted(topics.values()) == [("run 1",), ("run 2",), ("run 3",)]
     assert topics["crawl.sqlite"] == ("run 3",)
+
+
+def test_a_crawl_gets_as_many_pages_as_asked_whatever_else_it_fetches(tmp_path: Path) -> None:
+    lost = {f"/lost/{n}": Answer("", 404) for n in range(6)}
+    moved = {f"/moved/{n}": Answer("", 302, {"Location": f"/there/{n}"}) for n in range(3)}
+    there = {f"/there/{n}": page() for n in range(3)}
+    web = {**WEB, **lost, **moved, **there, "/": page(*lost, *moved, "/1")}
+    with Site(web) as site:
+        line = ["crawl", f"http://{site.address}/", "--delay", "0", "--folder", "job"]
+        line += ["--ordering", "breadth-first", "-s", "CONCURRENT_REQUESTS_PER_DOMAIN=4"]
+        done = crawlprio(*line, "--pages", "15", folder=tmp_path)
+        assert done.returncode == 0, done.stderr
+        assert re.search(r"pages fetched +│ 15 ", done.stdout)
+        assert re.search(r"failed +│ 6 ", done.stdout)
+        assert len(site.fetches) == 15 + 6 + 1  # robots.txt
+        again = crawlprio("resume", "job", "--pages", "10", folder=tmp_path)
+        assert re.search(r"pages fetched +│ 25 ", again.stdout)
+        assert len(site.fetches) == 15 + 6 + 1 + 10 + 1
+        last = crawlprio("resume", "job", folder=tmp_path)
+        assert "not kept: --pages." in last.stderr
+    store = tmp_path / "job" / "crawl.sqlite"
+    assert len(urls(store, "status BETWEEN 200 AND 399")) == len(web) - len(lost)
+
+
+ABOUT = {f"/m/{n}": page(title="Dead rows") for n in range(12)}
+MANUAL = {
+    "/": page("/all"),
+    "/all": page(*(f"/o/{n}" for n in range(60)), *ABOUT, title="Dead rows"),
+    **{f"/o/{n}": page(*(["/m/0"] if n == 0 else [])) for n in range(60)},
+    **ABOUT,
+}
+"""A manual whose index page is on the topic and links to all pages, of which some are."""
+
+
+def test_an_index_page_on_the_topic_does_not_make_all_its_links_come_first(tmp_path: Path) -> None:
+    found = {}
+    words = {
+        "topic": ["--topic", "dead rows"],
+        "value": ["--value", "words:dead rows", "--ordering", "value"],
+    }
+    with Site(MANUAL) as site:
+        for name, given in words.items():
+            line = ["crawl", f"http://{site.address}/", *FAST, *given, "--pages", "24"]
+            done = crawlprio(*line, "--at-once", "1", "--store", f"{name}.sqlite", folder=tmp_path)
+            assert done.returncode == 0, done.stderr
+            found[name] = [url in ABOUT for url in urls(tmp_path / f"{name}.sqlite")].count(True)
+    assert found["topic"] >= found["value"] > 6
+
+
+def test_what_a_topic_crawl_sets_gives_way_to_the_command_line(tmp_path: Path) -> None:
+    with Site({"/": page()}) as site:
+        line = ["crawl", f"http://{site.address}/", "--topic", "dead rows", *FAST]
+        crawlprio(*line, "--folder", "plain", folder=tmp_path)
+        options = ["-s", 'TOPIC_OPTIONS={"distance": 2}', "--value", "query:rows"]
+        crawlprio(*line, "--folder", "own", "--ordering", "opic", *options, folder=tmp_path)
+        crawlprio("resume", "own", "--topic", "live rows", folder=tmp_path)
+    plain, own = (given_to(tmp_path / folder / "crawl.sqlite") for folder in ("plain", "own"))
+    names = ("TOPIC", "ORDERING", "CRAWLPRIO_VALUE", "TOPIC_OPTIONS")
+    assert [plain[name] for name in names] == [
+        *("dead rows", "value-and-importance", "words:dead rows", '{"distance": 0}'),
+    ]
+    assert [own[name] for name in names] == [
+        *("live rows", "value-and-importance", "words:live rows", '{"distance": 0}'),
+    ]
 
 
 def test_items_of_the_bundled_spider_are_said_not_to_be_kept(tmp_path: Path) -> None:
@@ -344,7 +452,7 @@ def test_settings_that_name_code_or_a_file_are_not_taken_from_a_store(tmp_path: 
         )
         db.commit()
     refused = crawlprio("resume", "job", folder=tmp_path)
-    assert (refused.returncode, refused.stderr.count("\n")) == (1, 1)
+    assert (refused.returncode, refused.stderr.count("\n")) == (2, 1)
     assert "the file is damaged" in refused.stderr
 
 
@@ -421,3 +529,58 @@ def test_help_fits_80_columns_and_names_the_program(
     assert f"crawlprio {' '.join(name)}".strip() in shown
     assert [line for line in shown.splitlines() if len(line) > 80] == []
     assert "scrapy " not in shown
+
+
+def test_a_site_named_by_its_ipv6_address_is_crawled(tmp_path: Path) -> None:
+    class Server(ThreadingHTTPServer):
+        address_family = socket.AF_INET6
+
+    (tmp_path / "web").mkdir()
+    (tmp_path / "web" / "index.html").write_text("<title>six</title>")
+    handler = partial(SimpleHTTPRequestHandler, directory=str(tmp_path / "web"))
+    try:
+        server = Server(("::1", 0), handler)
+    except OSError:
+        pytest.skip("this machine has no IPv6")
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        done = crawlprio("crawl", f"http://[::1]:{server.server_port}/", *FAST, folder=tmp_path)
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+    assert done.returncode == 0, done.stderr
+    assert urls(tmp_path / "crawl.sqlite") == ["/"]
+
+
+def test_a_proxy_from_the_environment_is_named_when_it_fails(tmp_path: Path) -> None:
+    line = ["crawl", "http://site.test/", "--delay", "0", "-s", "RETRY_ENABLED=False"]
+    closed = "http://me:hush@127.0.0.1:1"
+    done = crawlprio(*line, folder=tmp_path, http_proxy=closed, no_proxy="")
+    assert done.returncode == 1
+    assert "connection refused through the proxy 127.0.0.1" in done.stderr
+    assert "hush" not in done.stderr + done.stdout
+
+
+@pytest.mark.parametrize("words", [["resume", "."], ["replay", "crawl.sqlite"], ["replay", "."]])
+def test_what_is_no_crawl_is_invalid_input(words: list[str], tmp_path: Path) -> None:
+    (tmp_path / "crawl.sqlite").write_text("hello")
+    done = crawlprio(*words, folder=tmp_path)
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+
+
+def test_a_plan_for_a_site_that_does_not_answer_exits_with_1(tmp_path: Path) -> None:
+    line = ["crawl", "http://127.0.0.1:1/", "--plan", "-s", "RETRY_ENABLED=False"]
+    done = crawlprio(*line, folder=tmp_path)
+    assert (done.returncode, "Seeds that may be fetched: 0 of 1." in done.stdout) == (1, True)
+    assert crawlprio(*line, "-s", "ROBOTSTXT_OBEY=False", folder=tmp_path).returncode == 1
+
+
+def test_the_table_says_in_words_why_it_ended_and_what_pages_were_worth(tmp_path: Path) -> None:
+    with Site(WEB) as site:
+        line = ["crawl", f"http://{site.address}/", *FAST, "--value", "words:nothing"]
+        done = crawlprio(*line, "-s", "CLOSESPIDER_PAGECOUNT=3", folder=tmp_path)
+    shown = " ".join(part.strip(" │") for part in done.stdout.splitlines())
+    assert "limit reached (CLOSESPIDER_PAGECOUNT)" in shown
+    assert "value found 0.0 in all, 0.000 a page" in re.sub(r" +│? *", " ", shown)

@@ -10,8 +10,8 @@ import pytest
 from numba.core.cpu import CPUTargetOptions
 from numpy.typing import NDArray
 
-from crawlprio import compiled
-from crawlprio.compiled import njit
+from crawlprio.graph import compiled
+from crawlprio.graph.compiled import njit
 
 Floats = NDArray[np.float64]
 

@@ -8,12 +8,12 @@ import sys
 import pytest
 
 CORE = [
-    *("errors", "items", "pages", "topic", "orderings", "ranking", "frontier", "store"),
+    *("errors", "items", "graph.pages", "graph.topic", "orderings", "ranking", "frontier", "store"),
     *("frontier.protocol", "frontier.site_clock", "web.html", "web.scope", "web.budgets"),
-    *("web.addresses", "web.traps", "web.urls", "web.pieces", "store.hashtable"),
-    *("linkgraph", "importance", "simulator", "evaluation", "evaluation.plots"),
-    *("evaluation.figures", "importance.scores", "linkgraph.synthetic"),
-    *("linkgraph.convert", "importance.score_report", "simulator.run_report"),
+    *("web.addresses", "web.urls", "web.pieces", "store.hashtable", "store.graph_files"),
+    *("graph.linkgraph", "graph.synthetic", "graph.convert", "measure.metrics", "measure.scores"),
+    *("simulator.timed", "measure.crawl_order", "show.plots", "show.figures", "show.simulated"),
+    "show.score_report",
 ]
 
 BLOCKED = """
@@ -52,7 +52,7 @@ if sys.argv[1] == "plain":
 import numpy as np
 from crawlprio.frontier import PageQueue
 from crawlprio.orderings import make_ordering
-from crawlprio.pages import NO_PAGE, PageTable, Visit
+from crawlprio.graph.pages import NO_PAGE, PageTable, Visit
 
 pages = PageTable()
 sites = [pages.site("a.test"), pages.site("b.test")]

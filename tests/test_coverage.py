@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from crawls import ONE_AT_A_TIME, crawl_demo_web
+from crawls import ADDON, ONE_AT_A_TIME, Answer, Site, crawl_demo_web, run_spider
+from crawls import page as answer
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracles.coverage import least_coverage, trusted_pagerank
@@ -16,6 +17,7 @@ from oracles.coverage import least_coverage, trusted_pagerank
 from crawlprio.demo.web import DemoWeb
 from crawlprio.errors import GraphError
 from crawlprio.ranking.coverage import Coverage
+from crawlprio.spiders.site import SiteSpider
 from crawlprio.store import Store
 
 
@@ -51,6 +53,30 @@ def test_the_bound_is_the_certain_share_and_never_exceeds_the_truth(
     assert certain <= sum(ranks[page] for page in order) + 1e-12
     assert coverage.bound <= certain + 1e-12
     coverage.settle(1e-12)
+    assert coverage.bound == pytest.approx(certain, abs=1e-9)
+
+
+@settings(deadline=None)
+@given(crawls(), st.data())
+def test_failed_pages_end_paths_and_hold_nothing_that_was_fetched(
+    crawl: tuple[dict[int, list[int]], list[int], list[int], int], data: st.DataObject
+) -> None:
+    """A page that fails, and is got later, counts like one that was got at once."""
+    links, order, seeds, _ = crawl
+    failed = data.draw(st.sets(st.sampled_from(order)))
+    got_later = data.draw(st.sets(st.sampled_from(sorted(failed)))) if failed else set()
+    coverage = Coverage()
+    coverage.add_seeds(seeds)
+    for page in order:
+        targets = np.array([] if page in failed else links[page], dtype=np.int32)
+        coverage.observe(page, targets, is_got=page not in failed)
+    for page in got_later:
+        coverage.observe(page, np.array(links[page], dtype=np.int32))
+    coverage.settle(1e-12)
+    lost = failed - got_later
+    answered = {page: [] if page in lost else row for page, row in links.items()}
+    got = [page for page in order if page not in lost]
+    certain = least_coverage(answered, order, seeds, counted=got)
     assert coverage.bound == pytest.approx(certain, abs=1e-9)
 
 
@@ -136,13 +162,35 @@ STOPS: dict[str, object] = {
 def test_a_crawl_stops_once_enough_is_covered_and_its_figure_holds(tmp_path: Path) -> None:
     crawl = crawl_demo_web(tmp_path, STOPS)
     assert crawl.exit_status == 0
-    assert "coverage_reached" in crawl.stdout
+    assert "coverage_reached" in crawl.stderr
     web = DemoWeb(n_pages=300, n_sites=8, seed=1)
     fetched, links = fetched_pages(crawl.store, web), links_of(web)
     assert least_coverage(links, fetched, [0]) >= 0.3
     assert least_coverage(links, fetched[:-1], [0]) < 0.3
     ranks = trusted_pagerank(links, [0])
     assert sum(ranks[page] for page in fetched) >= 0.3
+
+
+def test_the_share_that_stops_a_crawl_is_the_share_in_its_receipt(tmp_path: Path) -> None:
+    """A third of the pages fail, which ended the crawl too early by one definition of two."""
+    pages = {f"/{n}": answer(*(f"/{7 * n + k}" for k in range(1, 8))) for n in range(60)}
+    pages |= {f"/{n}": Answer(status=404) for n in range(2, 60, 3)}
+    stops = {**ADDON, **STOPS, "CRAWLPRIO_STORE": tmp_path / "crawl.sqlite", "DOWNLOAD_DELAY": 0}
+    with Site(pages) as site:
+        run = run_spider(SiteSpider, stops, site=site, seeds="http://a.test/0")
+    assert run.reason == "coverage_reached"
+    share = json.loads((tmp_path / "receipt.json").read_text())["coverage"]["at_least"]
+    assert share == run.stats["crawlprio/coverage_at_least"]
+    assert 0.3 <= share < 0.4
+
+
+def test_a_page_without_links_has_no_share_to_stop_at(tmp_path: Path) -> None:
+    stops = {**ADDON, **STOPS, "CRAWLPRIO_STORE": tmp_path / "crawl.sqlite", "DOWNLOAD_DELAY": 0}
+    with Site({"/": answer()}) as site:
+        run = run_spider(SiteSpider, stops, site=site, seeds="http://a.test/")
+    assert run.reason == "finished"
+    assert "crawlprio/coverage_at_least" not in run.stats
+    assert "no share can be said" in run.stats["crawlprio/receipt"]
 
 
 def test_a_crawl_in_parts_stops_where_a_single_run_would(tmp_path: Path) -> None:
@@ -155,7 +203,7 @@ def test_a_crawl_in_parts_stops_where_a_single_run_would(tmp_path: Path) -> None
     for more in ({"CLOSESPIDER_PAGECOUNT": 4}, {}, {}):
         last = crawl_demo_web(parts, {**STOPS, "JOBDIR": "job", **more})
         assert last.exit_status == 0
-    assert "coverage_reached" in last.stdout
+    assert "coverage_reached" in last.stderr
     assert fetched_pages(parts / "job" / "crawl.sqlite", web) == fetched_pages(at_once.store, web)
 
 
@@ -163,7 +211,7 @@ def test_a_crawl_stops_once_enough_is_likely(tmp_path: Path) -> None:
     slow = {"DOWNLOAD_DELAY": 0.01, "CRAWLPRIO_STOP_AT_COVERAGE": "likely:0.88"}
     crawl = crawl_demo_web(tmp_path, {**ONE_AT_A_TIME, **slow}, pages=600)
     assert crawl.exit_status == 0, crawl.stderr
-    assert "coverage_reached" in crawl.stdout
+    assert "coverage_reached" in crawl.stderr
     receipt = json.loads((tmp_path / "receipt.json").read_text())
     assert receipt["coverage"]["likely"] > 0.85
     assert receipt["got"]["waiting"] > 50

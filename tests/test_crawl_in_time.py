@@ -9,20 +9,20 @@ import pytest
 from distributions import fit_power_law, log_histogram, sizes_falling
 from hypothesis import given
 from hypothesis import strategies as st
+from linkgraphs import as_arrays
 from measures import mean_importance_by_depth, overlap_of_top, slices_by_time, speed_ups
 from oracles import evaluation as oracle
 
 from crawlprio.errors import ConfigError, GraphError
-from crawlprio.evaluation import (
-    active_robots,
+from crawlprio.graph.linkgraph import LinkGraph
+from crawlprio.measure.crawl_in_time import (
     cumulative_by_time,
-    depth_from_seeds,
     mean_importance_by_slice,
     mean_slice_of_top,
     scaled_to_mean_one,
     slices_by_fetch,
 )
-from crawlprio.linkgraph import LinkGraph
+from crawlprio.measure.crawl_order import active_robots, depth_from_seeds
 
 IMPORTANCE = np.array([5.0, 1.0, 3.0, 3.0, 2.0])
 ORDER = [4, 2, 0, 1, 3]
@@ -120,8 +120,7 @@ def test_depth_is_the_shortest_distance_from_any_seed(seed: int) -> None:
     rng = random.Random(seed)
     rows = {p: rng.sample(range(60), rng.randrange(3)) for p in range(60)}
     seeds = [rng.randrange(60), 5, 5]
-    indptr = np.cumsum([0, *map(len, rows.values())])
-    graph = LinkGraph(indptr, np.array([t for r in rows.values() for t in r], dtype=np.int32))
+    graph = LinkGraph(*as_arrays([*rows.values()]))
     expected = oracle.depths(rows, seeds)
     assert depth_from_seeds(graph, seeds).tolist() == [expected.get(p, -1) for p in range(60)]
 

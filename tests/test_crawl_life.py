@@ -15,7 +15,7 @@ from scrapy.http import Response
 import crawlprio.settings
 from crawlprio import LinkPairs
 from crawlprio.errors import ConfigError
-from crawlprio.live.crawl import Crawl
+from crawlprio.live.running import RunningCrawl
 from crawlprio.spiders.site import SiteSpider
 from crawlprio.store import Store
 
@@ -89,7 +89,7 @@ def test_under_every_scheduler_the_store_is_closed(
 def test_a_crawl_that_fails_halfway_closes_the_store(tmp_path: Path) -> None:
     class Failing(Pairs):
         def parse(self, response: Response) -> Iterator[Any]:
-            Crawl.of(self.crawler).fail(ConfigError("X is 1; give 2."))
+            RunningCrawl.of(self.crawler).fail(ConfigError("X is 1; give 2."))
             yield from super().parse(response)
 
     store = tmp_path / "crawl.sqlite"
@@ -128,7 +128,7 @@ def test_the_server_of_a_virtual_crawl_is_stopped(
     tmp_path: Path, settings: dict[str, object], reason: str
 ) -> None:
     run = crawl_of_demo_web(tmp_path / "crawl.sqlite", **settings)
-    web = Crawl.of(run.crawler).web
+    web = RunningCrawl.of(run.crawler).web
     assert run.reason == reason
     assert web is None or web.server.pid is None
 
@@ -144,7 +144,7 @@ def test_two_crawls_in_one_process_have_their_own_parts(tmp_path: Path) -> None:
             return spider
 
         def opened(self) -> None:
-            runs.append(Crawl.of(self.crawler))
+            runs.append(RunningCrawl.of(self.crawler))
 
     with Site(WEB) as site:
         for name in ("one", "two"):

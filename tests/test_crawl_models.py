@@ -8,33 +8,29 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from linkgraphs import as_arrays
 from oracles import evaluation as oracle
 
 from crawlprio.errors import ConfigError, GraphError
-from crawlprio.evaluation import (
-    BacklinksSeen,
+from crawlprio.graph.linkgraph import LinkGraph
+from crawlprio.measure.crawl_models import (
     ModelCurve,
-    PageRankSeen,
-    RenewedEstimate,
-    best_order,
     crawl_and_stop,
     crawl_and_stop_with_threshold,
+    crawl_into_buffers,
     limited_buffer,
-    pagerank_seen,
     top_threshold,
 )
-from crawlprio.evaluation.limited_buffer import crawl_into_buffers
-from crawlprio.importance import pagerank
-from crawlprio.linkgraph import LinkGraph
+from crawlprio.measure.crawl_order import best_order
+from crawlprio.measure.estimates import BacklinksSeen, PageRankSeen, RenewedEstimate, pagerank_seen
+from crawlprio.ranking.pagerank import pagerank
 
 IMPORTANCE = np.array([5.0, 1.0, 3.0, 3.0, 2.0])
 ORDER = [4, 2, 0, 1, 3]
 
 
 def graph_of(rows: dict[int, list[int]]) -> LinkGraph:
-    indptr = np.cumsum([0, *(len(rows[p]) for p in sorted(rows))])
-    flat = [t for p in sorted(rows) for t in rows[p]]
-    return LinkGraph(indptr, np.array(flat, dtype=np.int32))
+    return LinkGraph(*as_arrays([rows[page] for page in sorted(rows)]))
 
 
 def random_web(rng: random.Random, n: int) -> dict[int, list[int]]:

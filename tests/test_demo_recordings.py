@@ -16,7 +16,7 @@ from warcio.warcwriter import WARCWriter
 
 from crawlprio.demo.recordings import StoreWeb, WarcWeb, open_web, page_key
 from crawlprio.errors import StoreError
-from crawlprio.pages import NO_PAGE, PageTable, Visit
+from crawlprio.graph.pages import NO_PAGE, PageTable, Visit
 from crawlprio.store import Store
 
 Recorded = tuple[str, str, list[tuple[str, str]], bytes]

@@ -14,7 +14,7 @@ from warcio.warcwriter import WARCWriter
 from crawlprio.demo.recordings import StoreWeb, WarcWeb
 from crawlprio.demo.truth import whole_graph
 from crawlprio.demo.web import DemoWeb
-from crawlprio.pages import NO_PAGE, PageTable, Visit
+from crawlprio.graph.pages import NO_PAGE, PageTable, Visit
 from crawlprio.store import Store
 
 BODY = b"""<a href="b">b</a> <a href="https://A.test/b#part">again</a> <a href="/">self</a>

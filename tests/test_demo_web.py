@@ -11,8 +11,7 @@ from protego import Protego
 from scipy.sparse import csr_matrix
 from scipy.sparse.csgraph import breadth_first_order
 
-from crawlprio.demo.vocabulary import TOPICS, VOCABULARY
-from crawlprio.demo.web import DemoWeb
+from crawlprio.demo.web import TOPICS, VOCABULARY, DemoWeb
 from crawlprio.errors import ConfigError
 
 

@@ -6,18 +6,19 @@ import json
 import sqlite3
 from contextlib import closing
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 from crawls import ADDON, Answer, Site, run_spider
 from scrapy import Spider
+from spiders import Follower
+from stores import query
 
 from crawlprio.frontier.protocol import PageVisit
+from crawlprio.graph.pages import PageTable, Visit
 from crawlprio.items import NO_DIRECTIVES, Directives, LinkPairs
-from crawlprio.pages import PageTable, Visit
-from crawlprio.redis.entries import visit_of
-from crawlprio.redis.wire import record
+from crawlprio.plugins.redis.entries import visit_of
+from crawlprio.plugins.redis.wire import record
 from crawlprio.spiders.site import SiteSpider
 from crawlprio.store import Store
 from crawlprio.web.directives import MAX_LENGTH, UsageRules, joined
@@ -79,15 +80,7 @@ PAGES = {
 }
 
 
-class Own(Spider):
-    name = "own"
-    start_urls = ("http://a.test/",)
-
-    def parse(self, response: Any) -> Any:
-        yield from response.follow_all(css="a")
-
-
-@pytest.mark.parametrize("spider", [SiteSpider, Own])
+@pytest.mark.parametrize("spider", [SiteSpider, Follower])
 def test_they_are_rows_beside_the_visits(spider: type[Spider], tmp_path: Path) -> None:
     store = tmp_path / "crawl.sqlite"
     settings = {**ADDON, "CRAWLPRIO_STORE": str(store), "ROBOTSTXT_OBEY": True}
@@ -125,8 +118,7 @@ def test_a_store_without_them_has_no_table_and_takes_them_later(tmp_path: Path) 
     with Store.create(path) as store:
         store.record(plain, pages)
     tables = "SELECT count(*) FROM sqlite_schema WHERE name = 'directives'"
-    with closing(sqlite3.connect(path)) as db:
-        assert db.execute(tables).fetchone() == (0,)
+    assert query(path, tables) == [(0,)]
     with Store.open(path) as store:
         pages = store.load_pages()
         asked = plain._replace(directives=Directives(meta_robots="noindex\x00"))
@@ -134,7 +126,5 @@ def test_a_store_without_them_has_no_table_and_takes_them_later(tmp_path: Path) 
         store.record(asked, pages)
     with Store.open(path, readonly=True) as store:
         assert store.n_visits == 3
-    with closing(sqlite3.connect(path)) as db:
-        assert db.execute("SELECT seq, page, meta_robots FROM directives").fetchall() == [
-            (3, page, "noindex\ufffd")
-        ]
+    rows = query(path, "SELECT seq, page, meta_robots FROM directives")
+    assert rows == [(3, page, "noindex\ufffd")]

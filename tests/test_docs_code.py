@@ -9,7 +9,6 @@ import shlex
 import shutil
 import sqlite3
 from contextlib import closing
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +19,8 @@ from forked import run_forked
 from scrapy.settings import Settings
 
 from crawlprio import Runs, read_graph
-from crawlprio.commands.cli import COMMANDS, main
-from crawlprio.linkgraph import write_npz
+from crawlprio.commands.cli import COMMANDS, command_of, main
+from crawlprio.graph.npz import write_npz
 
 PAGES = (
     "README.md",
@@ -71,7 +70,9 @@ SMALL_WEB = ("-s", "CRAWLPRIO_DEMO_PAGES=1000", "-s", "CRAWLPRIO_DEMO_SITES=20")
 """Instead of the 20,000 pages of the demo web, which take seconds to make."""
 
 NOT_CODE = {
-    "At least 71% of the importance of this site": "what a crawl prints",
+    "At least 71% of the importance of": "what a crawl prints",
+    "At least 42% of the importance of": "what a crawl prints",
+    "At least 100% of the importance of": "what a crawl prints",
     "At least 79% and at most 86%": "what certify prints",
     "log_format manners": "nginx's configuration; tests/test_nginx.py runs it",
     "-- where the response of each page is": "needs an archive; tests/test_archive.py has one",
@@ -146,7 +147,7 @@ def _parse(line: str, words: list[str]) -> None:
     """Check that a command exists and has the options of a line."""
     name, *words = words
     assert name in COMMANDS
-    command = import_module(f"crawlprio.commands.{name}").Command()
+    command = command_of(name)
     command.settings = Settings(command.default_settings)
     parser = argparse.ArgumentParser(conflict_handler="resolve", exit_on_error=False)
     command.add_options(parser)

@@ -13,8 +13,8 @@ from crawls import ADDON, Answer, Site, page, run_spider
 
 from crawlprio.frontier import PageQueue
 from crawlprio.frontier.domain_shares import LATELY, DomainShares
+from crawlprio.graph.pages import NO_PAGE, PageTable, Visit
 from crawlprio.orderings import make_ordering
-from crawlprio.pages import NO_PAGE, PageTable, Visit
 from crawlprio.spiders.site import SiteSpider
 
 SITES = 100

@@ -16,9 +16,9 @@ from urllib.parse import unquote
 
 import pytest
 
+from crawlprio.web.anchors import printable, squeeze
 from crawlprio.web.encodings import declared_encoding, decoded
 from crawlprio.web.html import parse_page
-from crawlprio.web.texts import printable, squeeze
 
 CHROMIUM = shutil.which("chromium")
 

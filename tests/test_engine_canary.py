@@ -19,7 +19,7 @@ from scrapy.http import Response
 
 from crawlprio.errors import ConfigError
 from crawlprio.live import engine
-from crawlprio.live.crawl import Crawl
+from crawlprio.live.running import RunningCrawl
 from crawlprio.pipelines import LinkPairPipeline
 
 
@@ -182,7 +182,7 @@ def test_items_are_consumed_by_pipelines_listeners_and_log_lines(
         def listen(self, item: Any) -> None:
             pass
 
-    quiet = {"LOG_FORMATTER": "crawlprio.live.logformatter.QuietLogFormatter"}
+    quiet = {"LOG_FORMATTER": "crawlprio.live.engine.QuietLogFormatter"}
     with Site({"/": page()}) as site:
         run_spider(Looking, {**ADDON, **quiet, **settings}, site=site, keeps_items=False)
     assert found == [taken, True]
@@ -259,7 +259,7 @@ def test_a_refused_crawl_ends_without_a_spider_and_reports_it_once() -> None:
     class Refused(Starter):
         @classmethod
         def from_crawler(cls, crawler: Any, *args: Any, **kwargs: Any) -> Any:
-            crawl = Crawl.of(crawler)
+            crawl = RunningCrawl.of(crawler)
             crawl.refuse(ConfigError("X is 1; give 2."))
             crawl.refuse(ConfigError("Y is 1; give 2."))
             return super().from_crawler(crawler, *args, **kwargs)
@@ -277,7 +277,7 @@ def test_a_crawl_that_cannot_continue_closes_its_spider_and_reports_it_once() ->
 
         def parse(self, response: Response) -> Iterator[Any]:
             for _ in range(2):
-                Crawl.of(self.crawler).fail(ConfigError("The disk is full."))
+                RunningCrawl.of(self.crawler).fail(ConfigError("The disk is full."))
             yield {}
 
     settings = {"CONCURRENT_REQUESTS": 1, "HTTPERROR_ALLOW_ALL": True, "CRAWLPRIO_STORE": None}

@@ -11,9 +11,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from linkgraphs import graph_of
 
 from crawlprio.errors import GraphError
-from crawlprio.evaluation import (
+from crawlprio.measure.crawl_order import (
     average_cumulative_pagerank,
     best_order,
     cumulative_pagerank,
@@ -21,15 +22,9 @@ from crawlprio.evaluation import (
     kendall_tau,
     reachable,
 )
-from crawlprio.linkgraph import LinkGraph
 
 RANKS = np.array([0.4, 0.1, 0.2, 0.3])
 NOT_PAGE_1 = np.array([True, False, True, True])
-
-
-def graph_of(rows: list[list[int]]) -> LinkGraph:
-    indptr = np.cumsum([0, *map(len, rows)])
-    return LinkGraph(indptr, np.array([t for row in rows for t in row], dtype=np.int32))
 
 
 def slow_tau_b(x: list[float], y: list[float]) -> float:
@@ -179,7 +174,7 @@ def test_importance_that_is_zero_everywhere_is_refused() -> None:
 
 def test_measures_are_imported_without_matplotlib_scipy_or_scrapy() -> None:
     program = (
-        "import sys, crawlprio.evaluation, crawlprio.evaluation.figures\n"
+        "import sys, crawlprio.measure, crawlprio.show.figures\n"
         "print([m for m in ('matplotlib', 'scipy.stats', 'scrapy', 'twisted') if m in sys.modules])"
     )
     answer = subprocess.run(

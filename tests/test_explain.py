@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 from collections.abc import Mapping
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
+from commands import run_command
 from crawls import ADDON, Answer, Site, page, run_spider
 from driver import WebPages
 from graphs import power_law_web
 from test_orderings import with_urls
 
-from crawlprio.commands.cli import main
 from crawlprio.errors import StoreError
-from crawlprio.explain.document import explain_head, explain_url
-from crawlprio.explain.lines import lines_of_url
-from crawlprio.explain.past import Past, Policy
-from crawlprio.orderings import Ordering, make_ordering
-from crawlprio.orderings.explaining import Part
+from crawlprio.measure.explanations import Past, Policy, explain_head, explain_url
+from crawlprio.orderings import Ordering, Part, make_ordering
 from crawlprio.spiders.site import SiteSpider
 from crawlprio.store import SiteState, Store
 
@@ -78,11 +77,8 @@ def policy(name: str = "opic", **options: Any) -> Policy:
 
 def said(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str]:
     """Return status and output of the command."""
-    with pytest.raises(SystemExit) as ended:
-        main(["explain", *words, "-s", "CRAWLPRIO_SKIP_EXTENSIONS=zip"])
-    found = capsys.readouterr()
-    assert isinstance(ended.value.code, int)
-    return ended.value.code, found.out + found.err
+    status = run_command("explain", *words, "-s", "CRAWLPRIO_SKIP_EXTENSIONS=zip")
+    return status, "".join(capsys.readouterr())
 
 
 def adds_up(part: Mapping[str, Any]) -> bool:
@@ -109,10 +105,8 @@ def test_the_head_of_the_frontier_is_what_a_resumed_crawl_fetches(tmp_path: Path
     head = explain_head(folder / "crawl.sqlite", policy("breadth-first"))
     expected = [row["url"].removeprefix("http://a.test") for row in head["head"]]
     resumed = crawl(folder, 100, "breadth-first")
-    assert expected == ["/b1", "/b2", "/b3", "/gone", "/secret", "/c", "/d"]
-    assert [path for path in resumed if path in expected] == [
-        path for path in expected if path != "/secret"
-    ]
+    assert expected == ["/b1", "/b2", "/b3", "/gone", "/c", "/d"]
+    assert [path for path in resumed if path in expected] == expected
 
 
 def test_the_head_in_words(crawled: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -206,24 +200,38 @@ def test_pages_that_failed_or_were_refused_and_nofollow_links(
     assert "not followed: 1\n  http://a.test/nf (no)\n" in text
     assert "It was refused: nofollow (CRAWLPRIO_FOLLOW_NOFOLLOW)." in text
     _, text = said(capsys, str(folder))
-    assert "so far forbidden by robots.txt" in text
+    assert "/secret" not in text
+    assert text.endswith("Pages before them that robots.txt forbids, left out: 1\n")
 
 
-def test_what_one_page_passed_on_at_several_visits_is_one_line() -> None:
-    given = [("passed on by", 0.25, "a"), ("passed on by", 2.0, "b"), ("passed on by", 0.5, "a")]
-    parts = [{"what": what, "amount": amount, "page": page} for what, amount, page in given]
-    key = {"what": "mass", "amount": 2.75, "parts": parts}
-    then = {"hot": 0, "priority": 0, "put_off": 0, "explanation": key}
-    place = {"n_before": 0, "n_waiting": 1}
-    found = {"state": "fetched", "url": "u", "is_seed": True, "linked_by": 0, "linking": []}
-    lines = list(
-        lines_of_url({**found, "then": {**then, "ordering": "o", "place": place, "key": 0}})
-    )
-    assert [line.strip() for line in lines[-3:]] == [
-        "2.75         mass",
-        "2            passed on by: b",
-        "0.75         passed on by, 2 times: a",
-    ]
+def test_a_store_alone_refuses_what_robots_txt_forbids(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "job"
+    assert crawl(folder, 1, "breadth-first") == ["/"]
+    url = "http://a.test/secret"
+    _, text = said(capsys, str(folder), url)
+    refusal = "would be refused: forbidden by robots.txt (ROBOTSTXT_OBEY)."
+    assert text.startswith(f"{url} waits, but {refusal}\n")
+    assert "Its turn could come" not in text
+    _, text = said(capsys, str(folder), f"{url}s")
+    assert f"It {refusal}" in text
+    for allowed in ("c", "nf"):
+        _, text = said(capsys, str(folder), f"http://a.test/{allowed}")
+        assert "robots.txt" not in text
+    _, text = said(capsys, str(folder))
+    rows = [line.split()[-1] for line in text.splitlines() if line[:3].strip().isdigit()]
+    assert rows == [f"http://a.test/{name}" for name in ("a", "b1", "b2", "b3", "gone")]
+    assert text.endswith("Pages before them that robots.txt forbids, left out: 1\n")
+    _, text = said(capsys, str(folder), url, "-s", "ROBOTSTXT_OBEY=False")
+    assert text.startswith(f"{url} waits.\n")
+    with closing(sqlite3.connect(folder / "crawl.sqlite")) as db:
+        found = db.execute("SELECT * FROM robots").fetchall()
+        db.execute("UPDATE robots SET rules = ?", (b"\xff",))
+        db.commit()
+    assert found == [("a.test", "User-agent: *\nDisallow: /secret")]
+    status, text = said(capsys, str(folder), url)
+    assert (status, text.count("\n")) == (2, 1)
 
 
 def test_json_has_the_same_and_its_parts_add_up(

@@ -11,7 +11,7 @@ from scrapy.settings import Settings
 
 from crawlprio import extras
 from crawlprio.commands.cli import main
-from crawlprio.config import require_extras
+from crawlprio.settings_table.config import require_extras
 from crawlprio.spiders.site import SiteSpider
 
 START = "http://a.test/"

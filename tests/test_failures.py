@@ -4,25 +4,23 @@ from __future__ import annotations
 
 import logging
 import socket
-import sqlite3
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 from crawls import ADDON, Answer, Site, page, run_spider, scrapy, times_out
+from stores import query
 
-from crawlprio.importance import open_repository
+from crawlprio.measure.repositories import open_repository
 from crawlprio.spiders.site import SiteSpider
 
-QUIET = {**ADDON, "LOG_FORMATTER": "crawlprio.live.logformatter.QuietLogFormatter"}
+QUIET = {**ADDON, "LOG_FORMATTER": "crawlprio.live.engine.QuietLogFormatter"}
 
 
 def errors(store: Path) -> dict[str, tuple[int, str]]:
     """Return status and cause of each visit, by path."""
-    with closing(sqlite3.connect(store)) as db:
-        rows = db.execute("SELECT url, status, error FROM visits JOIN pages ON pages.id = page")
-        return {"/" + url.split("/", 3)[3]: (status, error) for url, status, error in rows}
+    rows = query(store, "SELECT url, status, error FROM visits JOIN pages ON pages.id = page")
+    return {"/" + url.split("/", 3)[3]: (status, error) for url, status, error in rows}
 
 
 def test_a_page_is_fetched_if_it_was_got_and_failures_are_counted_by_cause(tmp_path: Path) -> None:
@@ -117,11 +115,14 @@ def test_a_crawl_exits_with_an_error_if_no_seed_is_got(
 def test_a_redirect_that_is_followed_counts_as_fetched_and_one_to_nowhere_does_not() -> None:
     there = Answer("", 302, {"Location": "/there"})
     nowhere = Answer("", 302)
-    web = {"/": page("/moved", "/lost"), "/moved": there, "/there": page(), "/lost": nowhere}
+    loop = Answer("", 302, {"Location": "/loop"})
+    web = {"/": page("/moved", "/lost", "/loop"), "/moved": there, "/there": page()}
+    web |= {"/lost": nowhere, "/loop": loop}
     with Site(web) as site:
         run = run_spider(SiteSpider, QUIET, site=site, seeds="http://a.test/")
     assert run.stats["crawlprio/pages_fetched"] == 3
-    assert run.stats["crawlprio/failed_because"] == "HTTP 302: 1"
+    told = run.stats["crawlprio/failed_because"].split(", ")
+    assert sorted(told) == ["HTTP 302: 1", "redirects to itself: 1"]
 
 
 def test_a_crawl_exits_with_an_error_if_robots_txt_uses_up_its_pages() -> None:
@@ -135,7 +136,10 @@ def test_a_crawl_exits_with_an_error_if_robots_txt_uses_up_its_pages() -> None:
         run = run_spider(SiteSpider, settings, site=site, seeds="http://a.test/")
     assert run.crawler.spider is None
     (told,) = run.messages(logging.ERROR)
-    assert told == "No page was fetched: robots.txt files used up --pages; raise it."
+    assert told == (
+        "No page was fetched: robots.txt files used up CLOSESPIDER_PAGECOUNT; set "
+        "CRAWLPRIO_MAX_PAGES (--pages) instead."
+    )
 
 
 def test_a_crawl_exits_with_an_error_if_robots_txt_forbids_everything() -> None:

@@ -12,10 +12,15 @@ from distributions import distribution_panel, fit_power_law, log_histogram
 from measures import mean_and_spread
 
 from crawlprio.errors import ConfigError
-from crawlprio.evaluation.axes import number_text
-from crawlprio.evaluation.figures import Panel, Series, plot_panels
-from crawlprio.evaluation.looks import figure_styles, reference_style
-from crawlprio.evaluation.plots import DASHED, DOTTED, ORDERING_STYLES, SOLID
+from crawlprio.show.figures import (
+    Panel,
+    Series,
+    figure_styles,
+    number_text,
+    plot_panels,
+    reference_style,
+)
+from crawlprio.show.plots import DASHED, DOTTED, ORDERING_STYLES, SOLID
 
 RISING = [(1.0, 0.1), (10.0, 0.5), (1000.0, 0.9)]
 

@@ -6,10 +6,12 @@ import math
 import random
 from collections import Counter
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
 
+from crawlprio.errors import GraphError
 from crawlprio.frontier import PageQueue
 from crawlprio.frontier.records import (
     BY_BEST_PAGE,
@@ -24,11 +26,11 @@ from crawlprio.frontier.records import (
     UNKNOWN,
     WAITING,
 )
+from crawlprio.graph.pages import NO_PAGE, PageTable, Visit
+from crawlprio.graph.topic import HotQueue, Topic
 from crawlprio.orderings import ALL_PAGES, Changed, Ordering, make_ordering
 from crawlprio.orderings.base import Keys, Pages
 from crawlprio.orderings.baseline import LargerSitesFirst
-from crawlprio.pages import NO_PAGE, PageTable, Visit
-from crawlprio.topic import HotQueue, Topic
 
 
 def check_invariants(frontier: PageQueue) -> None:
@@ -170,6 +172,7 @@ class SlowFrontier:
         self.frontier = frontier
         self.pages_per_visit = pages_per_visit
         self.now = -math.inf
+        self.sites: dict[int, int] = {}
         self.states: dict[int, int] = {}
         self.priorities: dict[int, int] = {}
         self.hot: set[int] = set()
@@ -185,7 +188,9 @@ class SlowFrontier:
         self.free_since = -1
 
     def site(self, page: int) -> int:
-        return int(self.frontier.pages.sites[page])
+        if page not in self.sites:
+            self.sites[page] = int(self.frontier.pages.sites[page])
+        return self.sites[page]
 
     def limit(self, site: int) -> int:
         return self.limits.get(site, self.defaults[0])
@@ -205,7 +210,11 @@ class SlowFrontier:
 
     def waiting_of(self, site: int) -> list[int]:
         """Return the waiting pages of a site, in the order in which they leave."""
-        waiting = [page for page in self.in_state(WAITING) if self.site(page) == site]
+        waiting = [
+            page
+            for page, state in self.states.items()
+            if state == WAITING and self.site(page) == site
+        ]
         return sorted(waiting, key=self.rank)
 
     def may_leave(self, site: int) -> bool:
@@ -224,7 +233,7 @@ class SlowFrontier:
             n_leased = self.held.get(site, 0) + sum(
                 n_leases for page, n_leases in self.leases.items() if self.site(page) == site
             )
-            if self.may_leave(site) and n_leased < self.limit(site):
+            if n_leased < self.limit(site) and self.may_leave(site):
                 free.append(site)
         return free
 
@@ -556,6 +565,30 @@ def leave_one_by_one(frontier: PageQueue, now: float = 0.0) -> list[int]:
         pages.append(page)
         frontier.release(page)
     return pages
+
+
+@pytest.mark.parametrize("plain_until", [0, 10], ids=["compiled", "plain"])
+@pytest.mark.parametrize("wrong", [-1, 3, 2**40, 0.5, "0", None])
+def test_ids_that_are_not_in_the_page_table_are_refused(plain_until: int, wrong: Any) -> None:
+    """They ended in an IndexError, or counted from the end of the table."""
+    pages = PageTable()
+    for n in range(3):
+        pages.add(f"{n}", f"http://{n}.test/", pages.site(f"{n}.test"))
+    frontier = PageQueue(make_ordering("breadth-first"), pages, plain_until=plain_until)
+    for method in ("add", "put_back", "count_turn", "finish", "release"):
+        with pytest.raises(GraphError, match="page"):
+            getattr(frontier, method)(wrong)
+    for method in ("hold", "site_limit", "site_ready_at", "set_site"):
+        with pytest.raises(GraphError, match="site"):
+            getattr(frontier, method)(wrong)
+    for method in ("end_fetch", "set_ready_at"):
+        with pytest.raises(GraphError, match="site"):
+            getattr(frontier, method)(wrong, 1.0)
+    if isinstance(wrong, int):
+        with pytest.raises(GraphError, match="targets"):
+            frontier.observe(Visit(0, np.array([0, min(wrong, 2**31 - 1)], np.int32)))
+    assert frontier.next_page(0.0) == NO_PAGE
+    check_invariants(frontier)
 
 
 def test_two_pages_of_one_site_are_never_leased_together() -> None:

@@ -8,6 +8,7 @@ import pytest
 from crawls import fetched_urls, run_spider
 from remote_frontier import SettledRemote, local_frontier
 from settled_redis import SettledRedis
+from shared_frontier import SettledShared
 
 import crawlprio.settings
 from crawlprio import Frontier
@@ -23,6 +24,11 @@ class TestInThisProcess(FrontierContract):
 class TestInAnotherProcess(FrontierContract):
     def make_frontier(self, settings: dict[str, Any]) -> Frontier:
         return SettledRemote(settings)
+
+
+class TestInABrain(FrontierContract):
+    def make_frontier(self, settings: dict[str, Any]) -> Frontier:
+        return SettledShared(settings)
 
 
 class TestInRedis(FrontierContract):

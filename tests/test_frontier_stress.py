@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 from test_frontier import RESTLESS, Pair
 
+from crawlprio.graph.pages import NO_PAGE, Visit
 from crawlprio.orderings import Ordering
-from crawlprio.pages import NO_PAGE, Visit
 
 SEED = int(os.environ.get("CRAWLPRIO_STRESS_SEED", "20261121"))
 N_ACTIONS = 400

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import argparse
-from importlib import import_module
 from itertools import pairwise
 
 import pytest
 from scrapy.commands import ScrapyCommand, ScrapyHelpFormatter
 from scrapy.settings import Settings
+
+from crawlprio.commands.cli import command_of
 
 TITLES = {
     "simulate": ["Usage", "Options", "Global Options", "Simulation"],
@@ -19,7 +20,7 @@ TITLES = {
 
 
 def command(name: str) -> ScrapyCommand:
-    made = import_module(f"crawlprio.commands.{name}").Command()
+    made = command_of(name)
     assert isinstance(made, ScrapyCommand)
     made.settings = Settings(made.default_settings)
     return made

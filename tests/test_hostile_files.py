@@ -17,10 +17,12 @@ import pytest
 from crawlprio.demo import recordings
 from crawlprio.demo.recordings import WarcWeb
 from crawlprio.errors import CrawlprioError, GraphError, StoreError
-from crawlprio.evaluation.estimates import pagerank_seen
-from crawlprio.linkgraph import LinkGraph, read_graph, unpacking
-from crawlprio.orderings.earlier_scores import read_scores
+from crawlprio.graph import unpacking
+from crawlprio.graph.linkgraph import LinkGraph
+from crawlprio.measure.estimates import pagerank_seen
+from crawlprio.orderings.historical import read_scores
 from crawlprio.ranking.pagerank import pagerank, partial_pagerank, round_significant
+from crawlprio.store.graph_files import read_graph
 
 Write = Callable[[Path], Path]
 
@@ -31,7 +33,7 @@ def test_a_webgraph_with_no_bits_in_its_code_does_not_crash_the_interpreter(tmp_
 import sys
 from pathlib import Path
 from crawlprio.errors import GraphError
-from crawlprio.linkgraph import read_graph
+from crawlprio import read_graph
 try:
     read_graph(sys.argv[1])
 except GraphError as error:
@@ -77,9 +79,9 @@ def test_any_webgraph_stream_under_any_properties_is_read_or_refused(
 import random, sys
 from pathlib import Path
 from crawlprio.errors import GraphError
-from crawlprio.linkgraph import read_graph
-from crawlprio.linkgraph.bitcodes import CODE_NAMES
-from crawlprio.linkgraph.webgraph import COMPONENTS
+from crawlprio import read_graph
+from crawlprio.plugins.papers.webgraph import CODE_NAMES
+from crawlprio.plugins.papers.webgraph import COMPONENTS
 source = random.Random({seed})
 path = Path(sys.argv[1]) / "a.graph"
 n_read = 0

@@ -13,13 +13,8 @@ from crawls import Answer, Site, page
 from hostile import crawl, html, refused, urls_in
 
 from crawlprio.store import Store
-from crawlprio.web.html import (
-    MAX_ANCHOR_LENGTH,
-    MAX_LINK_CHARACTERS,
-    MAX_LINKS,
-    parse_page,
-)
-from crawlprio.web.urls import MAX_URL_LENGTH
+from crawlprio.web.html import MAX_ANCHOR_LENGTH, parse_page
+from crawlprio.web.urls import MAX_LINK_CHARACTERS, MAX_LINKS, MAX_URL_LENGTH
 
 NO_DEPTH = {"CRAWLPRIO_MAX_STATIC_DEPTH": None, "CRAWLPRIO_MAX_DYNAMIC_DEPTH": None}
 OFF = {

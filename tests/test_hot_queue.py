@@ -13,8 +13,8 @@ from oracles import Topic as OracleTopic
 from oracles import Web, occurrences
 
 from crawlprio.errors import ConfigError
-from crawlprio.pages import NO_PAGE, PageTable, Visit
-from crawlprio.topic import HotQueue, Topic
+from crawlprio.graph.pages import NO_PAGE, PageTable, Visit
+from crawlprio.graph.topic import HotQueue, Topic
 
 TOPIC = OracleTopic(["crawling"])
 

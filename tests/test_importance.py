@@ -14,25 +14,21 @@ from driver import WebPages
 from graphs import power_law_web, webs
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from linkgraphs import as_arrays
 from oracles import Web, occurrences
 from oracles import importance as oracle
 
 from crawlprio.errors import ConfigError, CrawlprioError, GraphError
-from crawlprio.importance import (
-    IMPORTANCES,
-    PageText,
-    Repository,
-    importance_of,
-    make_importance,
-    open_repository,
-)
-from crawlprio.importance import centrality as centrality_module
-from crawlprio.importance.metrics import option_names
-from crawlprio.importance.scores import MARKS, score
-from crawlprio.linkgraph import LinkGraph, read_graph
-from crawlprio.pages import Visit
+from crawlprio.graph.linkgraph import LinkGraph
+from crawlprio.graph.pages import Visit
+from crawlprio.graph.topic import HotQueue, Topic
+from crawlprio.measure.importance import PageText, Repository
+from crawlprio.measure.metrics import IMPORTANCES, importance_of, make_importance, option_names
+from crawlprio.measure.repositories import open_repository
+from crawlprio.measure.scores import MARKS, score
+from crawlprio.plugins.papers import centrality as centrality_module
 from crawlprio.store import Store
-from crawlprio.topic import HotQueue, Topic
+from crawlprio.store.graph_files import read_graph
 
 HOLLINS = Path(__file__).parents[2] / "shared" / "data" / "hollins.npz"
 TOPIC = Topic(",".join(oracle.TOPIC))
@@ -55,8 +51,7 @@ def repository_of(web: Web) -> Repository:
     rows = [web.links.get(page, []) for page in web.pages]
     assert web.pages == list(range(len(rows)))
     graph = LinkGraph.cleaned(
-        np.cumsum([0, *map(len, rows)]),
-        np.array([target for row in rows for target in row], dtype=np.int32),
+        *as_arrays(rows),
         site=np.array([web.site.get(page, 0) for page in web.pages]),
         urls=[web.urls.get(page, "") for page in web.pages],
     )

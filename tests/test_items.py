@@ -20,12 +20,13 @@ from time import monotonic, sleep
 from typing import Any
 
 import pytest
-from crawls import ADDON, Site, page, run_spider
+from commands import run_command
+from crawls import ADDON, Answer, Site, page, run_spider
 from scrapy import Request, Spider
 from scrapy.http import Response
+from stores import change, query
 
 from crawlprio import LinkPairs, read
-from crawlprio.commands.cli import main
 from crawlprio.errors import StoreError
 from crawlprio.store import Store
 
@@ -116,10 +117,7 @@ def test_bodies_are_stored_with_the_visits_of_their_pages(tmp_path: Path) -> Non
     assert found == {f"http://a.test{name}": answer.body for name, answer in web.items()}
     table = [row for row in read(path).bodies.arrow().to_pylist() if row["status"] == 200]
     assert {row["url"]: row["body"].decode() for row in table} == found
-    damaged = sqlite3.connect(path)
-    with damaged:
-        damaged.execute("UPDATE bodies SET body = x'00'")
-    damaged.close()
+    change(path, "UPDATE bodies SET body = x'00'")
     with (
         Store.open(path, readonly=True) as store,
         pytest.raises(StoreError, match="a body that was not stored by crawlprio"),
@@ -158,9 +156,8 @@ def test_items_besides_link_pairs_are_in_the_visit_of_the_pairs(tmp_path: Path) 
             yield {"url": response.url}
 
         def closed(self, reason: str) -> None:
-            with closing(sqlite3.connect(path)) as db:
-                (n,) = db.execute("SELECT count(*) FROM items").fetchone()
-                at_visit.append((n, len(db.execute("SELECT 1 FROM visits").fetchall())))
+            counts = "SELECT (SELECT count(*) FROM items), (SELECT count(*) FROM visits)"
+            at_visit.extend(query(path, counts))
 
     with Site({"/": page("/2", "/3"), "/2": page(), "/3": page()}) as site:
         run_spider(Pairs, {**KEEPS, "CRAWLPRIO_STORE": str(path)}, site=site)
@@ -193,9 +190,7 @@ def test_export_writes_one_item_per_line(
     path = tmp_path / "crawl.sqlite"
     with Site({"/": page()}) as site:
         run_spider(Mixed, {**KEEPS, "CRAWLPRIO_STORE": str(path)}, site=site)
-    with pytest.raises(SystemExit) as ended:
-        main(["items", "export", str(path), str(tmp_path / "items.jsonl")])
-    assert ended.value.code == 0
+    assert run_command("items", "export", str(path), str(tmp_path / "items.jsonl")) == 0
     lines = (tmp_path / "items.jsonl").read_text("utf-8").splitlines()
     assert [json.loads(line) for line in lines] == kept(path)
     assert f"{len(lines)} items" in capsys.readouterr().out
@@ -230,6 +225,58 @@ process = AsyncCrawlerProcess({
 process.crawl(Killed)
 process.start()
 """
+
+
+START_URLS = """
+import os, signal, sys
+from scrapy import Request, Spider
+from scrapy.crawler import AsyncCrawlerProcess
+
+class Started(Spider):
+    name = "started"
+    n_parsed = 0
+
+    async def start(self):
+        yield {"from": "start"}
+        for url in ("http://a.test/old", "http://a.test/2"):
+            yield Request(url, dont_filter=True)
+
+    def parse(self, response):
+        self.n_parsed += 1
+        yield {"url": response.url}
+        if response.url == "http://a.test/1":
+            yield response.follow("/more", dont_filter=True)
+        else:
+            yield response.follow("/3")
+        if self.n_parsed == int(sys.argv[2]):
+            os.kill(os.getpid(), signal.SIGKILL)
+
+handler = "crawlprio.demo.handler.LoopbackHandler"
+process = AsyncCrawlerProcess({
+    "ADDONS": {"crawlprio.Addon": 500}, "JOBDIR": "job", "CRAWLPRIO_ITEMS": True,
+    "DOWNLOAD_HANDLERS": {"http": handler, "https": handler}, "CRAWLPRIO_LOOPBACK": sys.argv[1],
+    "LOG_LEVEL": "ERROR", "TELNETCONSOLE_ENABLED": False, "DOWNLOAD_DELAY": 0,
+    "CONCURRENT_REQUESTS": 1, "ROBOTSTXT_OBEY": False,
+})
+process.crawl(Started)
+process.start()
+"""
+
+
+def test_what_start_yields_again_in_each_run_leaves_each_item_once(tmp_path: Path) -> None:
+    """Start requests with dont_filter are sent again, and so is what follows from them."""
+    script = tmp_path / "started.py"
+    script.write_text(START_URLS)
+    web = {name: page() for name in ("/1", "/2", "/3", "/more")}
+    web["/old"] = Answer("", 302, {"Location": "/1"})
+    with Site(web) as site:
+        for at in (1, 2, 2, 3, 0, 0):
+            line = [sys.executable, str(script), site.address, str(at)]
+            ended = subprocess.run(line, cwd=tmp_path, capture_output=True, timeout=60, check=False)
+            assert (ended.returncode, ended.stderr) == (0 if at == 0 else -signal.SIGKILL, b"")
+    found = Counter(item.get("url", "start") for item in kept(tmp_path / "job" / "crawl.sqlite"))
+    assert found == {"start": 1} | {f"http://a.test/{n}": 1 for n in ("1", "2", "3", "more")}
+    assert site.paths().count("/2") > 2
 
 
 def test_a_crawl_that_is_killed_again_and_again_has_every_item_once(tmp_path: Path) -> None:

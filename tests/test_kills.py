@@ -21,7 +21,7 @@ from time import monotonic
 from typing import NamedTuple
 
 import pytest
-from crawls import options
+from crawls import Site, options, page
 
 from crawlprio.demo.process import LoopbackServer
 
@@ -243,3 +243,77 @@ def test_a_crawl_killed_at_random_moments_reaches_every_page_and_fetches_none_tw
         assert said(folder) == ""
     n_getting_on = sum(kill.got_on for kill in kills)
     print(f"{len(kills)} kills in {crawl} crawls, {n_getting_on} of them after a further visit")
+
+
+WAITING_CALLBACK = """
+import asyncio, os, sys
+from scrapy import Request, Spider
+from scrapy.crawler import AsyncCrawlerProcess
+
+class Waiting(Spider):
+    name = "waiting"
+    start_urls = ["http://a.test/"]
+
+    async def parse(self, response):
+        for n in range(25):
+            yield response.follow(f"/{n}", self.parse_leaf, dont_filter=True)
+        while not os.path.exists("go"):
+            await asyncio.sleep(0.01)
+        yield response.follow("/last", self.parse_leaf, dont_filter=True)
+
+    def parse_leaf(self, response):
+        if sys.argv[3] == "errback":
+            raise ValueError
+        yield {"url": response.url}
+
+class Failing(Waiting):
+    start_urls = []
+
+    async def start(self):
+        yield Request("http://a.test/missing", errback=self.recover, dont_filter=True)
+
+    async def recover(self, failure):
+        async for request in self.parse(failure.value.response):
+            yield request
+
+handler = "crawlprio.demo.handler.LoopbackHandler"
+process = AsyncCrawlerProcess({
+    "ADDONS": {"crawlprio.Addon": 500}, "JOBDIR": "job", "ROBOTSTXT_OBEY": False,
+    "DOWNLOAD_HANDLERS": {"http": handler, "https": handler}, "CRAWLPRIO_LOOPBACK": sys.argv[1],
+    "LOG_LEVEL": "CRITICAL", "TELNETCONSOLE_ENABLED": False, "DOWNLOAD_DELAY": 0,
+    "CONCURRENT_REQUESTS": int(sys.argv[2]), "CRAWLPRIO_PRINT": False,
+})
+process.crawl(Failing if sys.argv[3] == "errback" else Waiting)
+process.start()
+"""
+
+
+@pytest.mark.parametrize("n_at_once", [1, 4])
+@pytest.mark.parametrize("of", ["callback", "errback"])
+def test_what_a_callback_yields_before_it_awaits_is_not_fetched_again_after_a_kill(
+    tmp_path: Path, of: str, n_at_once: int
+) -> None:
+    script = tmp_path / "waiting.py"
+    script.write_text(WAITING_CALLBACK)
+    leaves = [f"/{n}" for n in range(25)]
+    with Site({name: page() for name in ("/", *leaves, "/last")}) as site:
+        line = [sys.executable, str(script), site.address, str(n_at_once), of]
+        for n_fetched in (10, 20):
+            process = subprocess.Popen(line, cwd=tmp_path)
+            deadline = monotonic() + 60
+            while n_visited(tmp_path) < n_fetched:
+                assert process.poll() is None
+                assert monotonic() < deadline
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    process.wait(timeout=0.01)
+            process.send_signal(signal.SIGKILL)
+            process.wait()
+        (tmp_path / "go").touch()
+        assert subprocess.run(line, cwd=tmp_path, timeout=120, check=False).returncode == 0
+    again = Counter(site.paths()) - Counter(set(site.paths()))
+    of_page = again.pop("/" if of == "callback" else "/missing")
+    assert set(site.paths()) >= {*leaves, "/last"}
+    assert of_page == 2  # its callback was running at both kills
+    assert sum(again.values()) <= 2 * n_at_once, again
+    query_left = "SELECT (SELECT count(*) FROM requests) + (SELECT count(*) FROM yielded)"
+    assert query(tmp_path, query_left) == [(0,)]

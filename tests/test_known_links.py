@@ -13,13 +13,14 @@ import pytest
 from crawls import ADDON, Answer, Run, Site, page, run_spider
 from scrapy import Request, Spider
 from scrapy.http import Response
+from stores import query
 
-from crawlprio.importance import open_repository
-from crawlprio.linkgraph.export import export_links
-from crawlprio.pages import PageTable, Visit
+from crawlprio.graph.pages import PageTable, Visit
+from crawlprio.measure.repositories import open_repository
 from crawlprio.simulator.sources import Source
 from crawlprio.spiders.site import SiteSpider
 from crawlprio.store import Store
+from crawlprio.store.graph_files import export_links
 
 HOST = "http://a.test"
 WEB = {
@@ -46,8 +47,7 @@ def crawl(folder: Path, web: dict[str, Any], seeds: str = "/", **settings: Any) 
 
 
 def in_sql(folder: Path) -> set[tuple[str, str]]:
-    with closing(sqlite3.connect(folder / "crawl.sqlite")) as db:
-        return set(db.execute("SELECT source_url, target_url FROM link_urls"))
+    return set(query(folder / "crawl.sqlite", "SELECT source_url, target_url FROM link_urls"))
 
 
 def in_graph(folder: Path) -> set[tuple[str, str]]:
@@ -149,9 +149,9 @@ def test_links_that_a_middleware_drops_are_in_the_graph_under_the_add_on(
         for link in targets
         if source in known and link not in known and "b.test" not in link
     }
-    with closing(sqlite3.connect(tmp_path / "crawl.sqlite")) as db:
-        rows = db.execute("SELECT p.url, o.url FROM outside_links o JOIN pages p ON p.id = source")
-        assert {row for row in rows if "b.test" not in row[1]} == outside
+    sql = "SELECT p.url, o.url FROM outside_links o JOIN pages p ON p.id = source"
+    rows = query(tmp_path / "crawl.sqlite", sql)
+    assert {row for row in rows if "b.test" not in row[1]} == outside
 
 
 @pytest.mark.parametrize(
@@ -270,9 +270,7 @@ def test_a_store_without_the_table_gets_it_when_it_is_next_written(tmp_path: Pat
         assert store.link_graph().n_links == 2
         assert [row[:2] for row in store.link_rows()] == [(0, [1, 2])]
         assert [row[2] for row in store.link_rows()] == [["", "two"]]
-    with closing(sqlite3.connect(path)) as db:
-        rows = db.execute("SELECT * FROM links ORDER BY target").fetchall()
-    assert rows == [(0, 1, ""), (0, 2, "two")]
+    assert query(path, "SELECT * FROM links ORDER BY target") == [(0, 1, ""), (0, 2, "two")]
 
 
 def test_simulate_sees_the_links_that_score_sees(tmp_path: Path) -> None:

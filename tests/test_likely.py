@@ -6,14 +6,25 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from linkgraphs import as_arrays
 from oracles.coverage import least_coverage, trusted_pagerank
 from oracles.likely import estimated_share
 
-from crawlprio.linkgraph.synthetic import synthetic_web
+from crawlprio.graph.synthetic import synthetic_web
 from crawlprio.orderings import make_ordering
-from crawlprio.ranking.calibration import BEYOND, CLASSES, CONFIDENCE
-from crawlprio.ranking.likely import Fetches, interval, likely_coverage
-from crawlprio.simulator import crawl_order
+from crawlprio.ranking.likely import (
+    BEYOND,
+    CLASSES,
+    CONFIDENCE,
+    LEAST,
+    OPENED,
+    Estimates,
+    Fetches,
+    folders_of,
+    interval,
+    likely_coverage,
+)
+from crawlprio.simulator.timed import crawl_order
 
 Web = dict[int, list[int]]
 
@@ -34,13 +45,15 @@ def crawls(draw: st.DrawFn) -> tuple[Web, list[int], list[int]]:
     return links, order, seeds
 
 
-def fetches(links: Web, order: list[int], seeds: list[int]) -> Fetches:
+def fetches(
+    links: Web, order: list[int], seeds: list[int], folders: list[int] | None = None
+) -> Fetches:
     return Fetches(
         len(links),
         np.array(seeds, dtype=np.int32),
         np.array(order, dtype=np.int32),
-        np.cumsum([0, *(len(links[page]) for page in order)]).astype(np.int64),
-        np.array([target for page in order for target in links[page]], dtype=np.int32),
+        *as_arrays([links[page] for page in order]),
+        None if folders is None else np.array(folders, dtype=np.int32),
     )
 
 
@@ -58,14 +71,27 @@ def test_what_is_certain_is_the_bound_and_the_interval_lies_above_it(
 
 
 @settings(deadline=None)
-@given(crawls())
-def test_the_estimate_is_that_of_a_web_whose_unfetched_pages_are_one(
-    crawl: tuple[Web, list[int], list[int]],
+@given(crawls(), st.data())
+def test_the_estimates_are_those_of_webs_whose_unfetched_pages_are_one(
+    crawl: tuple[Web, list[int], list[int]], data: st.DataObject
 ) -> None:
-    found = likely_coverage(fetches(*crawl))
+    """In one of them, pages of folders that were not opened are a place of no return."""
+    links, order, _ = crawl
+    n_folders = len(links) if len(order) < OPENED else 1
+    folders = data.draw(
+        st.lists(st.integers(0, n_folders - 1), min_size=len(links), max_size=len(links))
+    )
+    found = likely_coverage(fetches(*crawl, folders))
+    if found.estimates is None:
+        return
+    strange = {
+        page
+        for page in links
+        if page not in order and sum(folders[page] == folders[other] for other in order) < OPENED
+    }
     # Mass that still moves when the computation ends is missing.
-    assert found.likely == pytest.approx(estimated_share(*crawl), abs=1e-5)
-    order = crawl[1]
+    assert found.estimates.higher == pytest.approx(estimated_share(*crawl, set()), abs=1e-5)
+    assert found.estimates.lower == pytest.approx(estimated_share(*crawl, strange), abs=1e-5)
     assert found.shares[order].sum() == pytest.approx(found.likely, abs=1e-9)
     assert found.shares.sum() <= 1 + 1e-9
 
@@ -83,17 +109,76 @@ def test_nothing_fetched_means_anything_is_possible() -> None:
     assert (found.at_least, found.low, found.high) == (0, 0, 1)
 
 
-def test_a_seed_that_waits_counts_as_missing_with_all_that_it_leads_to() -> None:
-    """Its site may link to nothing that was fetched."""
-    found = likely_coverage(fetches({0: [2], 1: [], 2: [0]}, [0, 2], [0, 1]))
-    assert found.likely == pytest.approx(0.5, abs=1e-6)
+def linked(pages: range) -> Web:
+    """Pages that each link to the first of them, the next, and three others of them."""
+    n, first = len(pages), pages[0]
+    offsets = {
+        page: {0, page - first + 1, *((page - first) * k for k in (3, 7, 11))} for page in pages
+    }
+    return {
+        page: sorted({first + offset % n for offset in offsets[page]} - {page}) for page in pages
+    }
 
 
-def test_the_interval_is_wider_where_less_is_certain() -> None:
-    widths = [high - low for low, _, high in (interval(b, (1 + b) / 2) for b in (0.2, 0.5, 0.9))]
+def test_the_interval_knows_that_a_language_was_never_opened() -> None:
+    """The front page links to three manuals, which link only within; one of them was fetched."""
+    manuals = [range(1 + 60 * n, 61 + 60 * n) for n in range(3)]
+    web = {0: [manual[0] for manual in manuals]}
+    for manual in manuals:
+        web |= linked(manual)
+    order = [0, *manuals[0]]
+    truth = sum(trusted_pagerank(web, [0])[page] for page in order)
+    urls = [
+        "http://a.test/",
+        *(f"http://a.test/{(page - 1) // 60}/{page}" for page in range(1, 181)),
+    ]
+    blind, found = (
+        likely_coverage(fetches(web, order, [0], folders))
+        for folders in (
+            None,
+            folders_of(urls).tolist(),
+        )
+    )
+    assert blind.low > truth
+    assert found.low <= truth <= found.high
+
+
+def test_a_seed_that_waits_on_an_opened_site_is_like_other_waiting_pages() -> None:
+    """It counted as if nobody could come back from it: .17 was said for .75."""
+    web = linked(range(60))
+    order = list(range(30))
+    truth = sum(trusted_pagerank(web, [0, 45])[page] for page in order)
+    found = likely_coverage(fetches(web, order, [0, 45]))
+    assert found.estimates is not None
+    assert (found.estimates.strange, found.estimates.lower) == (0, found.estimates.higher)
+    assert found.low <= truth <= found.high
+
+
+def test_a_seed_that_waits_on_another_site_may_hold_half_of_everything() -> None:
+    web = linked(range(30)) | linked(range(30, 60))
+    order = list(range(30))
+    found = likely_coverage(fetches(web, order, [0, 30], [page // 30 for page in range(60)]))
+    assert found.estimates is not None
+    assert found.estimates.lower == pytest.approx(0.5, abs=1e-4)
+    assert found.low <= 0.5 <= found.high
+
+
+def test_folders_are_of_a_host_and_without_the_query() -> None:
+    urls = ["http://a.test/x/1", "http://a.test/x/?q=/y/", "http://a.test/x", "http://b.test/x/1"]
+    assert folders_of(urls).tolist() == [0, 0, 1, 2]
+
+
+def test_the_interval_is_wider_where_less_is_certain_and_more_is_strange() -> None:
+    def width(bound: float, lower: float, strange: float) -> float:
+        low, _, high = interval(Estimates(bound, lower, (1 + bound) / 2, strange))
+        return high - low
+
+    widths = [width(bound, (1 + bound) / 2, 0.0) for bound in (0.2, 0.5, 0.9)]
     assert widths == sorted(widths, reverse=True)
+    assert width(0.2, 0.3, 0.9) > widths[0]
     assert 2 * BEYOND < 1 - CONFIDENCE
-    assert [most for most, *_ in CLASSES] == [0.3, 0.6, 1.0]
+    assert CLASSES[-1][0] == 1.0
+    assert 0 < LEAST < 0.5
 
 
 def test_the_interval_holds_in_nine_of_ten_crawls_of_a_synthetic_web() -> None:
@@ -107,6 +192,6 @@ def test_the_interval_holds_in_nine_of_ten_crawls_of_a_synthetic_web() -> None:
             order = np.asarray(crawl_order(graph, [0], make_ordering(ordering))).tolist()
             for share in (0.05, 0.1, 0.3, 0.6):
                 crawled = order[: int(share * len(order))]
-                found = likely_coverage(fetches(web, crawled, [0]))
+                found = likely_coverage(fetches(web, crawled, [0], graph.site.tolist()))
                 inside.append(found.low <= whole.shares[crawled].sum() <= found.high)
     assert sum(inside) >= 0.9 * len(inside)

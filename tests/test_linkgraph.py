@@ -8,10 +8,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from linkgraphs import as_arrays, rows_of
 
 from crawlprio.errors import GraphError
-from crawlprio.linkgraph import LinkGraph, read_graph, write_npz
-from crawlprio.pages import NO_PAGE, PageTable, Visit
+from crawlprio.graph.linkgraph import LinkGraph
+from crawlprio.graph.npz import write_npz
+from crawlprio.graph.pages import NO_PAGE, PageTable, Visit
+from crawlprio.store.graph_files import read_graph
 
 TRIANGLE = LinkGraph(np.array([0, 2, 3, 3]), np.array([2, 1, 0]))
 
@@ -25,15 +28,6 @@ def random_rows(seed: int, n_pages: int = 40) -> list[list[int]]:
     print(f"seed {seed}")
     rng = random.Random(seed)
     return [[rng.randrange(n_pages) for _ in range(rng.randrange(12))] for _ in range(n_pages)]
-
-
-def as_arrays(rows: list[list[int]]) -> tuple[np.ndarray, np.ndarray]:
-    indptr = np.cumsum([0, *map(len, rows)])
-    return indptr, np.array([t for row in rows for t in row], dtype=np.int32)
-
-
-def rows_of(graph: LinkGraph) -> list[list[int]]:
-    return [graph.out_links(page).tolist() for page in range(graph.n_pages)]
 
 
 def test_rows_keep_their_order() -> None:

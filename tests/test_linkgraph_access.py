@@ -10,11 +10,14 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from linkgraphs import as_arrays
 
 from crawlprio.errors import GraphError
-from crawlprio.linkgraph import LinkGraph, Urls, read_graph
-from crawlprio.linkgraph.convert import to_scipy
-from crawlprio.pages import NO_PAGE
+from crawlprio.graph.convert import to_scipy
+from crawlprio.graph.linkgraph import LinkGraph
+from crawlprio.graph.pages import NO_PAGE
+from crawlprio.graph.url_table import Urls
+from crawlprio.store.graph_files import read_graph
 
 SEEDS = range(4)
 
@@ -26,10 +29,8 @@ def random_web(seed: int, n_pages: int = 60) -> tuple[LinkGraph, list[list[int]]
     others = [[page for page in range(n_pages) if page != own] for own in range(n_pages)]
     rows = [rng.sample(rest, rng.choice([0, 1, 3, 8])) for rest in others]
     site = [rng.randrange(5) for _ in range(n_pages)]
-    indptr = np.cumsum([0, *map(len, rows)])
-    indices = np.array([target for row in rows for target in row], dtype=np.int32)
     urls = [f"http://site{site[page]}/{page}" for page in range(n_pages)]
-    return LinkGraph(indptr, indices, np.array(site), urls), rows, site
+    return LinkGraph(*as_arrays(rows), np.array(site), urls), rows, site
 
 
 def sources(rows: list[list[int]], page: int) -> list[int]:

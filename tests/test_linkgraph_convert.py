@@ -12,8 +12,7 @@ import pytest
 from scipy import sparse
 
 from crawlprio.errors import GraphError
-from crawlprio.linkgraph import LinkGraph
-from crawlprio.linkgraph.convert import (
+from crawlprio.graph.convert import (
     from_igraph,
     from_networkx,
     from_scipy,
@@ -21,6 +20,7 @@ from crawlprio.linkgraph.convert import (
     to_networkx,
     to_scipy,
 )
+from crawlprio.graph.linkgraph import LinkGraph
 
 WEB = LinkGraph(
     np.array([0, 2, 3, 3, 5]),
@@ -139,7 +139,7 @@ def test_a_site_that_is_neither_host_nor_id_is_refused(site: object) -> None:
 def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     for package, convert in (("networkx", to_networkx), ("igraph", to_igraph)):
         monkeypatch.setitem(sys.modules, package, None)
-        with pytest.raises(GraphError, match=f"{package} is not installed; run `pip install"):
+        with pytest.raises(GraphError, match=f"{package}, which is not installed; run `pip"):
             convert(WEB)
 
 

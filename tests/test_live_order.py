@@ -17,13 +17,14 @@ from shared_webs import shared_webs
 import crawlprio.settings
 from crawlprio.demo.truth import whole_graph
 from crawlprio.demo.web import DemoWeb
-from crawlprio.linkgraph import read_graph
+from crawlprio.graph.pages import NO_PAGES, Visit
+from crawlprio.graph.topic import HotQueue, Topic
 from crawlprio.orderings import ORDERINGS, make_ordering
-from crawlprio.pages import NO_PAGES, Visit
-from crawlprio.simulator import RecordedVisits, crawl_order
+from crawlprio.simulator.graph_pages import RecordedVisits
+from crawlprio.simulator.timed import crawl_order
 from crawlprio.spiders.site import SiteSpider
 from crawlprio.store import Store
-from crawlprio.topic import HotQueue, Topic
+from crawlprio.store.graph_files import read_graph
 
 PAGES = 150
 SITES = 6

@@ -11,10 +11,12 @@ from typing import Any
 import pytest
 from access_logs import logged, write_log
 from crawls import Answer, Fetch, Site, page, run_spider
-from scrapy import Spider
+from spiders import Follower
 
 from crawlprio.commands.site_crawl import bundled_settings
-from crawlprio.manners import AccessLog, Judge, Limits, RobotsHistory
+from crawlprio.plugins.manners.access_log import AccessLog
+from crawlprio.plugins.manners.judge import Judge, Limits
+from crawlprio.plugins.manners.robots_history import RobotsHistory
 from crawlprio.spiders.site import SiteSpider
 
 ROBOTS = "User-agent: *\nDisallow: /no\n"
@@ -37,18 +39,10 @@ def verdicts(folder: Path, fetches: Sequence[Fetch], agent: str, **limits: Any) 
     return {str(rule): found.n_broken for rule, found in judge.findings.items() if found.n_broken}
 
 
-class Plain(Spider):
-    name = "plain"
-    start_urls = ("http://a.test/",)
-
-    def parse(self, response: Any) -> Any:
-        yield from response.follow_all(css="a")
-
-
 def test_scrapy_without_robots_txt_breaks_five_rules(tmp_path: Path) -> None:
     with Site(WEB) as site:
         settings = {"ADDONS": {}, "ROBOTSTXT_OBEY": False, "CONCURRENT_REQUESTS_PER_DOMAIN": 8}
-        run_spider(Plain, settings, site=site)
+        run_spider(Follower, settings, site=site)
     found = verdicts(tmp_path, site.fetches, "scrapy", delay=1, at_once=1, queries=5)
     n_pages = 1 + len(LINKS)
     assert found.pop("delay") > n_pages / 2

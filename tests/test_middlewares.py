@@ -17,8 +17,8 @@ from scrapy.http import Response, TextResponse
 from scrapy.settings import Settings
 
 from crawlprio.items import LinkPairs
-from crawlprio.live.crawl import Crawl
-from crawlprio.live.identity import Identities, forget_inherited_slot
+from crawlprio.live.requests import Identities, forget_inherited
+from crawlprio.live.running import RunningCrawl
 from crawlprio.middlewares import LinksMiddleware
 from crawlprio.store import Store
 
@@ -140,7 +140,7 @@ def test_pairs_that_nothing_processes_are_still_recorded_and_counted(tmp_path: P
             links = response.css("a::attr(href)").getall()
             yield LinkPairs(response.url, list(map(response.urljoin, links)))
 
-    quiet = "crawlprio.live.logformatter.QuietLogFormatter"
+    quiet = "crawlprio.live.engine.QuietLogFormatter"
     pages = {"/": page("/1", "/2"), "/1": page("/2"), "/2": page("/3"), "/3": page()}
     found = []
     for keeps_items in (True, False):
@@ -258,7 +258,7 @@ def test_no_lease_remains_at_the_end() -> None:
 
         def count(self) -> None:
             scheduler: Any = self.crawler.engine.scheduler
-            dispatcher, frontier = scheduler.dispatcher, Crawl.of(self.crawler).frontier
+            dispatcher, frontier = scheduler.dispatcher, RunningCrawl.of(self.crawler).frontier
             queue = frontier.queue
             seen.extend([len(dispatcher), len(dispatcher.leases._replacements), queue.n_leased])
             seen.extend([int(queue._sites["n_leased"].sum()), len(frontier._leases)])
@@ -285,7 +285,7 @@ def test_a_redirect_drops_the_inherited_slot_and_keeps_its_own(
     meta: dict[str, Any], slot: str | None
 ) -> None:
     request = Request("http://c.test/", meta=meta)
-    forget_inherited_slot(request)
+    forget_inherited(request)
     assert request.meta.get("download_slot") == slot
 
 

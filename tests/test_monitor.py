@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+import json
 import socket
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import closing
+from http.client import HTTPConnection
 from pathlib import Path
 from time import sleep
 from typing import Any
 
 import pytest
 from browsers import Tab, in_browser, running_browser
-from crawls import Run, run_spider
+from crawls import Answer, Run, Site, page, run_spider
 from scrapy import Request, Spider
 from test_score_report import TITLES
 from watched_crawls import Endless, Watched, until
 
-from crawlprio.receipt.files import NAME
+from crawlprio.measure.receipt_document import NAME
+from crawlprio.plugins.watch import monitor
+from crawlprio.plugins.watch.monitor_server import MAX_CONNECTIONS
 from crawlprio.spiders.site import SiteSpider
 from crawlprio.store import Store
 
@@ -88,6 +93,28 @@ class TestWhoMayAsk:
                 client.close()
         assert got == [b"HTTP/1.1 200"] * 8 + [b"HTTP/1.1 503"]
         until(lambda: watched.ask("GET", "/").status == 200)
+        until(lambda: _can_read(watched))
+
+    @pytest.mark.parametrize("maker", ["cross-site", "same-site"])
+    def test_an_image_of_another_site_opens_no_stream(self, watched: Watched, maker: str) -> None:
+        """A browser sends no `Origin` with it."""
+        for path in ("/events", "/monitor.js"):
+            assert watched.ask("GET", path, Sec_Fetch_Site=maker).status == 403
+        assert watched.ask("GET", "/", Sec_Fetch_Site=maker).status == 200
+        assert watched.ask("GET", "/monitor.js", Sec_Fetch_Site="same-origin").status == 200
+
+    def test_idle_connections_beyond_a_few_are_closed_at_once(self, watched: Watched) -> None:
+        """1,400 of any local user took all descriptors, and the crawl fetched nothing."""
+        address = ("127.0.0.1", watched.port)
+        idle = [socket.create_connection(address) for _ in range(MAX_CONNECTIONS)]
+        try:
+            for _ in range(50):
+                with socket.create_connection(address) as beyond:
+                    beyond.settimeout(30)
+                    assert beyond.recv(1) == b""
+        finally:
+            for client in idle:
+                client.close()
         until(lambda: _can_read(watched))
 
     def test_a_client_that_does_not_read_costs_no_memory(self, watched: Watched) -> None:
@@ -174,6 +201,44 @@ class TestWhatItShowsAndDoes:
         assert (reply.status, told in reply.body["error"]) == (409, True), reply.body
 
 
+FORBIDDEN = [f"/secret/{n}" for n in range(30)]
+
+
+def test_pages_that_robots_txt_forbids_are_not_next_and_are_explained(tmp_path: Path) -> None:
+    def answer(host: str, path: str) -> Answer:
+        if path == "/robots.txt":
+            return Answer("User-agent: *\nDisallow: /secret")
+        return page(*FORBIDDEN, *(f"/{n}" for n in range(200)))._replace(seconds=0.2)
+
+    settings = {"CRAWLPRIO_STORE": tmp_path / "crawl.sqlite", "ORDERING": "breadth-first"}
+    with Site({}, answer) as site, Watched(site, **settings) as crawl:
+        until(lambda: int(crawl.figure("Pages known")) > 200)
+        crawl.post("/pause")
+        seen = _settled(crawl)
+        assert seen["of"] == "a.test"
+        assert len(seen["tables"]["next"]) == 20
+        assert not any("/secret/" in row[0][1] for row in seen["tables"]["next"])
+        lines = crawl.post("/explain", url=f"http://a.test{FORBIDDEN[-1]}").body["lines"]
+        assert "refused: forbidden by robots.txt (ROBOTSTXT_OBEY)" in lines[0]
+        assert not any("Its turn could come" in line for line in lines)
+        lines = crawl.post("/explain", url="http://a.test/secret/unknown").body["lines"]
+        assert lines[-1] == "It would be refused: forbidden by robots.txt (ROBOTSTXT_OBEY)."
+
+
+def test_what_an_action_changed_is_shown_however_long_the_next_document_would_take() -> None:
+    with Endless() as site, Watched(site, DOWNLOAD_DELAY=0.05) as crawl:
+        monitor.SECONDS = 3600.0
+        with closing(HTTPConnection("127.0.0.1", crawl.port, timeout=30.0)) as connection:
+            connection.request("GET", "/events")
+            reply = connection.getresponse()
+            states = (json.loads(each[6:])["state"] for each in reply if each[:6] == b"data: ")
+            assert next(states) == "running"
+            crawl.post("/pause")
+            assert next(states) == "paused"
+            crawl.post("/resume")
+            assert next(states) == "running"
+
+
 def _settled(watched: Watched) -> dict[str, Any]:
     """Return the state once no page is in flight."""
     found: list[dict[str, Any]] = []
@@ -235,9 +300,9 @@ class TestHowItEnds:
             "from crawlprio.spiders.site import SiteSpider; from crawlprio import Addon; "
             "crawler = Crawler(SiteSpider, Settings()); "
             "Addon(crawler).update_settings(Settings()); "
-            "assert not [name for name in sys.modules if name.startswith('crawlprio.monitor')]; "
-            "Addon(crawler).update_settings(Settings({'CRAWLPRIO_MONITOR': '0'})); "
-            "assert 'crawlprio.monitor.extension' in sys.modules"
+            "assert not [name for name in sys.modules if 'plugins.watch' in name]; "
+            "from crawlprio.live.running import PARTS; PARTS['CRAWLPRIO_MONITOR']; "
+            "assert 'crawlprio.plugins.watch.monitor' in sys.modules"
         )
         subprocess.run([sys.executable, "-c", code], check=True)
 

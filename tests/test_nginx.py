@@ -23,9 +23,9 @@ import pytest
 from nginx_sites import NGINX, Server, serve
 from protego import Protego
 
-from crawlprio.importance import open_repository
+from crawlprio.measure.repositories import open_repository
 from crawlprio.simulator.sources import Source
-from crawlprio.web.extensions import SKIP_EXTENSIONS
+from crawlprio.web.scope import SKIP_EXTENSIONS
 
 DOCS = Path("/usr/share/doc")
 SITES = {

@@ -13,11 +13,11 @@ from oracles import Web, crawl, pagerank, rounded
 
 from crawlprio.errors import ConfigError, CrawlprioError, GraphError
 from crawlprio.frontier import PageQueue
+from crawlprio.graph.pages import NO_PAGE, PageTable, Visit
 from crawlprio.orderings import NAMED, Changed, Ordering, make_ordering
 from crawlprio.orderings.guard import OrderingError
 from crawlprio.orderings.historical import HistoricalPageRank
 from crawlprio.orderings.siblings import SiblingSampling
-from crawlprio.pages import NO_PAGE, PageTable, Visit
 from crawlprio.store import Store
 
 OPTIONS_OF = "ORDERING_OPTIONS of"
@@ -252,7 +252,7 @@ def test_an_ordering_says_whether_it_needs_compiled_code_however_it_is_named(
 
 def test_a_combined_ordering_can_have_a_member_given_by_import_path() -> None:
     web = Web(links={0: [1, 2, 3], 2: [3]})
-    path = "crawlprio.orderings.backlink_count.BacklinkCount"
+    path = "crawlprio.orderings.baseline.BacklinkCount"
     options = {"weights": {path: -1.0, "breadth-first": 1.0}}
     assert fetch_order(web, [0], "combined", options) == [0, 1, 2, 3]
     options = {"weights": {path: 1.0, "depth-first": 0.5}}

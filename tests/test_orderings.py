@@ -36,8 +36,8 @@ from oracles import Topic, Web, true_pagerank
 from oracles.link_based import PageRank as EveryVisitPageRank
 
 from crawlprio.frontier import PageQueue
+from crawlprio.graph.pages import NO_PAGE, Visit
 from crawlprio.orderings import ALL_PAGES, ORDERINGS, Ordering, make_ordering
-from crawlprio.pages import NO_PAGE, Visit
 
 WORDS = list(TOPIC_PHRASES)
 CASES: dict[str, list[dict[str, Any]]] = {

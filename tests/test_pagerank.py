@@ -12,10 +12,11 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from linkgraphs import as_arrays
 
 from crawlprio.errors import GraphError
-from crawlprio.importance import pagerank, partial_pagerank, round_significant
-from crawlprio.linkgraph.synthetic import synthetic_web
+from crawlprio.graph.synthetic import synthetic_web
+from crawlprio.ranking.pagerank import pagerank, partial_pagerank, round_significant
 from crawlprio.ranking.quotient import (
     NO_GROUP,
     lump_equal_rows,
@@ -42,11 +43,6 @@ def slow_pagerank(rows: Rows, damping: float = 0.85, tolerance: float = 1e-14) -
         if np.abs(new - ranks).sum() < tolerance:
             return new
         ranks = new
-
-
-def as_arrays(rows: Rows) -> tuple[np.ndarray, np.ndarray]:
-    indptr = np.cumsum([0, *map(len, rows)]).astype(np.int64)
-    return indptr, np.array([t for row in rows for t in row], dtype=np.int32)
 
 
 def random_rows(seed: int, n_pages: int, most_links: int, p_dangling: float = 0.3) -> Rows:

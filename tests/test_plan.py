@@ -62,8 +62,8 @@ def test_a_plan_says_rules_delays_size_and_hours(tmp_path: Path) -> None:
     assert host["refused"] == {"forbidden by robots.txt": 100}
     assert (found["pages_known"], found["pages"], found["size_is_known"]) == (300, 200, True)
     assert 200 * 2 <= found["seconds"] < 200 * 2.5
-    assert found["limits"]["CLOSESPIDER_PAGECOUNT"] == 200
-    assert found["ends"] == ["CLOSESPIDER_PAGECOUNT (--pages) is 200"]
+    assert found["limits"]["CRAWLPRIO_MAX_PAGES"] == 200
+    assert found["ends"] == ["CRAWLPRIO_MAX_PAGES (--pages) is 200"]
     assert found["seeds"] == [{"url": f"http://{site.address}/", "refused": None}]
     assert list(tmp_path.iterdir()) == []
 

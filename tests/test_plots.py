@@ -8,12 +8,8 @@ from pathlib import Path
 import pytest
 
 from crawlprio.errors import ConfigError
-from crawlprio.evaluation.figures import plot_cumulative
-from crawlprio.evaluation.plots import (
-    ORDERING_STYLES,
-    OTHER_STYLES,
-    styles_of,
-)
+from crawlprio.show.figures import plot_cumulative
+from crawlprio.show.plots import ORDERING_STYLES, OTHER_STYLES, styles_of
 
 CURVES = {
     "breadth-first": [(0.0, 0.0), (0.5, 0.6), (1.0, 1.0)],

@@ -10,15 +10,15 @@ import numpy as np
 import pytest
 from driver import WebPages
 from graphs import power_law_web
+from linkgraphs import graph_of_web
 from oracles import Web, drawn_from_a_list
 from scipy.stats import chi2_contingency, chisquare
 
 from crawlprio.frontier import PageQueue
-from crawlprio.linkgraph import LinkGraph
+from crawlprio.graph.pages import NO_PAGE, Visit
 from crawlprio.orderings import Ordering, make_ordering
 from crawlprio.orderings.rules import uniform
-from crawlprio.pages import NO_PAGE, Visit
-from crawlprio.simulator import crawl_order
+from crawlprio.simulator.timed import crawl_order
 
 LATE_AND_EARLY = Web(links={0: [1, 2, 3], 1: [4], 4: [5], 2: [6, 3]})
 """Pages known from the start compete with pages found late."""
@@ -39,16 +39,8 @@ class LotsAtDiscovery(Ordering):
         self.keys[first:last] = [uniform(self.seed, page) for page in range(first, last)]
 
 
-def graph_of(web: Web) -> LinkGraph:
-    rows = [web.links_of(page) for page in range(max(web.pages) + 1)]
-    return LinkGraph(
-        np.cumsum([0, *map(len, rows)]),
-        np.array([target for row in rows for target in row], dtype=np.int32),
-    )
-
-
 def simulated(web: Web, seeds: list[int], ordering_of: Callable[[int], Ordering]) -> Crawl:
-    graph = graph_of(web)
+    graph = graph_of_web(web)
     return lambda seed: crawl_order(graph, seeds, ordering_of(seed)).tolist()
 
 

@@ -2,7 +2,7 @@
 
 By default 24 run. `CRAWLPRIO_SPIDERS=1000 pytest tests/test_random_spiders.py` draws a
 thousand and kills every 20th. `CRAWLPRIO_SPIDERS_SEED` draws others. `python
-tests/random_spiders.py SEED [--shrink]` runs one, or shrinks it to a minimal difference.
+tests/kit/random_spiders.py SEED [--shrink]` runs one, or shrinks it to a minimal difference.
 """
 
 from __future__ import annotations
@@ -64,11 +64,14 @@ def run_until(plan: Path, log: Log, folder: Path, site: PlannedSite, n_records: 
     with (folder / "errors.txt").open("ab") as errors:
         process = subprocess.Popen(
             [
-                *(sys.executable, str(HERE / "planned_spider.py")),
+                *(sys.executable, str(HERE / "kit" / "planned_spider.py")),
                 *(str(plan), str(folder / "log"), str(folder / "job"), site.address),
             ],
             cwd=folder,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join([str(HERE.parent), str(HERE)])},
+            env={
+                **os.environ,
+                "PYTHONPATH": os.pathsep.join([str(HERE.parent), str(HERE / "kit")]),
+            },
             stdout=errors,
             stderr=errors,
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
@@ -12,24 +13,23 @@ from typing import Any
 
 import numpy as np
 import pytest
+from commands import run_command
 from crawls import ADDON, Answer, Run, Site, _in_loop, page, run_spider
 from jsonschema import Draft202012Validator
 
-from crawlprio.commands.cli import main
 from crawlprio.errors import StoreError
+from crawlprio.graph.pages import PageTable, Visit
 from crawlprio.live.receipts import CoverageSoFar, time_left
-from crawlprio.pages import PageTable, Visit
-from crawlprio.receipt import document
-from crawlprio.receipt.document import check_receipt, make_receipt
-from crawlprio.receipt.files import text_of
-from crawlprio.receipt.rules import SETTINGS_KEY
-from crawlprio.receipt.sentences import duration, sentences
+from crawlprio.measure import receipt_document
+from crawlprio.measure.receipt_document import check_receipt, make_receipt, text_of
+from crawlprio.measure.sentences import duration, rows, sentences, short_share
+from crawlprio.measure.stored_crawl import SETTINGS_KEY
 from crawlprio.spiders.site import SiteSpider
 from crawlprio.store import Store
-from crawlprio.store.refusals import WRITTEN_EVERY
+from crawlprio.store.crawl_state import WRITTEN_EVERY
 from crawlprio.store.sitemap_rows import NamedRow
 
-SCHEMA = json.loads(Path(document.__file__).with_name("schema.json").read_text())
+SCHEMA = json.loads(Path(receipt_document.__file__).with_name("schema.json").read_text())
 PAGES = {
     "/": page("/a", "/b1", "/b2", "/b3", "/gone", "/secret", "http://else.test/", "/x.zip"),
     "/a": page("/", "/b1", "/b4", "http://else.test/2", "http://else.test/3", "http://else.test/4"),
@@ -92,11 +92,15 @@ def test_the_command_makes_the_receipt_of_a_crawl_again_byte_for_byte(
     beside = crawled / "receipt.json"
     before = beside.read_bytes()
     beside.unlink()
-    with pytest.raises(SystemExit) as ended:
-        main(["receipt", str(crawled)])
-    assert (ended.value.code, beside.read_bytes()) == (0, before)
-    assert "links were refused by CRAWLPRIO_MAX_PAGES_PER_PATTERN" in capsys.readouterr().out
+    status = run_command("receipt", str(crawled))
+    assert (status, beside.read_bytes()) == (0, before)
+    assert "by pattern-budget (CRAWLPRIO_MAX_PAGES_PER_PATTERN)" in unfolded(capsys)
     assert beside.stat().st_mode & 0o777 == 0o600
+
+
+def unfolded(capsys: pytest.CaptureFixture[str]) -> str:
+    """Return what was printed, with lines joined."""
+    return " ".join(capsys.readouterr().out.split())
 
 
 def test_it_has_what_was_asked_and_got(receipt: dict[str, Any]) -> None:
@@ -262,9 +266,8 @@ def test_refusals_of_another_make_are_reported_as_damage(tmp_path: Path, damage:
 
 def checked(receipt: Path, store: Path, capsys: pytest.CaptureFixture[str]) -> Iterator[object]:
     """Yield exit status and output of the check."""
-    with pytest.raises(SystemExit) as ended:
-        main(["receipt", str(store), "--check", "--json", str(receipt)])
-    yield ended.value.code
+    status = run_command("receipt", str(store), "--check", "--json", str(receipt))
+    yield status
     yield capsys.readouterr().out
 
 
@@ -301,10 +304,82 @@ def test_a_receipt_of_an_earlier_state_or_another_crawl_is_told_apart(tmp_path: 
     assert "not a receipt of version 1" in check_receipt(file, path)
 
 
+@pytest.mark.parametrize(
+    ("visits", "looks"),
+    [
+        ([visit(0, n_bytes=90)], "links made by script, a login form and what is not HTML look"),
+        ([visit(0)], "an empty body looks like that"),
+        ([visit(0, 1, status=302), visit(1, title="Log in", n_bytes=9)], "a redirect to a login"),
+        ([visit(0, title="Out", n_bytes=9), visit(1, status=404)], "links made by script"),
+    ],
+)
+def test_no_share_is_said_where_no_page_has_a_link(
+    tmp_path: Path, visits: list[Visit], looks: str
+) -> None:
+    found = make_receipt(store_of(tmp_path, visits, [0]))
+    assert [error.message for error in Draft202012Validator(SCHEMA).iter_errors(found)] == []
+    shares = [found["coverage"][name] for name in ("at_least", "likely", "interval")]
+    assert (shares, found["missing"], found["more"]) == ([None] * 3, [], [])
+    said = [*sentences(found), *(value for _, value in rows(found)), short_share(found["coverage"])]
+    assert looks in said[0]
+    assert not [text for text in said if "%" in text]
+
+
+def test_a_share_of_what_rules_left_names_the_rules_and_their_links(tmp_path: Path) -> None:
+    path = store_of(tmp_path, [visit(0, 1), visit(1, 0)], [0])
+    with Store.open(path) as store:
+        store.refuse("out-of-scope", 9, ["http://else.test/"])
+        store.record_pages(store.load_pages())
+    assert sentences(make_receipt(path))[0] == (
+        "At least 100% of the importance of this site, counted from the seeds, was fetched."
+    )
+    with Store.open(path) as store:
+        store.refuse("extension", 1, ["http://s0.test/x.zip"])
+        store.refuse("depth", 680, ["http://s0.test/x"])
+        store.record_pages(store.load_pages())
+    found = make_receipt(path)
+    said = (
+        "At least 100% of the importance of what the crawl's rules allow of this site, counted "
+        "from the seeds, was fetched. The crawl's rules refused 680 links by depth (DEPTH_LIMIT), "
+        "1 link by extension (CRAWLPRIO_SKIP_EXTENSIONS)."
+    )
+    assert sentences(found)[0] == dict(rows(found))["importance got"] == said
+    assert short_share(found["coverage"]) == "100 to 100% of what the rules allow"
+
+
+def test_links_that_allow_or_deny_refused_are_named(tmp_path: Path) -> None:
+    path = store_of(tmp_path, [visit(0, 1), visit(1, 0)], [0])
+    with Store.open(path) as store:
+        store.set_meta("given", json.dumps({"arguments": {"deny": "/private"}}))
+        store.refuse("out-of-scope", 9, ["http://s0.test/private"])
+        store.record_pages(store.load_pages())
+    assert (
+        "refused 9 links by out-of-scope (follow, allow, deny)" in sentences(make_receipt(path))[0]
+    )
+
+
+def test_no_estimate_is_given_where_it_would_be_wider_than_half_of_everything(
+    tmp_path: Path,
+) -> None:
+    """Both sites wait as a whole: nothing is known of what their seeds lead to."""
+    path = store_of(tmp_path, [visit(0, 1), visit(1, 0)], [0, 10, 20], sites=3)
+    found = make_receipt(path)
+    assert [error.message for error in Draft202012Validator(SCHEMA).iter_errors(found)] == []
+    coverage = found["coverage"]
+    assert 0.3 < coverage["at_least"] < 0.34
+    assert (coverage["likely"], coverage["interval"]) == (None, None)
+    assert "cannot be estimated, but crawlprio certify" in sentences(found)[0]
+
+
 def test_sentences_say_how_sure_they_are() -> None:
     receipt: dict[str, Any] = {
-        "got": {"waiting": 1_204, "sites_known": 2},
-        "coverage": {"at_least": 0.7199, "likely": 0.85, "interval": [0.8312, 0.8749]},
+        "got": {"pages": 300, "waiting": 1_204, "sites_known": 2},
+        "coverage": {
+            "at_least": 0.7199,
+            "likely": 0.85,
+            "interval": [0.8312, 0.8749],
+            "left_out": {},
+        },
         "certificate": None,
         "refused": {},
         "more": [
@@ -314,13 +389,16 @@ def test_sentences_say_how_sure_they_are() -> None:
     }
     assert sentences(receipt) == [
         "At least 71% of the importance of these sites, counted from the seeds, was "
-        "fetched (likely 83 to 88%).",
+        "fetched (likely 83 to 88%, in nine of ten crawls).",
         "1,204 known pages were not fetched yet.",
         "Another 1,000 pages would add about 2%, in 1.5 h or more.",
     ]
-    budget = {"links": 9, "setting": "CRAWLPRIO_MAX_PAGES_PER_SITE", "examples": []}
-    receipt["refused"] = {"site-budget": budget}
-    assert sentences(receipt)[1] == "9 links were refused by CRAWLPRIO_MAX_PAGES_PER_SITE."
+    coverage = {**receipt["coverage"], "likely": None, "interval": None}
+    assert sentences({**receipt, "coverage": coverage})[0] == (
+        "At least 71% of the importance of these sites, counted from the seeds, was fetched; how "
+        "much more cannot be estimated, but crawlprio certify can prove it."
+    )
+    assert short_share(coverage) == "at least 71%"
     shares = {"confidence": 0.95, "at_least": 0.8001, "at_most": 0.86, "unfinished": 0}
     receipt["certificate"] = {**shares, "walks": 1_000, "visits": 2_000}
     assert sentences(receipt)[:2] == [
@@ -338,7 +416,7 @@ def test_durations_are_in_the_unit_that_people_use() -> None:
 
 def test_the_progress_line_shows_an_estimate_of_the_running_crawl(tmp_path: Path) -> None:
     path = store_of(tmp_path, [visit(0, 1)], [0])
-    low, high = make_receipt(path)["coverage"]["interval"]
+    share = short_share(make_receipt(path)["coverage"])
 
     async def shown() -> list[str]:
         so_far = CoverageSoFar(path)
@@ -347,9 +425,9 @@ def test_the_progress_line_shows_an_estimate_of_the_running_crawl(tmp_path: Path
             await asyncio.sleep(0.01)
         return [*texts, so_far.text(102)]
 
-    assert _in_loop(shown(), 60.0) == ["", "", f"importance {low:.0%} to {high:.0%}"]
+    assert _in_loop(shown(), 60.0) == ["", "", f"importance {share}"]
 
 
 def test_the_progress_line_shows_the_time_to_the_page_limit() -> None:
-    assert time_left(100, 700, 10.0) == "60 s left"
-    assert [time_left(700, 700, 10.0), time_left(5, 0, 10.0), time_left(0, 700, 0.0)] == [""] * 3
+    assert time_left(600, 10.0) == "60 s"
+    assert [time_left(0, 10.0), time_left(math.inf, 10.0), time_left(600, 0.0)] == [""] * 3

@@ -8,8 +8,8 @@ import pytest
 from redis_servers import RedisServer
 from settled_redis import SettledRedis
 
-from crawlprio.redis import leased
-from crawlprio.redis.ahead import MAX_AHEAD, Ahead
+from crawlprio.plugins.redis import leased
+from crawlprio.plugins.redis.ahead import MAX_AHEAD, Ahead
 
 
 def test_the_number_starts_at_half_the_concurrency_and_is_1_for_one_fetch_at_a_time() -> None:

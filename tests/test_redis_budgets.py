@@ -14,7 +14,7 @@ from settled_redis import SettledRedis
 
 from crawlprio.frontier.protocol import Entry, PageVisit
 from crawlprio.items import LinkPairs
-from crawlprio.redis.shards import prefix_of
+from crawlprio.plugins.redis.shards import prefix_of
 
 HOSTS = ["victim.test", "www.victim.test", "evil.test", "a.evil.test", "b.evil.test", "other.test"]
 BUDGETS: dict[str, dict[str, int]] = {

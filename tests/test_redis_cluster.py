@@ -39,11 +39,11 @@ from test_redis_start_urls import (  # noqa: F401
 from test_redis_workers import DELAY, N_PAGES, N_SITES, SETTINGS
 
 from crawlprio.errors import ConfigError
-from crawlprio.redis.cluster import node_for, script_keys
-from crawlprio.redis.connection import check_server, connect
-from crawlprio.redis.counts import read_counts
-from crawlprio.redis.scripts import script
-from crawlprio.redis.shards import prefix_of
+from crawlprio.plugins.redis.cluster import node_for, script_keys
+from crawlprio.plugins.redis.connection import check_server, connect
+from crawlprio.plugins.redis.counts import read_counts
+from crawlprio.plugins.redis.scripts import script
+from crawlprio.plugins.redis.shards import prefix_of
 from crawlprio.spiders.site import SiteSpider
 
 

@@ -14,14 +14,14 @@ from shared_webs import shared_webs
 import crawlprio.settings
 from crawlprio import Ordering
 from crawlprio.errors import ConfigError
+from crawlprio.graph.pages import Visit
 from crawlprio.orderings import BY_VALUE, ORDERINGS, Changed
-from crawlprio.pages import Visit
-from crawlprio.redis.collect import collect
-from crawlprio.redis.rules import rules_of
-from crawlprio.redis.shards import prefix_of
+from crawlprio.plugins.redis.collect import collect
+from crawlprio.plugins.redis.rules import rules_of
+from crawlprio.plugins.redis.shards import prefix_of
+from crawlprio.plugins.value.kept_texts import kept_texts
 from crawlprio.spiders.site import SiteSpider
 from crawlprio.store import Store
-from crawlprio.texts.kept import kept_texts
 
 PROJECT = {name: value for name, value in vars(crawlprio.settings).items() if name.isupper()}
 

@@ -21,8 +21,8 @@ from settled_redis import SettledRedis
 from crawlprio.frontier.domain_shares import LATELY
 from crawlprio.frontier.protocol import PageVisit
 from crawlprio.items import LinkPairs
-from crawlprio.redis.counts import read_counts
-from crawlprio.redis.shards import prefix_of
+from crawlprio.plugins.redis.counts import read_counts
+from crawlprio.plugins.redis.shards import prefix_of
 
 SEED = int(os.environ.get("CRAWLPRIO_SHARES_SEED", "20261123"))
 N_CRAWLS, N_ACTIONS, CHECKED_EVERY = 10, 120, 8

@@ -19,10 +19,10 @@ from test_redis_order import OPTIONS, drive, truth
 from crawlprio.errors import CrawlprioError
 from crawlprio.frontier.protocol import PageVisit
 from crawlprio.items import LinkPairs
-from crawlprio.redis.collect import collect
-from crawlprio.redis.elected import Elected
-from crawlprio.redis.operating import PAUSED, RUNNING, set_state
-from crawlprio.redis.shards import prefix_of
+from crawlprio.plugins.redis.collect import collect
+from crawlprio.plugins.redis.elected import Elected
+from crawlprio.plugins.redis.operating import PAUSED, RUNNING, set_state
+from crawlprio.plugins.redis.shards import prefix_of
 
 SETTINGS: dict[str, Any] = {
     "CRAWLPRIO_MAX_PAGES_PER_SITE": None,
@@ -75,7 +75,7 @@ def elected_of(server: RedisServer, settings: dict[str, Any]) -> Elected:
     """Another candidate."""
     from scrapy.utils.test import get_crawler
 
-    from crawlprio.config import CrawlConfig
+    from crawlprio.settings_table.config import CrawlConfig
 
     crawler = get_crawler(settings_dict={**settings, "CRAWLPRIO_STORE": None})
     config = CrawlConfig.from_settings(crawler.settings)

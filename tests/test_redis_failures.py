@@ -20,9 +20,9 @@ from settled_redis import SettledRedis
 from crawlprio.errors import ConfigError
 from crawlprio.frontier.protocol import PageVisit
 from crawlprio.items import LinkPairs
-from crawlprio.redis.connection import connect
-from crawlprio.redis.counts import read_counts
-from crawlprio.redis.shards import prefix_of
+from crawlprio.plugins.redis.connection import connect
+from crawlprio.plugins.redis.counts import read_counts
+from crawlprio.plugins.redis.shards import prefix_of
 
 DOWN_SECONDS = 10.0
 """Seconds for which a server is down."""

@@ -18,20 +18,20 @@ from settled_redis import SettledRedis
 from test_frontier_command import Run
 from test_frontier_command import run as run
 
-from crawlprio.config import CrawlConfig
 from crawlprio.errors import ConfigError
 from crawlprio.frontier.protocol import PageVisit
 from crawlprio.items import LinkPairs
-from crawlprio.redis.connection import (
+from crawlprio.plugins.redis.connection import (
     Unavailable,
     check_server,
     connect,
     open_crawl,
     when_available,
 )
-from crawlprio.redis.counts import read_counts
-from crawlprio.redis.rules import rules_of
-from crawlprio.redis.shards import prefix_of
+from crawlprio.plugins.redis.counts import read_counts
+from crawlprio.plugins.redis.rules import rules_of
+from crawlprio.plugins.redis.shards import prefix_of
+from crawlprio.settings_table.config import CrawlConfig
 
 SITE: dict[str, Any] = {"seeds": ["http://a.test/"], "follow": None, "allow": "x", "deny": None}
 
@@ -115,7 +115,7 @@ def test_a_worker_that_starts_waits_for_the_server(
 
 
 def test_the_wait_for_the_server_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("crawlprio.redis.connection.START_SECONDS", 0.6)
+    monkeypatch.setattr("crawlprio.plugins.redis.connection.START_SECONDS", 0.6)
     client = connect("redis://127.0.0.1:1/0", {})
     with pytest.raises(Unavailable, match="no server answers there"):
         when_available(lambda: check_server(client, "redis://127.0.0.1:1/0"))
@@ -148,8 +148,10 @@ def test_four_workers_fetch_as_many_pages_as_asked(redis_server: RedisServer) ->
                 if rng.random() < 0.2:
                     owner.put_back(lease)
                 else:
-                    n_fetched += 1
-                    owner.observe(lease, PageVisit(LinkPairs("", ["http://x.test/"], status=200)))
+                    is_got = rng.random() < 0.8
+                    n_fetched += is_got
+                    pairs = LinkPairs("", ["http://x.test/"], status=200 if is_got else 404)
+                    owner.observe(lease, PageVisit(pairs))
         assert (n_fetched, most, held) == (23, 23, [])
         assert read_counts(redis_server.client(), prefix_of(crawl))["fetched"] == 23
         for worker in workers:
@@ -164,7 +166,7 @@ def test_a_crawl_by_four_processes_ends_at_its_number_of_pages(
         redis_server.url,
         pages=400,
         sites=20,
-        settings={"CRAWLPRIO_REDIS_PAGES": 60, "DOWNLOAD_DELAY": 0, "CONCURRENT_REQUESTS": 8},
+        settings={"CRAWLPRIO_MAX_PAGES": 60, "DOWNLOAD_DELAY": 0, "CONCURRENT_REQUESTS": 8},
     )
     try:
         workers.start(4)

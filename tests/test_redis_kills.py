@@ -18,9 +18,9 @@ from redis_servers import RedisServer, require_redis
 from redis_workers import Workers, leased_by, smallest_gap
 
 from crawlprio.demo.web import DemoWeb
-from crawlprio.redis.collect import collect
-from crawlprio.redis.collector import ids_by_shard
-from crawlprio.redis.shards import prefix_of, shards_of
+from crawlprio.plugins.redis.collect import collect
+from crawlprio.plugins.redis.collector import ids_by_shard
+from crawlprio.plugins.redis.shards import prefix_of, shards_of
 from crawlprio.store import Store
 
 N_PAGES = int(os.environ.get("CRAWLPRIO_REDIS_KILL_PAGES", "300"))

@@ -15,10 +15,10 @@ from settled_redis import SettledRedis
 
 from crawlprio.frontier.protocol import PageVisit
 from crawlprio.items import LinkPairs
-from crawlprio.redis.counts import read_counts
-from crawlprio.redis.session import Session
-from crawlprio.redis.shards import prefix_of
-from crawlprio.redis.wire import LINKS_PER_CALL
+from crawlprio.plugins.redis.counts import read_counts
+from crawlprio.plugins.redis.session import Session
+from crawlprio.plugins.redis.shards import prefix_of
+from crawlprio.plugins.redis.wire import LINKS_PER_CALL
 
 START = "http://a.test/"
 

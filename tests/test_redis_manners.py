@@ -14,11 +14,11 @@ from crawlprio.errors import ConfigError, CrawlprioError
 from crawlprio.frontier.protocol import Entry, PageVisit
 from crawlprio.items import LinkPairs
 from crawlprio.orderings import make_ordering
-from crawlprio.redis.caller import N_STATUS
-from crawlprio.redis.connection import check_server, connect
-from crawlprio.redis.counts import read_counts
-from crawlprio.redis.rules import rules_of
-from crawlprio.redis.scripts import script
+from crawlprio.plugins.redis.caller import N_STATUS
+from crawlprio.plugins.redis.connection import check_server, connect
+from crawlprio.plugins.redis.counts import read_counts
+from crawlprio.plugins.redis.rules import rules_of
+from crawlprio.plugins.redis.scripts import script
 
 
 def begin(server: RedisServer, crawl: str, **settings: Any) -> SettledRedis:

@@ -20,12 +20,12 @@ from test_redis_crawl import OPTIONS, PROJECT, TOPIC, crawl
 from crawlprio.errors import CrawlprioError
 from crawlprio.frontier.protocol import PageVisit
 from crawlprio.items import LinkPairs
-from crawlprio.live.seed_hosts import record_in
-from crawlprio.redis.collect import collect
-from crawlprio.redis.connection import share_seeds
-from crawlprio.redis.moving import load, save
-from crawlprio.redis.shards import prefix_of
-from crawlprio.redis.wire import LINKS_PER_CALL
+from crawlprio.live.private_networks import record_in
+from crawlprio.plugins.redis.collect import collect
+from crawlprio.plugins.redis.connection import share_seeds
+from crawlprio.plugins.redis.moving import load, save
+from crawlprio.plugins.redis.shards import prefix_of
+from crawlprio.plugins.redis.wire import LINKS_PER_CALL
 from crawlprio.store import Store
 
 N_FIRST = 50
@@ -181,7 +181,7 @@ def test_a_load_that_fails_leaves_nothing_in_redis(
         raise CrawlprioError("no more")
 
     with Store.open(tmp_path / "crawl.sqlite") as store:
-        from crawlprio.pages import NO_PAGES, Visit
+        from crawlprio.graph.pages import NO_PAGES, Visit
 
         store.record(Visit(0, NO_PAGES), store.stored_pages())
     with pytest.raises(CrawlprioError, match="no more"):

@@ -15,7 +15,7 @@ from settled_redis import SettledRedis
 from crawlprio.frontier.protocol import Entry, Frontier, PageVisit
 from crawlprio.items import LinkPairs
 from crawlprio.orderings import ORDERINGS
-from crawlprio.redis.wire import LINKS_PER_CALL
+from crawlprio.plugins.redis.wire import LINKS_PER_CALL
 
 
 def truth(url: str) -> float:

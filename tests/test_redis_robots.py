@@ -13,7 +13,7 @@ from settled_redis import SettledRedis
 from test_permission import MANY, Two
 
 from crawlprio.demo.web import DemoWeb
-from crawlprio.redis.counts import read_counts
+from crawlprio.plugins.redis.counts import read_counts
 
 N_PAGES, N_SITES, N_WORKERS = 400, 40, 4
 PREFIX = "crawlprio:{robots:0}"

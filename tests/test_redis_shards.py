@@ -30,14 +30,14 @@ from crawlprio.errors import ConfigError, CrawlprioError
 from crawlprio.frontier.protocol import Entry, PageVisit
 from crawlprio.items import LinkPairs
 from crawlprio.orderings import make_ordering
-from crawlprio.redis.collect import collect
-from crawlprio.redis.connection import delete_crawl
-from crawlprio.redis.counts import read_counts
-from crawlprio.redis.moving import load, save
-from crawlprio.redis.operating import overview, set_state
-from crawlprio.redis.rules import rules_of
-from crawlprio.redis.scripts import Client
-from crawlprio.redis.shards import Shards, prefix_of, shards_of
+from crawlprio.plugins.redis.collect import collect
+from crawlprio.plugins.redis.connection import delete_crawl
+from crawlprio.plugins.redis.counts import read_counts
+from crawlprio.plugins.redis.moving import load, save
+from crawlprio.plugins.redis.operating import overview, set_state
+from crawlprio.plugins.redis.rules import rules_of
+from crawlprio.plugins.redis.scripts import Client
+from crawlprio.plugins.redis.shards import Shards, prefix_of, shards_of
 
 N_SHARDS = 4
 
@@ -186,7 +186,7 @@ def keys_of_pages(server: RedisServer | ClusterOfServers, shards: Shards) -> lis
 CHILD = """
 import os, signal, sys
 from settled_redis import SettledRedis
-from crawlprio.redis.connection import connect
+from crawlprio.plugins.redis.connection import connect
 from crawlprio.frontier.protocol import PageVisit
 from crawlprio.items import LinkPairs
 
@@ -224,7 +224,7 @@ def test_messages_of_a_killed_worker_are_delivered_exactly_once(
 ) -> None:
     links = [f"http://{name}.test/" for name in "bcdefghijklm"]
     line = [sys.executable, "-c", CHILD, redis_server.url, moment, *links]
-    paths = os.pathsep.join([str(ROOT), str(ROOT / "tests")])
+    paths = os.pathsep.join([str(ROOT), str(ROOT / "tests" / "kit")])
     died = subprocess.run(line, env={**os.environ, "PYTHONPATH": paths}, check=False, timeout=60)
     assert died.returncode == -signal.SIGKILL
     client = redis_server.client()
@@ -272,7 +272,7 @@ def test_saving_delivers_the_messages_of_dead_workers(
 ) -> None:
     links = [f"http://{name}.test/" for name in "bcdefghijklm"]
     line = [sys.executable, "-c", CHILD, redis_server.url, "between two messages", *links]
-    paths = os.pathsep.join([str(ROOT), str(ROOT / "tests")])
+    paths = os.pathsep.join([str(ROOT), str(ROOT / "tests" / "kit")])
     subprocess.run(line, env={**os.environ, "PYTHONPATH": paths}, check=False, timeout=60)
     client, prefix = redis_server.client(), prefix_of("killed")
     set_dead_at(client, time() + 60.0)

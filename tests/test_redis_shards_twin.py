@@ -23,8 +23,8 @@ from sharded_twin import Lease, Token, Twin
 from crawlprio.frontier.protocol import Entry, PageVisit
 from crawlprio.items import LinkPairs
 from crawlprio.orderings import make_ordering
-from crawlprio.redis.counts import read_counts
-from crawlprio.redis.rules import rules_of
+from crawlprio.plugins.redis.counts import read_counts
+from crawlprio.plugins.redis.rules import rules_of
 
 N_WORKERS, N_SHARDS = 4, 3
 N_EXAMPLES = int(os.environ.get("CRAWLPRIO_REDIS_EXAMPLES", "4"))
@@ -192,7 +192,7 @@ def test_workers_and_messages_in_any_order_match_the_plain_frontier(
     redis_server: RedisServer,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("crawlprio.redis.connection.MAX_ATTEMPTS", 10**6)
+    monkeypatch.setattr("crawlprio.plugins.redis.connection.MAX_ATTEMPTS", 10**6)
     numbers = iter(range(10**6))
 
     @settings(

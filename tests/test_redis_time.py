@@ -15,10 +15,10 @@ from settled_redis import SettledRedis
 
 from crawlprio.frontier.protocol import PageVisit
 from crawlprio.items import LinkPairs
-from crawlprio.redis import scripts, server_time, session
-from crawlprio.redis.caller import Caller
-from crawlprio.redis.scripts import Script, script
-from crawlprio.redis.server_time import boot_time
+from crawlprio.plugins.redis import scripts, server_time, session
+from crawlprio.plugins.redis.caller import Caller
+from crawlprio.plugins.redis.scripts import Script, script
+from crawlprio.plugins.redis.server_time import boot_time
 
 DELAY = 50.0
 PREFIX = "crawlprio:{time:0}"

@@ -21,7 +21,7 @@ from settled_redis import SettledRedis
 
 from crawlprio.frontier.protocol import Entry, PageVisit
 from crawlprio.items import LinkPairs
-from crawlprio.redis.counts import read_counts
+from crawlprio.plugins.redis.counts import read_counts
 
 N_WORKERS = 4
 N_EXAMPLES = int(os.environ.get("CRAWLPRIO_REDIS_EXAMPLES", "8"))
@@ -141,7 +141,7 @@ def test_four_workers_match_a_local_frontier_and_keep_every_invariant(
     redis_server: RedisServer,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("crawlprio.redis.connection.MAX_ATTEMPTS", 10**6)
+    monkeypatch.setattr("crawlprio.plugins.redis.connection.MAX_ATTEMPTS", 10**6)
     numbers = iter(range(10**6))
 
     @settings(

@@ -14,9 +14,9 @@ from time import monotonic, sleep
 from redis_servers import RedisServer, require_redis
 from redis_workers import Workers, leased_by
 
-from crawlprio.redis.collect import collect
-from crawlprio.redis.scripts import Client
-from crawlprio.redis.shards import prefix_of
+from crawlprio.plugins.redis.collect import collect
+from crawlprio.plugins.redis.scripts import Client
+from crawlprio.plugins.redis.shards import prefix_of
 from crawlprio.store import Store
 
 SEED = int(os.environ.get("CRAWLPRIO_KILLS_SEED", "20261122"))
@@ -24,7 +24,7 @@ N_CYCLES, N_WORKERS = 3, 3
 N_PAGES, N_SITES, DELAY = 20_000, 400, 0.2
 LEASE_SECONDS = 4
 PREFIX = prefix_of("site")
-HANDLER = "tests.stopping_handler.StoppingHandler"
+HANDLER = "tests.kit.stopping_handler.StoppingHandler"
 SETTINGS = {
     "DOWNLOAD_HANDLERS": {"http": HANDLER, "https": HANDLER},
     "DOWNLOAD_DELAY": DELAY,

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import networkx as nx
 import pytest
 from crawls import ROOT, fetched_urls, options, scrapy
+from stores import change
 from warcio.archiveiterator import ArchiveIterator
 from warcio.statusandheaders import StatusAndHeaders
 from warcio.warcwriter import WARCWriter
@@ -360,7 +361,7 @@ def test_recorded_links_are_found_again_without_crawlprio(by_opic: Replay, warc:
 
 
 @pytest.mark.parametrize(
-    ("change", "complaint"),
+    ("damage", "complaint"),
     [
         ("targets = json_remove(targets, '$[1]')", "unexplained: 'two.html#part'"),
         ("targets = json_insert(targets, '$[#]', 9)", "unexplained: recorded, not found"),
@@ -369,12 +370,11 @@ def test_recorded_links_are_found_again_without_crawlprio(by_opic: Replay, warc:
     ],
 )
 def test_a_wrongly_recorded_link_is_unexplained(
-    warc: Path, tmp_path: Path, by_opic: Replay, change: str, complaint: str
+    warc: Path, tmp_path: Path, by_opic: Replay, damage: str, complaint: str
 ) -> None:
     copy = tmp_path / "wrong.sqlite"
     copy.write_bytes(by_opic.store.read_bytes())
-    with sqlite3.connect(copy) as db:
-        db.execute(f"UPDATE visits SET {change} WHERE page = 0")
+    assert change(copy, f"UPDATE visits SET {damage} WHERE page = 0") == 1
     judged = compare(warc, copy, 100)
     assert judged.returncode == 1
     assert complaint in judged.stdout

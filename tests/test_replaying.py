@@ -14,10 +14,9 @@ from oracles import true_pagerank
 from test_orderings import CASES, ours, with_urls
 
 from crawlprio.frontier import PageQueue
-from crawlprio.frontier.replaying import replay
-from crawlprio.orderings import ORDERINGS, make_ordering
-from crawlprio.orderings.explaining import Part
-from crawlprio.pages import NO_PAGE, Visit
+from crawlprio.frontier.replaying import columns_of, replay
+from crawlprio.graph.pages import NO_PAGE, Visit
+from crawlprio.orderings import ORDERINGS, KeyHistory, Part, make_ordering
 
 PLAIN = 10**6
 
@@ -28,7 +27,8 @@ def order_after(
     """Return the order in which the other pages leave, nothing more being learnt."""
     queue = PageQueue(make_ordering(name, options), pages, plain_until=plain_until)
     seeds = {0, 1}
-    known = [n_before for _, n_before in replay(queue, visits, seeds, len(pages))]
+    replayed = replay(queue, columns_of(visits), seeds, len(pages))
+    known = [n_before for some in replayed for _, n_before in some.evidence()]
     assert known == sorted(known)
     queue.add(len(pages) - 2, 3)
     order = []
@@ -90,14 +90,17 @@ class RandomCrawl:
         ordering = make_ordering(self.name, self.options)
         queue = PageQueue(ordering, self.pages, truth=self.truth, plain_until=plain_until)
         assert queue.takes_rows or self.name != "sibling-sampling"
-        ordering.watch(self.watched)
+        history = KeyHistory(ordering, self.watched)
         known = []
-        replaying = replay(queue, self.visits, {0, 1}, len(self.pages))
-        for visit, n_before in replaying:
+        visits = columns_of(self.visits)
+        replaying = replay(queue, visits, {0, 1}, len(self.pages), history)
+        for visit, n_before in (each for some in replaying for each in some.evidence()):
             known.append(n_before)
             if visit.page == self.watched:
                 replaying.close()
-        part = ordering.explain(self.watched) if self.watched < ordering.n_pages else Part("", 0.0)
+        part = ordering.explain_history(history)
+        if part.amount != part.amount:  # NaN: no visit discovered the page
+            part = Part("", 0.0)
         keys, order = queue.page_records["key"].tolist(), []
         while (page := queue.next_page(0.0)) != NO_PAGE:
             order.append(page)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from crawls import ADDON, Run, Site, page, run_spider
 
-from crawlprio.setting_table import SETTINGS
+from crawlprio.settings_table import SETTINGS
 from crawlprio.spiders.site import SiteSpider
 
 PAGES = {"/": page(*(f"/a{n}" for n in range(9)), "/b1", "/b2")}

@@ -5,6 +5,7 @@ The committed pages in docs are compared with the figures next to them; no exper
 
 from __future__ import annotations
 
+import csv
 import json
 import math
 import os
@@ -18,16 +19,19 @@ from typing import Any
 import numpy as np
 import pytest
 
-from crawlprio.evaluation import depth_from_seeds
 from crawlprio.frontier import Politeness
-from crawlprio.importance import importance_of, open_repository
-from crawlprio.linkgraph import LinkGraph
-from crawlprio.linkgraph.npz import write_npz
+from crawlprio.graph.linkgraph import LinkGraph
+from crawlprio.graph.npz import write_npz
+from crawlprio.graph.pages import NO_PAGE, NO_PAGES, PageTable, Visit
+from crawlprio.graph.topic import HotQueue, Topic
+from crawlprio.measure.crawl_order import depth_from_seeds
+from crawlprio.measure.metrics import importance_of
+from crawlprio.measure.repositories import open_repository
 from crawlprio.orderings import make_ordering
-from crawlprio.pages import NO_PAGE, NO_PAGES, PageTable, Visit
-from crawlprio.simulator import Network, RecordedVisits, crawl_order
+from crawlprio.simulator.graph_pages import RecordedVisits
+from crawlprio.simulator.network import Network
+from crawlprio.simulator.timed import crawl_order
 from crawlprio.store import Store
-from crawlprio.topic import HotQueue, Topic
 
 ROOT = Path(__file__).parents[1]
 PAGES = ROOT / "docs" / "reproduction"
@@ -103,6 +107,31 @@ def test_margins_below_the_error_decide_nothing(experiments: SimpleNamespace) ->
     assert judge([case("synthetic", 5.0, math.inf)]) == "undecided"
     words = "1 of 1 (one web: recorded); undecided: synthetic"
     assert experiments.verdicts.in_words([case("recorded", 0.001), below]) == words
+
+
+def test_a_verdict_may_change_if_margins_have_to_exceed_two_spreads(
+    experiments: SimpleNamespace,
+) -> None:
+    case, judge = experiments.verdicts.Case, experiments.verdicts.judge
+    cases = [case("one", 0.03, 0.02), case("two", -0.05, 0.02), case("three", 0.1, 0.02)]
+    assert judge(cases) == "mostly reproduced"
+    assert judge(experiments.verdicts.at_spreads(cases, 2.0)) == "reproduced in part"
+
+
+def test_claims_on_figure_12_of_castillo_are_of_the_depths_that_are_drawn() -> None:
+    by_web: dict[str, dict[int, float]] = {}
+    with (PAGES / "castillo-figure-12.csv").open(encoding="utf-8") as file:
+        for row in csv.DictReader(file):
+            by_web.setdefault(row["series"], {})[int(row["x"])] = float(row["y"])
+    findings = dict(sections())["castillo"]["findings"]
+    (claim,) = (f for f in findings if f["claim"].startswith("3 to 4 clicks"))
+    (homes,) = (f for f in findings if f["claim"].startswith("Home pages have low PageRank"))
+    for web, means in by_web.items():
+        near, far = ([means[x] for x in range(*ends)] for ends in ((1, 4), (4, 8)))
+        ratios = [max(some) / min(some) for some in (near, far)]
+        said = f"{web}: {ratios[0]:.2f} over depths 1 to 3, {ratios[1]:.2f} over 4 to 7"
+        assert said in claim["measured"]
+        assert (web in homes["measured"]) == (0 in means)
 
 
 def test_a_margin_of_zero_decides_nothing(experiments: SimpleNamespace) -> None:

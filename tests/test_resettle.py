@@ -8,7 +8,7 @@ import random
 
 import numpy as np
 
-from crawlprio.frontier import bulk, heaps, records, site_heaps
+from crawlprio.frontier import heaps, records
 
 SEED = int(os.environ.get("CRAWLPRIO_STRESS_SEED", "20261122"))
 N_PAGES, N_SITES = 60, 4
@@ -24,7 +24,7 @@ class Queue:
         sites["limit"], sites["ready_at"] = N_PAGES, -math.inf
         totals = np.zeros(1, dtype=records.TOTALS)
         self.pages = np.zeros(N_PAGES, dtype=records.PAGE)
-        self.arrays = (self.pages, sites, site_heaps.no_entries(N_SITES), totals)
+        self.arrays = (self.pages, sites, heaps.no_entries(N_SITES), totals)
         for page in range(N_PAGES):
             heaps.push(*self.arrays, page, draw.randrange(N_SITES), 0, draw.choice([0.0, 1.0, 2.0]))
 
@@ -46,7 +46,7 @@ class Queue:
         changed = np.array(self.draw.sample(range(N_PAGES), n), dtype=np.int32)
         before = self.pages["key"][changed]
         self.pages["key"][changed] = [self.draw.choice([0.0, 1.0, 2.0, 3.0]) for _ in range(n)]
-        bulk.resettle_changed(*self.arrays, N_PAGES, changed, before)
+        heaps.resettle_changed(*self.arrays, N_PAGES, changed, before)
 
 
 def test_pages_leave_by_key_however_many_keys_were_written_at_once() -> None:

@@ -29,6 +29,7 @@ from crawls import (
     page,
     run_spider,
 )
+from stores import change, query
 
 from crawlprio.frontier import Politeness
 from crawlprio.spiders.site import SiteSpider
@@ -213,8 +214,7 @@ def run_links(folder: Path, site: Site, spider: type[Links] = Links, **settings:
 
 def forget_the_end(folder: Path) -> None:
     """Make a store in the state that a kill leaves."""
-    with sqlite3.connect(folder / "crawl.sqlite") as db:
-        db.execute("DELETE FROM meta WHERE key = 'ended_at'")
+    change(folder / "crawl.sqlite", "DELETE FROM meta WHERE key = 'ended_at'")
 
 
 def ends_and_starts(site: Site, host: str, n_before: int) -> tuple[float, float]:
@@ -362,9 +362,8 @@ def test_pages_in_flight_are_recorded_while_many_are_fetched_at_once(tmp_path: P
 
     def answer(host: str, path: str) -> Answer | None:
         if path == "/0" and host == "shop.test":
-            with sqlite3.connect(tmp_path / "crawl.sqlite") as db:
-                rows = db.execute("SELECT url FROM pages JOIN leased ON id = page").fetchall()
-            noted.append([url for (url,) in rows])
+            sql = "SELECT url FROM pages JOIN leased ON id = page"
+            noted.append([url for (url,) in query(tmp_path / "crawl.sqlite", sql)])
         return None
 
     with Site(CHAIN, answer) as site:
@@ -381,8 +380,8 @@ def test_there_are_never_more_unrecorded_fetches_than_may_be_in_flight(tmp_path:
     unrecorded: list[int] = []
 
     def answer(host: str, path: str) -> Answer | None:
-        with sqlite3.connect(tmp_path / "crawl.sqlite") as db:
-            ((n_recorded,),) = db.execute("SELECT count(*) FROM visits WHERE page >= 0").fetchall()
+        sql = "SELECT count(*) FROM visits WHERE page >= 0"
+        ((n_recorded,),) = query(tmp_path / "crawl.sqlite", sql)
         unrecorded.append(len(unrecorded) + 1 - n_recorded)
         return None
 

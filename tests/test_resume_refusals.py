@@ -14,7 +14,7 @@ from hostile import BUNDLED
 from scrapy import Request, Spider
 
 from crawlprio.errors import StoreError
-from crawlprio.live.given import is_plain, read_arguments
+from crawlprio.live.spider_arguments import is_plain, read_arguments
 from crawlprio.spiders.site import SiteSpider
 from crawlprio.store import Store
 

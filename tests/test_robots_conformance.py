@@ -13,14 +13,14 @@ from crawls import Answer, Site, run_spider
 from robots_cases import BOT, CASES, Case
 
 from crawlprio.commands.site_crawl import bundled_settings
-from crawlprio.manners.in_force import Rules
+from crawlprio.plugins.manners.robots_history import RobotsRules
 from crawlprio.spiders.site import SiteSpider
 from crawlprio.web.robots_txt import MAX_BYTES, decoded
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.claim)
 def test_rules_mean_what_rfc_9309_says(case: Case) -> None:
-    assert Rules(decoded(case.robots), BOT).allows(case.path) == case.allowed
+    assert RobotsRules(decoded(case.robots), BOT).allows(case.path) == case.allowed
 
 
 def test_every_case_shows_something_else() -> None:

@@ -10,7 +10,7 @@ from hostile import RawSite, crawl, raw, refused
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from protego import Protego
-from robots_cases import without_unknown_lines
+from robots_cases import with_whole_products
 
 from crawlprio.web import robots_txt
 from crawlprio.web.robots_txt import (
@@ -29,7 +29,14 @@ from crawlprio.web.robots_txt import (
 )
 from crawlprio.web.urls import MAX_URL_LENGTH
 
-AGENTS = ["crawlprio", "Mozilla/5.0 (compatible; my-bot/1.0; +https://a.test/)", "x", ""]
+AGENTS = {
+    "crawlprio": ["crawlprio"],
+    "Mozilla/5.0 (compatible; my-bot/1.0; +https://a.test/)": ["mozilla", "compatible", "my-bot"],
+    "x": ["x"],
+    "": [],
+}
+"""User-Agents, with the products that each names."""
+
 LINES = st.one_of(
     st.sampled_from(
         [
@@ -40,6 +47,7 @@ LINES = st.one_of(
             *("Crawl-delay: 3", "crawl delay 5", "Crawl-delay: x", "Noindex: /x", "Noindex:/x"),
             *("Sitemap: http://a.test/s", "Host: a.test", "# nothing", "", "a b c", ":"),
             *("User-agent: my-bot/1.0", "User-agent: bot", "User agent: compatible", "\ufeff"),
+            *("User-agent: crawl", "User-agent: crawlprio-news", "User-agent: my", "User-agent: a"),
         ]
     ),
     st.text(max_size=12),
@@ -48,12 +56,13 @@ URLS = ["/", "/a", "/a/b", "/xay", "/x.php", "/a$b", "/index.html", "/robots.txt
 
 
 @settings(max_examples=500, deadline=None, derandomize=True, database=None)
-@given(st.lists(LINES, max_size=16).map("\n".join), st.sampled_from(AGENTS))
+@given(st.lists(LINES, max_size=16).map("\n".join), st.sampled_from(list(AGENTS)))
+@example("User-agent: crawl*\nDisallow: /\n\nUser-agent: *\nDisallow: /a", "crawlprio")
 @example("User-agent: x\nDisallow: /\n\nUser-agent: *\nDisallow: /a", "x")
 @example("User-agent: x\nSitemap: http://a.test/s\nUser-agent: *\nDisallow: /a", "y")
 @example("User-agent: x\nNoindex: /\nUser-agent: *\nDisallow: /a", "x")
 def test_the_rules_for_one_robot_match_those_of_the_whole_file(text: str, agent: str) -> None:
-    whole = Protego.parse(without_unknown_lines(text))
+    whole = Protego.parse(with_whole_products(text, AGENTS.get(agent, [agent])))
     rules, is_cut = rules_for(text, agent)
     reduced = Protego.parse(rules)
     assert not is_cut
@@ -62,6 +71,20 @@ def test_the_rules_for_one_robot_match_those_of_the_whole_file(text: str, agent:
         assert reduced.can_fetch(url, agent) == whole.can_fetch(url, agent)
     assert reduced.crawl_delay(agent) == whole.crawl_delay(agent)
     assert list(reduced.sitemaps) == list(whole.sitemaps)
+
+
+@pytest.mark.parametrize("agent", ["foobot", "FooBot/2.1", "crawl/1 foobot/2 (+http://foo.test/)"])
+@pytest.mark.parametrize("other", ["foo", "foobot-news", "foobot2", "bot", "test", "foo*", "2.1"])
+def test_a_group_is_for_the_product_that_it_names_and_for_no_other(agent: str, other: str) -> None:
+    """A part of a name, a longer name, a version and the words of a URL name nobody."""
+    everyone = "User-agent: *\nDisallow: /all"
+    group = f"User-agent: {other}\nDisallow: /other"
+    own = "User-agent: FooBot\nDisallow: /own"
+    assert rules_for(group, agent)[0] == ""
+    assert rules_for(f"{group}\n{everyone}", agent)[0] == everyone
+    for text in (f"{group}\n{own}\n{everyone}", f"{everyone}\n{own}\n{group}"):
+        assert rules_for(text, agent)[0] == "User-agent: *\nDisallow: /own"
+    assert rules_for(f"{own}\n{everyone}", other)[0] == everyone
 
 
 def many_robots(n_robots: int, n_rules: int) -> bytes:
@@ -137,7 +160,7 @@ def test_wildcards_beyond_the_bound_are_not_obeyed(monkeypatch: pytest.MonkeyPat
 
 
 @settings(max_examples=300, deadline=None, derandomize=True, database=None)
-@given(st.lists(LINES, max_size=16).map("\n".join), st.sampled_from(AGENTS))
+@given(st.lists(LINES, max_size=16).map("\n".join), st.sampled_from(list(AGENTS)))
 def test_a_packed_file_says_the_same_to_every_robot(text: str, agent: str) -> None:
     assert rules_for(RobotsTxt(pack(text), 0, 1).text, agent) == rules_for(text, agent)
 

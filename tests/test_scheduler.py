@@ -13,14 +13,15 @@ from typing import Any
 
 import pytest
 from crawls import ADDON, Answer, Run, Site, page, run_spider
-from scrapy import FormRequest, Request, Spider, signals
+from scrapy import FormRequest, Request, signals
 from scrapy.dupefilters import BaseDupeFilter
 from scrapy.exceptions import DontCloseSpider, IgnoreRequest
 from scrapy.http import Response, TextResponse
 from scrapy.utils.engine import get_engine_status
 from scrapy.utils.misc import load_object
+from spiders import Follower
 
-from crawlprio.live import patience, start_gate
+from crawlprio.live import dispatch
 from crawlprio.orderings import ORDERINGS
 
 ONE = {**ADDON, "CONCURRENT_REQUESTS": 1}
@@ -45,28 +46,11 @@ def test_every_ordering_has_a_queue_class_that_settings_and_pickles_find_by_name
     assert f"{cls.__module__}.{cls.__qualname__}" == path.replace("schedulers", "schedulers.queues")
 
 
-class Follower(Spider):
-    """Follows every link, and records where it has been."""
-
-    name = "follower"
-    starts: tuple[str, ...] = ("http://a.test/",)
-
-    async def start(self) -> AsyncIterator[Any]:
-        for url in self.starts:
-            yield Request(url, dont_filter=True)
-
-    def parse(self, response: Response) -> Iterator[Any]:
-        yield {"url": response.url}
-        if isinstance(response, TextResponse):
-            for url in response.css("a::attr(href)").getall():
-                yield response.follow(url)
-
-
 class OneByOne(Follower):
     """Starts without dont_filter, so that no page is fetched twice."""
 
     async def start(self) -> AsyncIterator[Any]:
-        for url in self.starts:
+        for url in self.start_urls:
             yield Request(url)
 
 
@@ -328,7 +312,7 @@ def test_meta_arguments_method_and_body_reach_server_and_callback() -> None:
 
 
 def test_an_endless_start_does_not_flood_the_frontier(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(start_gate, "MAX_WAITING", 20)
+    monkeypatch.setattr(dispatch, "MAX_WAITING", 20)
     most = 0
 
     class Endless(Follower):
@@ -443,7 +427,7 @@ def test_a_middleware_that_recovers_a_failed_callback_adds_its_links_once() -> N
 
     settings = {**BREADTH_FIRST, "SPIDER_MIDDLEWARES": {Recovering: 500}}
     with Site({}, lambda host, path: page()) as site:
-        run = run_spider(Stumbling, settings, site=site, starts=("http://a.test/x",))
+        run = run_spider(Stumbling, settings, site=site, start_urls=("http://a.test/x",))
     assert run.reason == "finished"
     assert site.paths() == ["/x", "/recovered"]
     assert run.stats["crawlprio/pages_fetched"] == 2
@@ -674,7 +658,7 @@ def test_no_other_page_of_a_site_is_handed_out_while_one_is_retried() -> None:
         "ORDERING": "breadth-first",
         "RETRY_ENABLED": True,
     }
-    slow = page()._replace(seconds=3 * patience.PATIENCE * patience.TICK)
+    slow = page()._replace(seconds=3 * dispatch.PATIENCE * dispatch.TICK)
     with Site({"/": page("/1", "/2"), "/1": slow, "/2": page()}, answer) as site:
         run = run_spider(OneByOne, settings, site=site)
         assert visits(run, site) == ["/", "/1", "/1", "/2"]

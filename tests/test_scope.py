@@ -11,9 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from crawlprio.errors import ConfigError
-from crawlprio.web.extensions import DYNAMIC, SKIP_EXTENSIONS
-from crawlprio.web.scope import Scope, read_seeds
-from crawlprio.web.traps import Traps
+from crawlprio.web.scope import DYNAMIC, SKIP_EXTENSIONS, Scope, Traps, read_seeds
 from crawlprio.web.urls import MAX_URL_LENGTH
 
 SEED = "http://www.example.co.uk/start"
@@ -304,3 +302,11 @@ def test_an_ip_address_is_its_own_domain() -> None:
         True,
         False,
     ]
+
+
+def test_an_expression_that_backtracks_is_stopped_and_named() -> None:
+    scope = Scope(["http://a.org/"], deny="(a+)+!")
+    url = f"http://a.org/{'a' * 60}"
+    with pytest.raises(ConfigError, match=r"deny is '\(a\+\)\+!', which takes more than 1 s to"):
+        scope.refuses(url, 1)
+    assert scope.refuses("http://a.org/b", 1) == ""

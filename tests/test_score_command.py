@@ -14,24 +14,29 @@ from typing import Any
 
 import numpy as np
 import pytest
+from commands import run_scrapy_command
 from crawls import options, scrapy
 from driver import WebPages
 from graphs import power_law_web
+from linkgraphs import graph_of_web
 from oracles import Web
-from scrapy import cmdline
 from scrapy.settings import Settings
+from stores import query
 
 from crawlprio.commands.score import Command
 from crawlprio.commands.simulate import Command as Simulate
-from crawlprio.evaluation import cumulative_pagerank, kendall_tau
-from crawlprio.importance import IMPORTANCES, importance_of, open_repository, round_significant
-from crawlprio.linkgraph import LinkGraph, read_graph, write_npz
+from crawlprio.graph.linkgraph import LinkGraph
+from crawlprio.graph.npz import write_npz
+from crawlprio.graph.pages import NO_PAGES, PageTable, Visit
+from crawlprio.measure.crawl_order import cumulative_pagerank, kendall_tau
+from crawlprio.measure.metrics import IMPORTANCES, importance_of
+from crawlprio.measure.repositories import open_repository
 from crawlprio.orderings import make_ordering
-from crawlprio.orderings.earlier_scores import read_scores
-from crawlprio.orderings.historical import HistoricalPageRank
-from crawlprio.pages import NO_PAGES, PageTable, Visit
-from crawlprio.simulator import crawl_order
+from crawlprio.orderings.historical import HistoricalPageRank, read_scores
+from crawlprio.ranking.pagerank import round_significant
+from crawlprio.simulator.timed import crawl_order
 from crawlprio.store import Store
+from crawlprio.store.graph_files import read_graph
 
 N_PAGES = 200
 N_FETCHED = 60
@@ -49,12 +54,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", sys.path[:])
     web = web_with_urls()
-    rows = [web.links.get(page, []) for page in range(N_PAGES)]
-    graph = LinkGraph.cleaned(
-        np.cumsum([0, *map(len, rows)]),
-        np.array([target for row in rows for target in row], dtype=np.int32),
-        site=np.array([web.site[page] for page in range(N_PAGES)]),
-    )
+    graph = graph_of_web(web)
     write_npz(graph, "bare.npz")
     urls = [web.urls[page] for page in range(N_PAGES)]
     write_npz(LinkGraph(graph.indptr, graph.indices, graph.site, urls), "graph.npz")
@@ -70,12 +70,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def run(*arguments: str, command: Any = Command) -> int:
     """Run the command through scrapy's own command line; return its exit status."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(cmdline, "_get_commands_dict", lambda *a: {"it": command()})
-        with pytest.raises(SystemExit) as ended:
-            cmdline.execute(["scrapy", "it", *arguments], settings=Settings())
-    assert isinstance(ended.value.code, int)
-    return ended.value.code
+    return run_scrapy_command(command, "it", *arguments)
 
 
 def score(*arguments: str) -> int:
@@ -110,8 +105,7 @@ def test_an_index_file_with_the_body_of_its_folder_is_counted_and_paired(
     with Store.create(tmp_path / "crawl.sqlite") as store:
         for page, (_, body) in enumerate(bodies):
             store.record(Visit(page, NO_PAGES, content_hash=body), pages)
-    with sqlite3.connect("crawl.sqlite") as db:
-        assert db.execute("SELECT * FROM index_aliases").fetchall() == [(1, 0)]
+    assert query(Path("crawl.sqlite"), "SELECT * FROM index_aliases") == [(1, 0)]
     assert score("crawl.sqlite", "--importance", "forward-links", "--json", "out.json") == 0
     printed = " ".join(capsys.readouterr().out.split())
     assert "Fetched: 6; index files with the same body as their folder: 1; failed: 0" in printed
@@ -530,7 +524,6 @@ def test_bad_input_ends_with_status_2_and_one_line(
     (folder / "short.npz").write_bytes((folder / "graph.npz").read_bytes()[:-300])
     (folder / "broken.sqlite").write_bytes(b"SQLite format 3\0" + b"?" * 2000)
     write_npz(LinkGraph(np.array([0]), np.array([], dtype=np.int32)), folder / "empty.npz")
-    import sqlite3
 
     other = sqlite3.connect(folder / "other.sqlite")
     other.execute("CREATE TABLE t(x)")

@@ -11,11 +11,12 @@ from typing import Any
 import numpy as np
 import pytest
 from browsers import Tab, in_browser, running_browser
+from commands import run_command
 
-from crawlprio.commands.cli import main
-from crawlprio.linkgraph import LinkGraph, write_npz
-from crawlprio.pages import PageTable, Visit
-from crawlprio.report import document, parts
+from crawlprio.graph.linkgraph import LinkGraph
+from crawlprio.graph.npz import write_npz
+from crawlprio.graph.pages import PageTable, Visit
+from crawlprio.show import report_page, report_parts
 from crawlprio.store import Store
 
 TITLES = {
@@ -60,19 +61,12 @@ def store_of(path: Path, titles: dict[int, str] = TITLES, skipped: int = 50) -> 
     return path
 
 
-def score(*words: object) -> int:
-    with pytest.raises(SystemExit) as ended:
-        main(["score", *map(str, words)])
-    assert isinstance(ended.value.code, int)
-    return ended.value.code
-
-
 @pytest.fixture(scope="module")
 def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("report")
     store = store_of(folder / "crawl.sqlite")
     measures = ["--importance", "pagerank", "--importance", "backlinks"]
-    assert score(store, *measures, "--report", folder / "report.html") == 0
+    assert run_command("score", store, *measures, "--report", folder / "report.html") == 0
     return folder / "report.html"
 
 
@@ -105,7 +99,7 @@ def test_bad_input_is_one_sentence(
     monkeypatch.chdir(tmp_path)
     store_of(tmp_path / "crawl.sqlite")
     write_npz(LinkGraph(np.array([0, 1, 1]), np.array([1], dtype=np.int32)), "graph.npz")
-    assert score(*words) == 2
+    assert run_command("score", *words) == 2
     shown = capsys.readouterr()
     assert (told in shown.err, shown.err.count("\n"), shown.out) == (True, 1, "")
 
@@ -113,8 +107,11 @@ def test_bad_input_is_one_sentence(
 def test_a_missing_package_is_named_with_the_remedy(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(document, "NEEDED", ("lacking",))
-    assert score(store_of(tmp_path / "crawl.sqlite"), "--report", tmp_path / "a.html") == 2
+    monkeypatch.setattr(report_page, "NEEDED", ("lacking",))
+    assert (
+        run_command("score", store_of(tmp_path / "crawl.sqlite"), "--report", tmp_path / "a.html")
+        == 2
+    )
     assert capsys.readouterr().err == (
         "--report needs lacking, which is not installed; run pip install 'crawlprio[report]'.\n"
     )
@@ -123,16 +120,16 @@ def test_a_missing_package_is_named_with_the_remedy(
 @pytest.mark.parametrize("n_visits", [0, 1])
 def test_a_crawl_without_results_has_a_report_too(n_visits: int, tmp_path: Path) -> None:
     store = store_of(tmp_path / "crawl.sqlite", skipped=n_visits)
-    assert score(store, "--report", tmp_path / "a.html") == 0
+    assert run_command("score", store, "--report", tmp_path / "a.html") == 0
     assert "What the crawl got" in (tmp_path / "a.html").read_text(encoding="utf-8")
 
 
 def test_texts_of_the_crawl_are_cut_and_only_web_addresses_are_links() -> None:
-    assert len(parts.text("x" * 10**6).text) == parts.MAX_TEXT + 3
-    assert parts.text("a\u202eb\x00").text == "a?b?"
-    assert parts.page("http://a.test/<b>").url == "http://a.test/<b>"
+    assert len(report_parts.text("x" * 10**6).text) == report_parts.MAX_TEXT + 3
+    assert report_parts.text("a\u202eb\x00").text == "a?b?"
+    assert report_parts.page("http://a.test/<b>").url == "http://a.test/<b>"
     for url in ("javascript:alert(1)", "data:text/html,x", f"http://a.test/{'x' * 3_000}"):
-        assert parts.page(url).url == ""
+        assert report_parts.page(url).url == ""
 
 
 def test_a_crawl_of_one_site_is_drawn_by_its_sections(tmp_path: Path) -> None:
@@ -144,7 +141,7 @@ def test_a_crawl_of_one_site_is_drawn_by_its_sections(tmp_path: Path) -> None:
         store.record_pages(pages, [0])
         for number, *targets in ((0, 1, 3, 5), (1, 2, 3, 4), (3, 1)):
             store.record(Visit(number, np.array(targets, dtype=np.int32)), pages)
-    assert score(tmp_path / "crawl.sqlite", "--report", tmp_path / "a.html") == 0
+    assert run_command("score", tmp_path / "crawl.sqlite", "--report", tmp_path / "a.html") == 0
     html = (tmp_path / "a.html").read_text(encoding="utf-8")
     (table,) = re.findall("<caption>All sections of the site.*?</table>", html, re.DOTALL)
     cells = [unescape(cell) for cell in re.findall("<td[^>]*><bdi>(.*?)</bdi>", table)]
@@ -165,7 +162,7 @@ def test_two_crawls_are_told_apart(tmp_path: Path, capsys: pytest.CaptureFixture
         for number, fields in ((61, {"title": "Found"}), (14, {"status": 410, "title": "x"})):
             last = Visit(number, np.array([0], dtype=np.int32), **fields)
             store.record(last._replace(fetched_at=1.7e9, content_hash=77), pages)
-    assert score(one, two, "--report", tmp_path / "r.html") == 0
+    assert run_command("score", one, two, "--report", tmp_path / "r.html") == 0
     assert capsys.readouterr().out == (
         "Pages got by A alone: 1; by B alone: 6.\n"
         "Pages visited by both: 40; of these, with another status: 1, title: 2, body: 1.\n"
@@ -183,7 +180,10 @@ def test_options_that_are_about_one_crawl_are_refused_for_two(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     stores = [store_of(tmp_path / name) for name in ("a.sqlite", "b.sqlite")]
-    assert score(*stores, "--report", tmp_path / "r.html", "--csv", tmp_path / "x.csv") == 2
+    assert (
+        run_command("score", *stores, "--report", tmp_path / "r.html", "--csv", tmp_path / "x.csv")
+        == 2
+    )
     assert capsys.readouterr().err == (
         "--csv is about one crawl, and two are named; leave it out.\n"
     )
@@ -273,7 +273,7 @@ class TestInABrowser:
         for hostile in (1, 2, 4, 6, 7):
             assert TITLES[hostile] in titles
         assert "?gnp.exe ??" in titles
-        assert max(map(len, titles)) <= parts.MAX_TEXT + 3
+        assert max(map(len, titles)) <= report_parts.MAX_TEXT + 3
         assert any(host.startswith("<img src=x") for host in opened.column("Sites by pagerank", 0))
         assert opened.page.evaluate("window.hacked") is None
         inserted = (

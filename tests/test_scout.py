@@ -3,27 +3,20 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
 
 import numpy as np
 import oracles
 import pytest
+from linkgraphs import graph_of
 from oracles import Web
 
 from crawlprio.errors import ConfigError
-from crawlprio.linkgraph import LinkGraph
+from crawlprio.graph.linkgraph import LinkGraph
+from crawlprio.graph.pages import NO_PAGE, Visit
 from crawlprio.orderings import make_ordering
 from crawlprio.orderings.scout import Scout
-from crawlprio.pages import NO_PAGE, Visit
-from crawlprio.simulator import GraphPages, crawl_order
-
-
-def graph_of(rows: Sequence[Sequence[int]], site: Sequence[int]) -> LinkGraph:
-    return LinkGraph.cleaned(
-        np.cumsum([0, *map(len, rows)]),
-        np.array([target for row in rows for target in row], dtype=np.int32),
-        site=np.array(site),
-    )
+from crawlprio.simulator.graph_pages import GraphPages
+from crawlprio.simulator.timed import crawl_order
 
 
 def random_rows(n_pages: int, n_links: int, seed: int) -> list[list[int]]:

@@ -16,8 +16,8 @@ from crawls import ROOT, server_log
 from redis_servers import RedisServer
 
 from crawlprio.demo.process import LoopbackServer
-from crawlprio.redis.collect import collect
-from crawlprio.redis.shards import prefix_of
+from crawlprio.plugins.redis.collect import collect
+from crawlprio.plugins.redis.shards import prefix_of
 from crawlprio.store import Store
 
 pytest.importorskip("scrapy_redis", reason="scrapy-redis is not installed (extra dev)")
@@ -96,7 +96,7 @@ class Project:
         (package / "spiders" / "__init__.py").write_text(SPIDERS)
         (folder / "scrapy.cfg").write_text("[settings]\ndefault = example.settings\n")
         self.configure(
-            "crawlprio.redis.scheduler.RedisScheduler", 'ADDONS = {"crawlprio.Addon": 500}'
+            "crawlprio.plugins.redis.scheduler.RedisScheduler", 'ADDONS = {"crawlprio.Addon": 500}'
         )
 
     def configure(self, scheduler: str, added: str) -> None:

@@ -24,9 +24,9 @@ from scrapy.utils.test import get_crawler
 from twisted.internet import ssl
 from twisted.internet.protocol import Factory, Protocol
 
-from crawlprio.live.sending import Sending, check_sends, sending
-from crawlprio.redis.caller import Caller
-from crawlprio.redis.shards import prefix_of
+from crawlprio.middlewares.fetch_gate import Sending, check_sends, sending
+from crawlprio.plugins.redis.caller import Caller
+from crawlprio.plugins.redis.shards import prefix_of
 from crawlprio.spiders.site import SiteSpider
 
 ANSWER = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"

@@ -9,22 +9,16 @@ from collections.abc import Sequence
 import numpy as np
 import oracles
 import pytest
+from linkgraphs import graph_of
 from oracles import Web
 
 from crawlprio.errors import ConfigError
-from crawlprio.linkgraph import LinkGraph
+from crawlprio.graph.linkgraph import LinkGraph
+from crawlprio.graph.pages import NO_PAGE, Visit
 from crawlprio.orderings import make_ordering
 from crawlprio.orderings.siblings import SiblingSampling
-from crawlprio.pages import NO_PAGE, Visit
-from crawlprio.simulator import GraphPages, crawl_order
-
-
-def graph_of(rows: Sequence[Sequence[int]], site: Sequence[int] | None = None) -> LinkGraph:
-    return LinkGraph.cleaned(
-        np.cumsum([0, *map(len, rows)]),
-        np.array([target for row in rows for target in row], dtype=np.int32),
-        site=None if site is None else np.array(site),
-    )
+from crawlprio.simulator.graph_pages import GraphPages
+from crawlprio.simulator.timed import crawl_order
 
 
 def order_of(graph: LinkGraph, name: str = "sibling-sampling", **options: float) -> list[int]:

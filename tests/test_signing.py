@@ -20,8 +20,8 @@ from http_message_signatures import (
 )
 
 from crawlprio.commands.site_crawl import bundled_settings
+from crawlprio.plugins.manners.signatures import key_directory, thumbprint
 from crawlprio.spiders.site import SiteSpider
-from crawlprio.web.signing import key_directory, thumbprint
 
 AGENT = "https://bot.example"
 

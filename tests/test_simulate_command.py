@@ -13,18 +13,22 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from commands import run_scrapy_command
 from driver import WebPages
 from graphs import power_law_web
-from scrapy import cmdline
-from scrapy.settings import Settings
+from linkgraphs import as_arrays, graph_of_web
 
 from crawlprio.commands.simulate import Command
 from crawlprio.frontier import Politeness
-from crawlprio.linkgraph import LinkGraph, read_graph, write_npz
+from crawlprio.graph.linkgraph import LinkGraph
+from crawlprio.graph.npz import write_npz
+from crawlprio.graph.topic import HotQueue, Topic
 from crawlprio.orderings import COMPARED, make_ordering
-from crawlprio.simulator import Network, Source, crawl_order, timed_crawl
+from crawlprio.simulator.network import Network
+from crawlprio.simulator.sources import Source
+from crawlprio.simulator.timed import crawl_order, timed_crawl
 from crawlprio.store import Store
-from crawlprio.topic import HotQueue, Topic
+from crawlprio.store.graph_files import read_graph
 
 N_PAGES = 200
 OWN_ORDERING = """
@@ -49,12 +53,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", sys.path[:])
     web = power_law_web(N_PAGES, seed=1)
-    rows = [web.links.get(page, []) for page in range(N_PAGES)]
-    graph = LinkGraph.cleaned(
-        np.cumsum([0, *map(len, rows)]),
-        np.array([target for row in rows for target in row], dtype=np.int32),
-        site=np.array([web.site[page] for page in range(N_PAGES)]),
-    )
+    graph = graph_of_web(web)
     write_npz(graph, "bare.npz")
     urls = [f"http://s{web.site[page]}.example/{page}" for page in range(N_PAGES)]
     write_npz(LinkGraph(graph.indptr, graph.indices, graph.site, urls), "graph.npz")
@@ -63,12 +62,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def simulate(*arguments: str) -> int:
     """Run the command through scrapy's own command line; return its exit status."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(cmdline, "_get_commands_dict", lambda *a: {"simulate": Command()})
-        with pytest.raises(SystemExit) as ended:
-            cmdline.execute(["scrapy", "simulate", *arguments], settings=Settings())
-    assert isinstance(ended.value.code, int)
-    return ended.value.code
+    return run_scrapy_command(Command, "simulate", *arguments)
 
 
 def scrapy_simulate(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -167,8 +161,7 @@ def test_a_topic_from_the_settings_comes_first(folder: Path) -> None:
     graph = read_graph("graph.npz")
     rows = [[1, 2, 3], [], [], []]
     urls = [f"http://a.example/{name}" for name in ("", "one", "two", "topic")]
-    indptr = np.cumsum([0, *map(len, rows)])
-    write_npz(LinkGraph(indptr, np.array(rows[0], dtype=np.int32), urls=urls), "topic.npz")
+    write_npz(LinkGraph(*as_arrays(rows), urls=urls), "topic.npz")
     arguments = ["topic.npz", "--ordering", "breadth-first", "--order", "order.txt"]
     assert simulate(*arguments, "-s", "TOPIC=topic") == 0
     assert order_in(folder / "order.txt") == [0, 3, 1, 2]

@@ -16,33 +16,27 @@ from driver import WebPages, fetch_order, hot_queue_of
 from graphs import EARLIER_SCORES, TOPIC_PHRASES, power_law_web, seeds_of, webs
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from linkgraphs import graph_of_web
 from numpy.typing import NDArray
 from oracles import Topic, Web
 
-from crawlprio.compiled import njit
-from crawlprio.compiled.layout import Addresses, Layout
 from crawlprio.errors import ConfigError, GraphError
-from crawlprio.evaluation import average_cumulative_pagerank, kendall_tau
 from crawlprio.frontier import PageQueue
-from crawlprio.importance import pagerank
-from crawlprio.linkgraph import LinkGraph
+from crawlprio.graph.compiled import Addresses, Layout, njit
+from crawlprio.graph.linkgraph import LinkGraph
+from crawlprio.graph.pages import NO_PAGE, PageIds, Visit
+from crawlprio.measure.crawl_order import average_cumulative_pagerank, kendall_tau
 from crawlprio.orderings import ORDERINGS, CompiledOrdering, Ordering, make_ordering
-from crawlprio.orderings.backlink_count import BacklinkCount
-from crawlprio.orderings.baseline import BreadthFirst
+from crawlprio.orderings.baseline import BacklinkCount, BreadthFirst
 from crawlprio.orderings.historical import Omniscient
 from crawlprio.orderings.opic import Opic
-from crawlprio.pages import NO_PAGE, PageIds, Visit
-from crawlprio.ranking.room import with_room
-from crawlprio.simulator import (
-    GraphPages,
-    Network,
-    Simulation,
-    Source,
-    crawl_order,
-    simulate,
-    timed_crawl,
-)
+from crawlprio.ranking.pagerank import pagerank, with_room
+from crawlprio.show.simulated import Simulation, simulate
+from crawlprio.simulator.graph_pages import GraphPages
+from crawlprio.simulator.network import Network
 from crawlprio.simulator.order_only import runs_compiled
+from crawlprio.simulator.sources import Source
+from crawlprio.simulator.timed import crawl_order, timed_crawl
 from crawlprio.store import Store
 
 WORDS = list(TOPIC_PHRASES)
@@ -73,14 +67,7 @@ def url_of(web: Web, page: int) -> str:
 
 def graph_of(web: Web) -> LinkGraph:
     """Convert a web of the oracle, whose pages are numbered from 0, to a graph."""
-    pages = range(max(web.pages) + 1)
-    rows = [web.links.get(page, []) for page in pages]
-    return LinkGraph.cleaned(
-        np.cumsum([0, *map(len, rows)]),
-        np.array([target for row in rows for target in row], dtype=np.int32),
-        site=np.array([web.site.get(page, 0) for page in pages]),
-        urls=[url_of(web, page) for page in pages],
-    )
+    return graph_of_web(web, urls=[url_of(web, page) for page in range(max(web.pages) + 1)])
 
 
 def ordering_of(web: Web, name: str, options: Mapping[str, Any]) -> Ordering:

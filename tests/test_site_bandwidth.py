@@ -16,10 +16,11 @@ from scrapy.cmdline import execute
 from scrapy.http import Response
 
 from crawlprio.frontier import Politeness
-from crawlprio.linkgraph import LinkGraph
-from crawlprio.linkgraph.npz import write_npz
+from crawlprio.graph.linkgraph import LinkGraph
+from crawlprio.graph.npz import write_npz
 from crawlprio.orderings import make_ordering
-from crawlprio.simulator import Network, timed_crawl
+from crawlprio.simulator.network import Network
+from crawlprio.simulator.timed import timed_crawl
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ from scrapy.settings import Settings
 
 from crawlprio.errors import ConfigError
 from crawlprio.items import LinkPairs
-from crawlprio.live.crawl import Crawl
+from crawlprio.live.running import RunningCrawl
 from crawlprio.spiders.site import SiteSpider
 
 SEED = "http://a.org/"
@@ -30,7 +30,7 @@ SEED = "http://a.org/"
 def make_spider(settings: dict[str, Any] | None = None, **arguments: str) -> SiteSpider:
     crawler = Crawler(SiteSpider, Settings(settings or {}))
     spider = SiteSpider.from_crawler(crawler, **arguments)
-    assert Crawl.of(crawler).failure is None
+    assert RunningCrawl.of(crawler).failure is None
     return spider
 
 
@@ -282,7 +282,7 @@ def test_a_bad_argument_or_setting_is_one_sentence_and_refuses_the_crawl(
 ) -> None:
     crawler = Crawler(SiteSpider, Settings(settings))
     SiteSpider.from_crawler(crawler, **arguments)
-    refusal = Crawl.of(crawler).failure
+    refusal = RunningCrawl.of(crawler).failure
     assert isinstance(refusal, ConfigError)
     assert str(refusal).startswith(message)
     assert "\n" not in str(refusal)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Mapping
-from contextlib import closing
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -12,10 +10,10 @@ from typing import Any
 import pytest
 from crawls import ADDON, ONE_AT_A_TIME, Answer, Run, Site, page, run_spider
 from hostile import crawl
-from scrapy import Spider
-from scrapy.http import Response
+from spiders import Follower
+from stores import query
 
-from crawlprio.live import sitemaps
+from crawlprio.live import sitemap_files
 from crawlprio.store import Store
 
 ROBOTS = {"CRAWLPRIO_SITEMAPS": "robots", "ROBOTSTXT_OBEY": True}
@@ -46,8 +44,7 @@ def crawled(
 
 
 def named(path: Path) -> list[str]:
-    with closing(sqlite3.connect(path)) as db:
-        return [url for (url,) in db.execute("SELECT url FROM sitemap_urls ORDER BY id")]
+    return [url for (url,) in query(path, "SELECT url FROM sitemap_urls ORDER BY id")]
 
 
 WEB = {
@@ -111,10 +108,7 @@ def test_recorded_only_they_are_not_fetched(tmp_path: Path) -> None:
     assert [each for each in paths if each != "/sitemap.xml"] == LINKED
     with Store.open(path, readonly=True) as store:
         assert store.sitemaps().counts() == [("a.test", 5, 2, 2)]
-    with closing(sqlite3.connect(path)) as db:
-        assert db.execute("SELECT DISTINCT lastmod, priority FROM sitemap_urls").fetchall() == [
-            ("", 1.0)
-        ]
+    assert query(path, "SELECT DISTINCT lastmod, priority FROM sitemap_urls") == [("", 1.0)]
 
 
 def test_without_the_setting_no_sitemap_is_read(tmp_path: Path) -> None:
@@ -156,6 +150,23 @@ def test_a_sitemap_names_pages_only_of_the_site_whose_robots_txt_names_it(tmp_pa
     assert run.messages()[0] == (
         "Sitemap http://a.test/own.xml: URLs of other sites are left out (1)."
     )
+
+
+def test_relative_urls_are_read_as_they_are_meant_and_what_is_no_url_is_counted(
+    tmp_path: Path,
+) -> None:
+    """They are relative to robots.txt, and to where the sitemap was found in the end."""
+    pages = {
+        **WEB,
+        "/robots.txt": robots("maps/all.xml", "ftp://a.test/no.xml"),
+        "/maps/all.xml": Answer("", 301, {"Location": "/more/all.xml"}),
+        "/more/all.xml": urlset("/s1", "s2?a=1&b=2", "javascript:no", "mailto:me@a.test"),
+    }
+    crawled(pages, tmp_path / "a.sqlite")
+    assert named(tmp_path / "a.sqlite") == ["http://a.test/s1", "http://a.test/more/s2?a=1&b=2"]
+    assert query(tmp_path / "a.sqlite", "SELECT url, remark FROM sitemaps") == [
+        ("http://a.test/maps/all.xml", "entries without an http(s) URL are left out (2)")
+    ]
 
 
 def test_sites_out_of_scope_have_no_sitemaps_read(tmp_path: Path) -> None:
@@ -236,7 +247,7 @@ def test_indexes_that_name_each_other_are_read_once(tmp_path: Path) -> None:
 
 
 def test_what_one_site_names_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sitemaps, "MAX_FILES", 30)
+    monkeypatch.setattr(sitemap_files, "MAX_FILES", 30)
     web = {
         "/": page(),
         "/robots.txt": robots("http://a.test/s0.xml"),
@@ -259,17 +270,6 @@ def test_what_one_site_names_is_bounded(tmp_path: Path, monkeypatch: pytest.Monk
     ]
 
 
-class Own(Spider):
-    """A spider of a project, which knows nothing of sitemaps."""
-
-    name = "own"
-    start_urls = ("http://a.test/",)
-
-    def parse(self, response: Response) -> Any:
-        yield {"url": response.url}
-        yield from response.follow_all(css="a")
-
-
 @pytest.mark.parametrize(
     "scheduler", ["crawlprio.schedulers.Scheduler", "scrapy.core.scheduler.Scheduler"]
 )
@@ -277,7 +277,7 @@ def test_under_the_add_on_pages_go_to_the_spiders_parse(tmp_path: Path, schedule
     settings = {**ADDON, **ROBOTS, "CRAWLPRIO_STORE": str(tmp_path / "a.sqlite")}
     with Site(WEB) as site:
         run = run_spider(
-            Own, {**settings, "SCHEDULER": scheduler, "CONCURRENT_REQUESTS": 1}, site=site
+            Follower, {**settings, "SCHEDULER": scheduler, "CONCURRENT_REQUESTS": 1}, site=site
         )
     # A start request is no reason to drop a link to its page, which is fetched twice.
     found = list(dict.fromkeys(item["url"].partition("test")[2] for item in run.items))

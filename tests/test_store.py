@@ -6,40 +6,24 @@ import json
 import os
 import re
 import shutil
-import sqlite3
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from stores import change, letters, query, table, visit
 
 from crawlprio.errors import StoreError
+from crawlprio.graph.pages import NO_PAGE, Visit
 from crawlprio.items import Directives
-from crawlprio.pages import NO_PAGE, PageTable, Visit
 from crawlprio.store import MAX_TEXT, SCHEMA_VERSION, Store, StoreInUse, keep_existing
 
 ANY_TEXT = st.text(st.characters(codec=None, exclude_categories=()), max_size=12)
-
-
-def table(*urls: str) -> PageTable:
-    pages = PageTable()
-    for url in urls:
-        pages.add(url, url, pages.site(url.split("/")[2]))
-    return pages
-
-
-def letters(n: int) -> PageTable:
-    return table(*(f"http://site{i % 3}.example/{i}" for i in range(n)))
-
-
-def visit(page: int, *targets: int, **more: object) -> Visit:
-    return Visit(page, np.array(targets, dtype=np.int32), **more)  # type: ignore[arg-type]
 
 
 def plain(one: Visit) -> dict[str, object]:
@@ -56,16 +40,6 @@ def as_stored(text: str) -> str:
     return "".join("\ufffd" if c == "\0" or "\ud800" <= c <= "\udfff" else c for c in text)
 
 
-def query(path: Path, sql: str, *values: object) -> list[tuple[object, ...]]:
-    with closing(sqlite3.connect(path)) as db:
-        return db.execute(sql, values).fetchall()
-
-
-def change(path: Path, sql: str) -> None:
-    with closing(sqlite3.connect(path)) as db, db:
-        db.execute(sql)
-
-
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     return tmp_path / "crawl.sqlite"
@@ -77,7 +51,7 @@ def child(path: Path) -> Iterator[subprocess.Popen[str]]:
     code = (
         "import itertools, sys\n"
         "import numpy as np\n"
-        "from crawlprio.pages import PageTable, Visit\n"
+        "from crawlprio.graph.pages import PageTable, Visit\n"
         "from crawlprio.store import Store\n"
         "pages, store = PageTable(), Store.create(sys.argv[1])\n"
         "site = pages.site('a.example')\n"
@@ -703,7 +677,7 @@ class TestBadFiles:
             "import resource, signal, sys\n"
             "import numpy as np\n"
             "from crawlprio.errors import StoreError\n"
-            "from crawlprio.pages import PageTable, Visit\n"
+            "from crawlprio.graph.pages import PageTable, Visit\n"
             "from crawlprio.store import Store\n"
             "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
             "pages, store, n = PageTable(), Store.create(sys.argv[1]), 0\n"
@@ -864,9 +838,28 @@ class TestNumberedNames:
         assert keep_existing(tmp_path / "crawl") == tmp_path / "crawl.1"
 
 
+def test_what_a_running_callback_yielded_is_recognised_once_for_each_time_after_a_kill(
+    path: Path,
+) -> None:
+    pages, source, request = letters(1), (0, 7), b'{"url": "http://site0.example/0"}'
+    with Store.create(path) as store:
+        store.record_pages(pages)
+        store.marks.add_yielded(source, request)
+        store.marks.add_yielded(source, request)
+        store.keep_items([(0, "{}")])
+        store.record_pages(pages)
+    with Store.open(path) as store:
+        again = [store.marks.was_yielded(source, request) for _ in range(3)]
+        assert again == [True, True, False]
+        store.marks.end_source(source)
+        store.record(visit(0), pages)
+    with Store.open(path) as store:
+        assert not store.marks.was_yielded(source, request)
+
+
 def test_the_store_needs_neither_scrapy_nor_twisted() -> None:
     code = (
         "import sys; sys.modules['scrapy'] = sys.modules['twisted'] = None;"
-        "import crawlprio.store, crawlprio.linkgraph"
+        "import crawlprio.store, crawlprio.graph"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import sqlite3
 import tempfile
 from collections.abc import Callable
@@ -11,14 +12,17 @@ from typing import Any
 
 import numpy as np
 import pytest
+from crawls import Site, page
+from forked import run_forked
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from stores import change, query
 
 from crawlprio.errors import CrawlprioError, StoreError
 from crawlprio.frontier import PageQueue
+from crawlprio.graph.pages import NO_PAGE, PageTable, Visit
 from crawlprio.orderings import make_ordering
-from crawlprio.pages import NO_PAGE, PageTable, Visit
-from crawlprio.simulator import crawl_order
+from crawlprio.simulator.timed import crawl_order
 from crawlprio.store import SiteState, Store
 
 COLUMNS = {
@@ -160,3 +164,60 @@ def test_a_damaged_schema_is_named_as_such(
     with pytest.raises(StoreError, match=r"crawl\.sqlite: the file is damaged; "):
         Store.open(path, readonly=True)
     assert path.read_bytes() == whole
+
+
+DAMAGES = {
+    "half a character in the arguments": (
+        'UPDATE meta SET value = \'{"arguments": {"seeds": [], "follow": "\\ud800"},'
+        " \"settings\": {}}' WHERE key = 'given'"
+    ),
+    "a time without end": "UPDATE visits SET fetched_at = 1e308",
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_no_command_ends_in_a_traceback(tmp_path: Path, damage: str) -> None:
+    """What random damage found, in meta and in visits."""
+    with Site({"/": page("/1", "/2"), "/1": page("/2"), "/2": page()}) as site:
+        words = f"crawl http://{site.address}/ --folder job --delay 0 --pages 3 --keep-text"
+        assert run_forked("crawlprio", words.split(), tmp_path).returncode == 0
+    assert change(tmp_path / "job" / "crawl.sqlite", DAMAGES[damage])
+    for command in (
+        "receipt job",
+        "explain job",
+        "audit job/crawl.sqlite",
+        "texts export job/crawl.sqlite a.jsonl",
+        "texts export job/crawl.sqlite a.parquet",
+    ):
+        done = run_forked("crawlprio", command.split(), tmp_path)
+        assert done.returncode in (0, 2)
+        assert "Traceback" not in done.stderr
+        assert (done.returncode == 2) <= (len(done.stderr.splitlines()) == 1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "line",
+    [
+        '{"url": [], "links": []}',
+        '{"url": "x", "links": []}',
+        '{"url": "http://127.0.0.1/1", "links": 7}',
+        '{"url": "http://127.0.0.1/1", "links": ["http://["]}',
+        '{"url": "http://127.0.0.1/1", "links": [null]}',
+        "[1]",
+        "null",
+        "[" * 100_000,
+    ],
+)
+def test_damaged_evidence_of_walks_is_left_out(tmp_path: Path, line: str) -> None:
+    with Site({"/": page("/1", "/2"), "/1": page("/2"), "/2": page()}) as site:
+        words = f"crawl http://{site.address}/ --folder job --delay 0 --pages 2"
+        assert run_forked("crawlprio", words.split(), tmp_path).returncode == 0
+        store = tmp_path / "job" / "crawl.sqlite"
+        ((created,),) = query(store, "SELECT value FROM meta WHERE key = 'created'")
+        evidence = tmp_path / "job" / "crawl.walks.jsonl"
+        evidence.write_text(f"{json.dumps({'store': created})}\n{line}\n")
+        done = run_forked("crawlprio", ["certify", "job", "--walks", "5", "--delay", "0"], tmp_path)
+    assert (done.returncode, "Traceback" in done.stderr) == (0, False), done.stderr
+    assert line not in evidence.read_text().splitlines()

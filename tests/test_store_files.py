@@ -16,12 +16,12 @@ import pytest
 import scrapy
 from crawls import ADDON, Site, page, run_spider
 from scrapy.http import Response
-from test_store import letters, query, visit
+from stores import letters, query, visit
 
 from crawlprio.errors import StoreError
 from crawlprio.store import Store, StoreInUse, keep_existing, make_private_folder
-from crawlprio.store.checkpoints import Checkpoints
-from crawlprio.store.locks import is_open_elsewhere
+from crawlprio.store.files import is_open_elsewhere
+from crawlprio.store.transaction import Checkpoints
 
 with suppress(ImportError):  # Windows has none.
     import fcntl
@@ -80,7 +80,7 @@ def another(path: Path, code: str) -> Iterator[subprocess.Popen[str]]:
 
 WRITES = (
     "from crawlprio.store import Store\n"
-    "from crawlprio.pages import PageTable\n"
+    "from crawlprio.graph.pages import PageTable\n"
     "store = Store.open(path)"
 )
 
@@ -377,7 +377,7 @@ class TestRenaming:
         code = f"{WRITES}\npages = store.load_pages()\nimport os\n"
         make_store(path)
         code += (
-            "from crawlprio.pages import Visit\nimport numpy as np\n"
+            "from crawlprio.graph.pages import Visit\nimport numpy as np\n"
             "store.record(Visit(1, np.empty(0, np.int32)), pages)\n"
             "print('ready', flush=True)\nos.kill(os.getpid(), 9)"
         )

@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from test_store import change, letters, query, visit
+from stores import change, letters, query, visit
 
 from crawlprio.errors import StoreError
-from crawlprio.linkgraph.export import export_links
-from crawlprio.pages import PageTable
+from crawlprio.graph.pages import PageTable
 from crawlprio.store import MAX_TEXT, SiteState, Store
-from crawlprio.store.connection import STEPS, STEPS_PER_BYTE, connect
+from crawlprio.store.files import STEPS, STEPS_PER_BYTE, connect
+from crawlprio.store.graph_files import export_links
 
 TABLES = [
     *("meta", "sites", "pages", "aliases", "visits", "requests", "unfiltered", "leased"),
@@ -60,6 +60,12 @@ def read_all(path: Path) -> None:
         store.redirected_seeds()
         store.site_states()
         store.last_fetches()
+        list(store.texts())
+        list(store.bodies())
+        list(store.kept_items())
+        store.refusals()
+        store.sitemaps().counts()
+        assert not store.is_archived
         store.unfiltered()
         store.leased()
         store.link_graph()
@@ -109,6 +115,34 @@ class TestSchema:
             "a backup."
         )
         assert refused(path) == expected
+
+    @pytest.mark.parametrize(
+        ("table", "read"),
+        [
+            ("page_values", lambda store: list(store.visits())),
+            ("fingerprints", lambda store: list(store.visits())),
+            ("text_notes", lambda store: list(store.texts())),
+            ("directives", lambda store: list(store.texts())),
+            ("bodies", lambda store: list(store.bodies())),
+            ("items", lambda store: list(store.kept_items())),
+            ("refusals", lambda store: store.refusals()),
+            ("archive_files", lambda store: store.is_archived),
+            ("sitemaps", lambda store: store.sitemaps()),
+            ("sitemap_urls", lambda store: store.sitemaps()),
+            ("yielded", lambda store: Store.open(store.path)),
+        ],
+    )
+    def test_a_view_with_the_name_of_a_side_table_is_not_queried(
+        self, path: Path, table: str, read: Callable[[Store], object]
+    ) -> None:
+        change(
+            path,
+            f"CREATE VIEW {table} AS WITH RECURSIVE n(i) AS (VALUES(0) UNION ALL"
+            " SELECT i + 1 FROM n) SELECT i AS seq, i AS value FROM n",
+        )
+        named = f"its table {table} is not as crawlprio creates it"
+        with Store.open(path, readonly=True) as store, pytest.raises(StoreError, match=named):
+            read(store)
 
     @pytest.mark.parametrize("table", TABLES)
     def test_a_virtual_or_missing_table_is_not_queried_either(self, path: Path, table: str) -> None:
@@ -167,8 +201,7 @@ class TestSchema:
         change_definition(path, "requests", lambda sql: sql.replace("request TEXT", "request BLOB"))
         change(path, "UPDATE meta SET value = '2' WHERE key = 'schema_version'")
         bomb = pickle.dumps({"url": "http://a.example/"})
-        with closing(sqlite3.connect(path)) as db, db:
-            db.execute("UPDATE requests SET request = ?", (bomb,))
+        change(path, "UPDATE requests SET request = ?", bomb)
         with Store.open(path, readonly=True) as store:
             assert store.n_visits == len(list(store.visits())) == 6
             assert store.link_graph().n_pages == 8
@@ -377,8 +410,5 @@ class TestRows:
 
 def set_last(path: Path, table: str, column: str, value: object) -> None:
     """Put a value into the last row of a table."""
-    with closing(sqlite3.connect(path)) as db, db:
-        db.execute(
-            f"UPDATE {table} SET {column} = ? WHERE rowid = (SELECT max(rowid) FROM {table})",
-            (value,),
-        )
+    last = f"WHERE rowid = (SELECT max(rowid) FROM {table})"
+    change(path, f"UPDATE {table} SET {column} = ? {last}", value)

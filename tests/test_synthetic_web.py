@@ -11,13 +11,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from crawlprio.errors import GraphError
-from crawlprio.evaluation import reachable
-from crawlprio.importance import pagerank
-from crawlprio.linkgraph import LinkGraph, read_graph
-from crawlprio.linkgraph import synthetic as models
-from crawlprio.linkgraph.site_rows import most_links, write_web
-from crawlprio.linkgraph.sites import GrowthParameters, SiteLinks, Sites
-from crawlprio.linkgraph.synthetic import home_pages, synthetic_web, twin
+from crawlprio.graph import synthetic as models
+from crawlprio.graph.linkgraph import LinkGraph
+from crawlprio.graph.synthetic import (
+    GrowthParameters,
+    SiteLinks,
+    Sites,
+    home_pages,
+    most_links,
+    synthetic_web,
+    twin,
+    write_web,
+)
+from crawlprio.measure.crawl_order import reachable
+from crawlprio.ranking.pagerank import pagerank
+from crawlprio.store.graph_files import read_graph
 
 REAL = Path(__file__).parents[2] / "shared" / "data"
 
@@ -203,9 +211,9 @@ def test_sites_without_pages_are_left_out_of_a_twin() -> None:
 
 @pytest.mark.skipif(not (REAL / "uci-ics.npz").exists(), reason="needs the graph of a real crawl")
 def test_crawls_of_the_twin_of_a_real_web_gather_pagerank_like_crawls_of_it() -> None:
-    from crawlprio.evaluation import cumulative_pagerank
+    from crawlprio.measure.crawl_order import cumulative_pagerank
     from crawlprio.orderings import make_ordering
-    from crawlprio.simulator import crawl_order
+    from crawlprio.simulator.timed import crawl_order
 
     real = read_graph(REAL / "uci-ics.npz")
     curves: dict[str, list[np.ndarray]] = {}

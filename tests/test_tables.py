@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import sqlite3
 import sys
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +12,7 @@ import numpy as np
 import polars
 import pytest
 from doc_blocks import N_FETCHED, N_PAGES, write_store
+from stores import change, query
 
 import crawlprio
 from crawlprio.errors import ConfigError, StoreError
@@ -24,11 +23,6 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("crawl") / "crawl.sqlite"
     write_store(path)
     return path
-
-
-def query(path: Path, sql: str) -> list[tuple[Any, ...]]:
-    with closing(sqlite3.connect(path)) as db:
-        return db.execute(sql).fetchall()
 
 
 def rows(table: crawlprio.Table) -> list[tuple[Any, ...]]:
@@ -114,10 +108,8 @@ def test_bad_input_is_one_sentence(store: Path, tmp_path: Path) -> None:
         crawlprio.read(store).scores("pagerang")
     damaged = tmp_path / "damaged.sqlite"
     damaged.write_bytes(store.read_bytes())
-    with closing(sqlite3.connect(damaged)) as db:
-        db.execute("UPDATE pages SET depth = -1 WHERE id = 7")
-        db.execute("UPDATE visits SET fetched_at = 1e300 WHERE seq = 3")
-        db.commit()
+    change(damaged, "UPDATE pages SET depth = -1 WHERE id = 7")
+    change(damaged, "UPDATE visits SET fetched_at = 1e300 WHERE seq = 3")
     crawl = crawlprio.read(damaged)
     with pytest.raises(StoreError, match="damaged"):
         crawl.pages.arrow()

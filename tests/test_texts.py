@@ -5,10 +5,8 @@ from __future__ import annotations
 import json
 import os
 import random
-import sqlite3
 import subprocess
 import sys
-from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -18,23 +16,25 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from commands import refusal, run_command
 from crawls import ADDON, ONE_AT_A_TIME, ROOT, Answer, Site, killed_once, options, run_spider
 from scrapy import Spider
+from spiders import Follower
+from stores import query
 
 from crawlprio import read
-from crawlprio.commands.cli import main
-from crawlprio.demo.vocabulary import VOCABULARY
+from crawlprio.demo.web import VOCABULARY
 from crawlprio.errors import StoreError
 from crawlprio.frontier.protocol import PageVisit
+from crawlprio.graph.pages import NO_PAGE, PageTable, Visit
 from crawlprio.items import LinkPairs, TextNotes
-from crawlprio.pages import NO_PAGE, PageTable, Visit
-from crawlprio.redis.entries import visit_of
-from crawlprio.redis.wire import record
+from crawlprio.measure.arrow_tables import TEXT_COLUMNS
+from crawlprio.plugins.redis.entries import visit_of
+from crawlprio.plugins.redis.wire import record
+from crawlprio.plugins.value.kept_texts import KeptText, first_pages, kept_texts
+from crawlprio.plugins.value.text_language import LEAST, language_of
 from crawlprio.spiders.site import SiteSpider
 from crawlprio.store import Store
-from crawlprio.texts.duplicates import first_pages
-from crawlprio.texts.kept import KeptText, kept_texts
-from crawlprio.texts.language import LEAST, language_of
 from crawlprio.web.html import parse_page
 
 N_KILLS = int(os.environ.get("CRAWLPRIO_TEXT_KILLS", "2"))
@@ -125,20 +125,11 @@ def rows(store: Path) -> list[dict[str, Any]]:
 
 
 def export(store: Path, file: Path) -> None:
-    with pytest.raises(SystemExit) as ended:
-        main(["texts", "export", str(store), str(file)])
-    assert ended.value.code == 0
+    assert run_command("texts", "export", str(store), str(file)) == 0
 
 
-class Plain(Spider):
-    """Yields requests, and knows nothing of texts."""
-
-    name = "plain"
-    start_urls = ("http://a.test/",)
-
-    def parse(self, response: Any) -> Any:
-        for link in response.css("nav a::attr(href)").getall():
-            yield response.follow(link)
+class Plain(Follower):
+    links = "nav a"
 
 
 @pytest.mark.slow
@@ -181,8 +172,8 @@ def test_the_usual_tools_read_the_same_rows_from_either_file(
 
 def test_a_crawl_that_does_not_keep_texts_has_no_table_of_them(tmp_path: Path) -> None:
     crawl(tmp_path / "crawl.sqlite", CRAWLPRIO_KEEP_TEXT=False)
-    with closing(sqlite3.connect(tmp_path / "crawl.sqlite")) as db:
-        assert db.execute("SELECT 1 FROM sqlite_schema WHERE name = 'text_notes'").fetchall() == []
+    tables = "SELECT 1 FROM sqlite_schema WHERE name = 'text_notes'"
+    assert query(tmp_path / "crawl.sqlite", tables) == []
     assert rows(tmp_path / "crawl.sqlite") == []
 
 
@@ -345,11 +336,7 @@ def test_bad_input_of_the_command_gets_one_sentence(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(SystemExit) as ended:
-        main(["texts", *line])
-    said = capsys.readouterr().err
-    assert ended.value.code == 2
-    assert said.count("\n") == 1
+    said = refusal(capsys, "texts", *line)
     assert all(name in said for name in names), said
     assert list(tmp_path.iterdir()) == []
 
@@ -359,3 +346,7 @@ def test_notes_pass_through_the_stream_of_a_shared_frontier() -> None:
         sent = record(PageVisit(LinkPairs("http://a.test/", [], text=GERMAN, notes=notes)))
         visit = visit_of(3, [], json.loads(sent), []).visit
         assert (visit.text, visit.notes, visit.value) == (GERMAN, notes, None)
+
+
+def test_the_table_of_texts_has_a_column_for_each_field_of_a_kept_text() -> None:
+    assert KeptText._fields == TEXT_COLUMNS

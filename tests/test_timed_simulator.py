@@ -25,22 +25,16 @@ from test_simulator import ALL_CASES, ORACLE_LACKS, graph_of, ordering_of, url_o
 
 from crawlprio.errors import ConfigError
 from crawlprio.frontier import Politeness
-from crawlprio.importance import pagerank
-from crawlprio.linkgraph import LinkGraph
+from crawlprio.graph.linkgraph import LinkGraph
+from crawlprio.graph.pages import Visit
 from crawlprio.orderings import Ordering, make_ordering
-from crawlprio.orderings.backlink_count import BacklinkCount
-from crawlprio.orderings.baseline import BreadthFirst
+from crawlprio.orderings.baseline import BacklinkCount, BreadthFirst
 from crawlprio.orderings.opic import Opic
-from crawlprio.pages import Visit
-from crawlprio.simulator import (
-    Network,
-    Simulation,
-    TimedCrawl,
-    crawl_order,
-    simulate,
-    timed_crawl,
-)
-from crawlprio.simulator.timed_loop import Polite, pause
+from crawlprio.ranking.pagerank import pagerank
+from crawlprio.show.simulated import Simulation, simulate
+from crawlprio.simulator.events import Polite, TimedCrawl, pause
+from crawlprio.simulator.network import Network
+from crawlprio.simulator.timed import crawl_order, timed_crawl
 from crawlprio.simulator.transfers import fair_share
 from crawlprio.store import Store
 

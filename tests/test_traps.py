@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawlprio.web.traps import Traps, without_session
+from crawlprio.web.scope import Traps, without_session
 
 TOKEN = "0123456789abcdefghij"
 

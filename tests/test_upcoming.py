@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from crawlprio.frontier import PageQueue
-from crawlprio.monitor.watch import LinkNotes
+from crawlprio.graph.pages import NO_PAGE, PageTable, Visit
+from crawlprio.graph.topic import HotQueue, Topic
 from crawlprio.orderings import Ordering, make_ordering
-from crawlprio.pages import NO_PAGE, PageTable, Visit
-from crawlprio.topic import HotQueue, Topic
+from crawlprio.plugins.watch.snapshot import LinkNotes
 
 CASES = {
     "breadth-first": {},

@@ -10,7 +10,7 @@ from crawls import ADDON, Answer, Site, page, run_spider
 from crawlprio import __version__
 from crawlprio.commands.site_crawl import bundled_settings
 from crawlprio.errors import ConfigError
-from crawlprio.setting_table import SETTINGS
+from crawlprio.settings_table import SETTINGS
 from crawlprio.spiders.site import SiteSpider
 
 OURS = f"crawlprio/{__version__}"

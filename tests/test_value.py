@@ -11,27 +11,28 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from commands import refusal, run_command
 from crawls import ONE_AT_A_TIME, Answer, Site, run_spider
 from hypothesis import given
 from hypothesis import strategies as st
 from scrapy import Spider
+from spiders import Follower
 
-from crawlprio.commands.cli import main
 from crawlprio.errors import ConfigError, StoreError
 from crawlprio.frontier.protocol import PageVisit
+from crawlprio.graph.pages import NO_PAGE, PageTable, Visit
+from crawlprio.graph.topic import HotQueue, Topic
 from crawlprio.items import LinkPairs
-from crawlprio.pages import NO_PAGE, PageTable, Visit
-from crawlprio.redis.entries import visit_of
-from crawlprio.redis.wire import record
+from crawlprio.plugins.redis.entries import visit_of
+from crawlprio.plugins.redis.wire import record
+from crawlprio.plugins.value.classifier import Classifier, cross_validate, train
+from crawlprio.plugins.value.examples import read_examples
+from crawlprio.plugins.value.model import Page, ValueModelError, page_of
+from crawlprio.plugins.value.models import make_model
 from crawlprio.spiders.site import SiteSpider
 from crawlprio.store import Store
-from crawlprio.topic import HotQueue, Topic
-from crawlprio.value import Page, ValueModelError, page_of
-from crawlprio.value.classifier import Classifier, cross_validate, train
-from crawlprio.value.examples import read_examples
-from crawlprio.value.registry import make_model
+from crawlprio.web.anchors import words_of
 from crawlprio.web.html import parse_page
-from crawlprio.web.texts import words_of
 
 ABOUT = "the rook and the bishop of a chess opening"
 OTHER = "bread is made of flour and water and salt"
@@ -196,9 +197,9 @@ def test_the_command_trains_a_model_from_two_folders(
         for n, page in enumerate(examples(text, 6)):
             (tmp_path / folder / "inner" / f"{n}.txt").write_text(page.text)
     model = tmp_path / "model.json"
-    with pytest.raises(SystemExit) as ended:
-        main(["value", "train", f"{tmp_path}/good", f"{tmp_path}/bad", "-o", str(model)])
-    assert ended.value.code == 0
+    assert (
+        run_command("value", "train", f"{tmp_path}/good", f"{tmp_path}/bad", "-o", str(model)) == 0
+    )
     assert "6 positives, 6 negatives; area under the ROC curve" in capsys.readouterr().out
     assert make_model(str(model)).score(page_of("", "", ABOUT)) > 0.6
 
@@ -226,11 +227,7 @@ def test_bad_input_of_the_command_gets_one_sentence(
         (tmp_path / folder).mkdir()
     (tmp_path / "good" / "a.txt").write_text(ABOUT)
     (tmp_path / "bad.csv").write_text("body\nx\n")
-    with pytest.raises(SystemExit) as ended:
-        main(["value", *line])
-    said = capsys.readouterr().err
-    assert ended.value.code == 2
-    assert said.count("\n") == 1
+    said = refusal(capsys, "value", *line)
     assert all(name in said for name in names), said
     assert not (tmp_path / "m.json").exists()
 
@@ -289,20 +286,9 @@ def test_each_page_of_a_crawl_is_stored_with_its_value(tmp_path: Path) -> None:
     assert scored(store)[-1][0] == "http://a.test/missing"
 
 
-class Plain(Spider):
-    """Knows nothing of values, and yields requests."""
-
-    name = "plain"
-    start_urls = ("http://a.test/",)
-
-    def parse(self, response):  # type: ignore[no-untyped-def]
-        for link in response.css("a::attr(href)").getall():
-            yield response.follow(link)
-
-
 @pytest.mark.slow
 def test_the_pages_of_a_spider_that_yields_requests_are_scored_too(tmp_path: Path) -> None:
-    crawl(tmp_path / "own.sqlite", "words:chess", Plain)
+    crawl(tmp_path / "own.sqlite", "words:chess", Follower)
     crawl(tmp_path / "site.sqlite", "words:chess")
     assert scored(tmp_path / "own.sqlite") == scored(tmp_path / "site.sqlite")
 
@@ -372,9 +358,7 @@ def test_a_resume_asks_for_a_model_that_the_store_may_not_name(
         given = {"CRAWLPRIO_VALUE": "os.Model"}
         store.set_meta("given", json.dumps({"arguments": {"seeds": ["x"]}, "settings": given}))
         store.set_meta("value_model", "os.Model")
-    with pytest.raises(SystemExit) as ended:
-        main(["resume", str(tmp_path)])
-    assert ended.value.code == 2
+    assert run_command("resume", str(tmp_path)) == 2
     assert "value model os.Model, and a store names no code" in capsys.readouterr().err
 
 

@@ -11,9 +11,9 @@ from test_texts import ENGLISH, FRENCH, GERMAN, crawl, rows
 
 from crawlprio import extras
 from crawlprio.errors import ConfigError
-from crawlprio.live.given import is_plain
-from crawlprio.value import page_of
-from crawlprio.value.registry import make_model
+from crawlprio.live.spider_arguments import is_plain
+from crawlprio.plugins.value.model import page_of
+from crawlprio.plugins.value.models import make_model
 
 PAGES = [page_of("", "Hund", text) for text in (GERMAN, ENGLISH, FRENCH, "kurz")]
 
@@ -96,6 +96,24 @@ def test_a_fasttext_model_that_is_cut_short_anywhere_is_refused(tmp_path: Path) 
     cut.write_bytes(content + b"\0")
     with pytest.raises(ConfigError, match="longer than it says"):
         make_model(f"fasttext:{cut}:hq")
+
+
+@pytest.mark.parametrize(
+    "at", [8, 40, 64, 68, 72], ids=["dim", "bucket", "size", "words", "labels"]
+)
+@pytest.mark.parametrize("change", [-1, 1, 1_000])
+def test_a_fasttext_model_whose_numbers_disagree_is_refused(
+    tmp_path: Path, at: int, change: int
+) -> None:
+    """fastText itself trusts them, and the process died."""
+    file = tmp_path / "model.bin"
+    write_model(file)
+    content = bytearray(file.read_bytes())
+    number = int.from_bytes(content[at : at + 4], "little", signed=True)
+    content[at : at + 4] = (number + change).to_bytes(4, "little", signed=True)
+    file.write_bytes(content)
+    with pytest.raises(ConfigError, match="is not a fastText model that tells labels"):
+        make_model(f"fasttext:{file}:hq")
 
 
 @pytest.mark.parametrize(

@@ -9,21 +9,22 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from commands import run_command
 from crawls import ONE_AT_A_TIME, Answer, Site, run_spider
 from oracles import value as oracle
+from stores import visited_pages
 
-from crawlprio.commands.cli import main
 from crawlprio.errors import ConfigError
 from crawlprio.frontier import PageQueue
-from crawlprio.linkgraph import read_graph
-from crawlprio.orderings import BY_VALUE, Ordering, make_ordering
-from crawlprio.pages import NO_PAGE, PageTable, Visit
-from crawlprio.simulator import crawl_order
-from crawlprio.simulator.pages import RecordedVisits
+from crawlprio.graph.pages import NO_PAGE, PageTable, Visit
+from crawlprio.orderings import BY_VALUE, KeyHistory, Ordering, Part, make_ordering
+from crawlprio.plugins.value.model import page_of
+from crawlprio.plugins.value.models import make_model
+from crawlprio.simulator.graph_pages import RecordedVisits
+from crawlprio.simulator.timed import crawl_order
 from crawlprio.spiders.site import SiteSpider
 from crawlprio.store import Store
-from crawlprio.value import page_of
-from crawlprio.value.registry import make_model
+from crawlprio.store.graph_files import read_graph
 
 SEED = 20261123
 N_PAGES = 60
@@ -64,19 +65,20 @@ def random_web(seed: int) -> oracle.ValuedWeb:
 
 def crawl(web: oracle.ValuedWeb, seeds: list[int], name: str) -> list[int]:
     """Return the order of the frontier, in pages of the web."""
-    return crawl_with(make_ordering(name), web, seeds)
+    return crawl_with(make_ordering(name), web, seeds)[0]
 
 
 def crawl_with(
-    ordering: Ordering, web: oracle.ValuedWeb, seeds: list[int], watched: int = NO_PAGE
-) -> list[int]:
-    """Crawl with an ordering, which watches a page by its number in order of discovery."""
+    ordering: Ordering, web: oracle.ValuedWeb, seeds: list[int], followed: int = NO_PAGE
+) -> tuple[list[int], Part]:
+    """Crawl with an ordering; explain the key of a page, by its number in order of discovery."""
     table, of_web = PageTable(), list(seeds)
     table.site("any")
     ids = {page: table.add(web.urls[page], web.urls[page], 0) for page in seeds}
     queue = PageQueue(ordering, table)
-    ordering.watch(watched)
+    history = KeyHistory(ordering, followed)
     queue.observe(Visit(NO_PAGE, np.arange(len(seeds), dtype=np.int32)))
+    history.after()
     order = []
     while (page := queue.next_page(0.0)) != NO_PAGE:
         found = of_web[page]
@@ -90,8 +92,9 @@ def crawl_with(
         status, value = web.statuses[found], web.values[found]
         title = web.titles[found]
         queue.observe(Visit(page, targets, anchors, status=status, value=value, title=title))
+        history.after()
         queue.release(page)
-    return order
+    return order, ordering.explain_history(history)
 
 
 @pytest.mark.parametrize("name", BY_VALUE)
@@ -110,8 +113,7 @@ def test_the_parts_of_a_key_add_up_to_it(name: str, n_parts: int) -> None:
     web = random_web(SEED)
     for page in range(N_PAGES // 2):
         ordering = make_ordering(name)
-        crawl_with(ordering, web, [0, 1, 2], watched=page)
-        part = ordering.explain(page)
+        _, part = crawl_with(ordering, web, [0, 1, 2], followed=page)
         assert part.adds_up()
         assert part.amount == ordering.keys[page]
         assert len(part.parts) == n_parts
@@ -167,18 +169,13 @@ def live(store: Path, name: str, **settings: object) -> None:
     assert run.messages() == []
 
 
-def visited(path: Path) -> list[int]:
-    with Store.open(path, readonly=True) as store:
-        return [visit.page for visit in store.visits() if visit.page != NO_PAGE]
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("name", BY_VALUE)
 def test_the_live_order_is_the_simulated_one_and_that_of_a_resumed_crawl(
     name: str, tmp_path: Path
 ) -> None:
     live(tmp_path / "crawl.sqlite", name)
-    order = visited(tmp_path / "crawl.sqlite")
+    order = visited_pages(tmp_path / "crawl.sqlite")
     assert len(order) == 60
     recorded = RecordedVisits(tmp_path / "crawl.sqlite", with_texts=False)
     graph = read_graph(tmp_path / "crawl.sqlite")
@@ -186,7 +183,7 @@ def test_the_live_order_is_the_simulated_one_and_that_of_a_resumed_crawl(
     for n_pages in (17, 0):
         job = {"JOBDIR": str(tmp_path / "job"), "CLOSESPIDER_PAGECOUNT": n_pages}
         live(Path("crawl.sqlite"), name, **job)
-    assert visited(tmp_path / "job" / "crawl.sqlite") == order
+    assert visited_pages(tmp_path / "job" / "crawl.sqlite") == order
 
 
 @pytest.mark.slow
@@ -198,10 +195,11 @@ def test_simulate_reports_the_value_that_each_ordering_finds(
     figures = tmp_path / "figures.json"
     line = [str(store), "--value", "words:rook", "--starts", "2", "--json", str(figures)]
     orderings = ["--ordering", "omniscient", "--ordering", "breadth-first", "--ordering", "value"]
-    with pytest.raises(SystemExit) as ended:
-        main(["simulate", *line, *orderings, "-s", "TOPIC=rook", "--plot", f"{tmp_path}/x.png"])
+    status = run_command(
+        "simulate", *line, *orderings, "-s", "TOPIC=rook", "--plot", f"{tmp_path}/x.png"
+    )
     said = capsys.readouterr().out
-    assert ended.value.code == 0, said
+    assert status == 0, said
     assert (tmp_path / "x.png").stat().st_size > 0
     found = json.loads(figures.read_text())
     kinds = [(run["ordering"], run["oracle"]) for run in found["runs"]]
@@ -220,7 +218,7 @@ def test_simulate_reports_the_value_that_each_ordering_finds(
             if v.page >= 0
         }
     assert sorted(of_page.values()) == [0.0] * 40 + [0.2] * 20
-    order = visited(store)
+    order = visited_pages(store)
     of_bfs = found["runs"][1]
     assert of_bfs["recall"]["0.2"][0] == pytest.approx(sum(of_page[p] for p in order[:12]) / 4)
     assert of_bfs["harvest"]["0.2"][0] == pytest.approx(sum(of_page[p] for p in order[:12]) / 12)
@@ -245,10 +243,9 @@ def test_bad_input_of_simulate_gets_one_sentence(
         pages = PageTable()
         pages.add("http://a.test/", "http://a.test/", pages.site("a.test"))
         store.record(Visit(0, np.empty(0, np.int32), title="rook"), pages)
-    with pytest.raises(SystemExit) as ended:
-        main(["simulate", str(path), *line])
+    status = run_command("simulate", str(path), *line)
     said = capsys.readouterr().err.splitlines()
-    assert ended.value.code == 2
+    assert status == 2
     assert all(name in said[-1] for name in names), said
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import random
-import sqlite3
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,13 +14,14 @@ from driver import WebPages
 from graphs import power_law_web
 from hypothesis import given
 from hypothesis import strategies as st
+from stores import change
 from test_orderings import with_urls
 
 from crawlprio.errors import StoreError
-from crawlprio.explain import past
-from crawlprio.explain.document import explain_head, explain_url
+from crawlprio.graph.pages import NO_PAGE, Visit
+from crawlprio.measure import explanations
+from crawlprio.measure.explanations import explain_head, explain_url
 from crawlprio.orderings import make_ordering
-from crawlprio.pages import NO_PAGE, Visit
 from crawlprio.store import Store, visit_columns
 from crawlprio.store.outcomes import is_refusal
 from crawlprio.store.visit_rows import target_list
@@ -116,8 +116,7 @@ def test_links_are_read_together_as_they_are_one_by_one(texts: list[str]) -> Non
 )
 def test_a_damaged_visit_is_refused_by_both(tmp_path: Path, column: str, value: object) -> None:
     path = stored(tmp_path / "crawl.sqlite")
-    with contextlib.closing(sqlite3.connect(path)) as db, db:
-        db.execute(f"UPDATE visits SET {column} = ? WHERE seq = 30", (value,))
+    change(path, f"UPDATE visits SET {column} = ? WHERE seq = 30", value)
     with Store.open(path, readonly=True) as store:
         for read in (store.visits, store.visit_columns):
             with pytest.raises(StoreError, match="damaged"):
@@ -129,13 +128,13 @@ def test_explanations_are_the_same_by_columns_and_by_visits(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     path = stored(tmp_path / "crawl.sqlite")
-    policy = past.Policy(lambda ruled: make_ordering(name))
+    policy = explanations.Policy(lambda ruled: make_ordering(name))
     with Store.open(path, readonly=True) as store:
         urls = list(store.page_urls())
     found = []
     monkeypatch.setattr(visit_columns, "MOST_VISITS", 9)
     for plain_until in (0, 10**6):
-        monkeypatch.setattr(past, "plain_until", lambda limit=plain_until: limit)
+        monkeypatch.setattr(explanations, "plain_until", lambda limit=plain_until: limit)
         found.append(
             [explain_head(path, policy, 100), *(explain_url(path, policy, u) for u in urls)]
         )

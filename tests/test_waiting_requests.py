@@ -16,13 +16,13 @@ import pytest
 from scrapy import Request, Spider
 from scrapy.utils.test import get_crawler
 
-from crawlprio.config import CrawlConfig
 from crawlprio.frontier.protocol import Entry, Handout, PageVisit
 from crawlprio.items import LinkPairs
-from crawlprio.live.identity import Identities
 from crawlprio.live.local_frontier import LocalFrontier
 from crawlprio.live.recorder import Recorder
 from crawlprio.live.request_json import to_json
+from crawlprio.live.requests import Identities
+from crawlprio.settings_table.config import CrawlConfig
 
 URLS = [f"http://{site}.test/{number}" for site in "ab" for number in range(2)]
 

@@ -6,6 +6,7 @@ from random import Random
 
 import numpy as np
 import pytest
+from linkgraphs import as_arrays
 from oracles.coverage import trusted_pagerank
 from oracles.walks import ends_of_leaving_walks
 
@@ -49,8 +50,7 @@ def walks_of(
         len(links),
         np.array(seeds, dtype=np.int32),
         np.array(fetched, dtype=np.int32),
-        np.cumsum([0, *map(len, rows)]).astype(np.int64),
-        np.array([target for row in rows for target in row], dtype=np.int32),
+        *as_arrays(rows),
     )
     return Walks(fetches, np.isin(np.arange(len(links)), got), n_walks, seed)
 
@@ -140,3 +140,20 @@ def test_a_crawl_that_has_everything_has_no_walks() -> None:
         walks_of({0: [1], 1: [0]}, [0], [0, 1], [0, 1], 10)
     with pytest.raises(ValueError, match="n_walks is 0"):
         walks_of({0: [1], 1: [0]}, [0], [0], [0], 0)
+
+
+def test_walks_that_come_nowhere_stay_open_and_count_for_neither_side() -> None:
+    links = {0: [1, 2, 3], 1: [0], 2: [0], 3: []}
+    fetches = Fetches(
+        4, *(np.array(row, dtype=np.int32) for row in ([0], [0, 1])), *as_arrays([[1, 2, 3], [0]])
+    )
+    walks = Walks(fetches, np.array([True, True, False, False]), 400, "seed", nowhere=3)
+    assert walks.wanted == [2]
+    walks.answer(2, [0, 3, 3])
+    assert walks.wanted == []
+    found = walks.certificate()
+    assert found.n_back + found.n_open <= 400
+    assert found.n_open > 100
+    for rest in ([0], [1], [2], []):  # whatever page 3 stands for
+        truth = sum(trusted_pagerank({**links, 2: [0, 3], 3: rest}, [0])[page] for page in (0, 1))
+        assert found.at_least <= truth <= found.at_most

@@ -6,16 +6,18 @@ This module has what they share: help, and how a command ends when its input is 
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 import textwrap
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, ClassVar, NoReturn
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 from scrapy.commands import ScrapyCommand, ScrapyHelpFormatter
 
 from crawlprio.errors import ConfigError, CrawlprioError
+
+if TYPE_CHECKING:
+    from scrapy.settings import Settings
 
 _EXAMPLES = "examples:\n"
 
@@ -27,6 +29,7 @@ class OneLineCommand(ScrapyCommand):
     `run`. Its module is imported whenever `scrapy` starts, so its methods import what they need.
     """
 
+    settings: Settings
     requires_project = False
     requires_crawler_process = False
     default_settings: ClassVar[dict[str, Any]] = {"LOG_ENABLED": False}
@@ -100,10 +103,3 @@ def refuse_unknown_options(args: Sequence[str]) -> None:
     unknown = [arg for arg in args if arg.startswith("-")]
     if unknown:
         raise ConfigError(f"{program()} has no option {unknown[0]} here; see --help.")
-
-
-def allow_imports_from_here(names: Iterable[object]) -> None:
-    """Make the modules in the working folder importable if an ordering is given by import path."""
-    folder = os.getcwd()
-    if folder not in sys.path and any(isinstance(name, str) and "." in name for name in names):
-        sys.path.append(folder)

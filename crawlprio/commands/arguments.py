@@ -1,21 +1,24 @@
-"""Arguments, options and output files that several commands share."""
+"""Arguments, options and output files that several commands share, and the export of a store."""
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from crawlprio.commands import program
+from crawlprio.commands import OneLineCommand, program
 from crawlprio.errors import ConfigError
-from crawlprio.setting_table.kinds import Kind, checked
+from crawlprio.outside.opening import open_file
+from crawlprio.settings_table.kinds import Kind, checked
 
 if TYPE_CHECKING:
     from scrapy.settings import Settings
 
-    from crawlprio.config import CrawlConfig
+    from crawlprio.settings_table.config import CrawlConfig
 
 SPREADSHEET = (
     "put an apostrophe before .csv cells that a spreadsheet would take for a formula: those that "
@@ -26,7 +29,7 @@ SPREADSHEET = (
 
 def only_argument(command: str, what: str, args: Sequence[str]) -> str:
     """Return the only argument; argparse leaves unknown options among them."""
-    from crawlprio.linkgraph.formats import GRAPH_FORMS
+    from crawlprio.store.graph_files import GRAPH_FORMS
 
     unknown = [arg for arg in args if arg.startswith("-")]
     if unknown:
@@ -55,10 +58,7 @@ def store_of(name: str) -> Path:
 def checked_option(option: str, kind: Kind, text: str | None) -> Any:
     """Return the value of an option, parsed by its kind; None if it is not given.
 
-    Raises
-    ------
-    ConfigError
-        if it is not allowed.
+    Raises `ConfigError` if it is not allowed.
     """
     return None if text is None else checked(option, kind, text)
 
@@ -102,12 +102,8 @@ def lines_of(given: str, path: str | Path) -> list[str]:
 def check_outputs(outputs: Iterable[tuple[str, Path]], inputs: Mapping[str, str | None]) -> None:
     """Check that all outputs can be written, and that none overwrites another or an input.
 
-    Parameters
-    ----------
-    outputs
-        option and file of each output.
-    inputs
-        file of each input by its name in messages; None: not given.
+    `outputs`: option and file of each output. `inputs`: file of each input by its name in messages;
+    None: not given.
     """
     taken: dict[Path, str] = {}
     for name, given in inputs.items():
@@ -119,7 +115,7 @@ def check_outputs(outputs: Iterable[tuple[str, Path]], inputs: Mapping[str, str 
             raise ConfigError(f"{option} {path} is also the file of {owner}; name another.")
         check_writable(option, path)
         if option == "--plot":
-            from crawlprio.evaluation.plots import check_plot_path
+            from crawlprio.show.plots import check_plot_path
 
             check_plot_path(path)
 
@@ -129,7 +125,7 @@ def check_writable(option: str, path: str | Path) -> None:
     path = Path(path)
     existed = path.exists()
     try:
-        path.open("ab").close()
+        open_file(path, "ab").close()
         if not existed:
             path.unlink()
     except OSError as error:
@@ -148,7 +144,8 @@ def named_outputs(opts: argparse.Namespace, *options: str) -> list[tuple[str, Pa
 def write_text(option: str, path: str | Path, text: str) -> None:
     """Write a text file."""
     try:
-        Path(path).write_text(text, encoding="utf-8")
+        with open_file(path, "w", encoding="utf-8") as file:
+            file.write(text)
     except OSError as error:
         raise ConfigError(f"{option} {path} could not be written ({error.strerror}).") from None
 
@@ -157,7 +154,7 @@ def topic_config(settings: Settings, words: str | None = None) -> CrawlConfig:
     """Return the configuration of TOPIC and TOPIC_OPTIONS; `words`, if given, override TOPIC."""
     from scrapy.settings import BaseSettings
 
-    from crawlprio.config import CrawlConfig, read_setting
+    from crawlprio.settings_table.config import CrawlConfig, read_setting
 
     topic = BaseSettings()
     topic.set("TOPIC", read_setting(settings, "TOPIC") if words is None else words)
@@ -165,10 +162,52 @@ def topic_config(settings: Settings, words: str | None = None) -> CrawlConfig:
     return CrawlConfig.from_settings(topic)
 
 
-def max_unpacked_bytes(settings: Settings | None) -> int | None:
+def max_unpacked_bytes(settings: Settings) -> int | None:
     """Return CRAWLPRIO_MAX_UNPACKED_BYTES."""
-    from crawlprio.config import read_setting
+    from crawlprio.settings_table.config import read_setting
 
-    assert settings is not None
     n_bytes: int | None = read_setting(settings, "CRAWLPRIO_MAX_UNPACKED_BYTES")
     return n_bytes
+
+
+class ExportCommand(OneLineCommand):
+    """A command `NAME export STORE FILE`, which writes the whole file or leaves it alone.
+
+    `what` is both its name and what it writes, to a file with one of the `suffixes`; `says` tells
+    how many there were.
+    """
+
+    what: ClassVar[str]
+    says: ClassVar[str]
+    suffixes: ClassVar[Sequence[str]]
+
+    def syntax(self) -> str:
+        return "export STORE " + "|".join(f"FILE{suffix}" for suffix in self.suffixes)
+
+    def write(self, store: Path, path: Path) -> int:
+        """Write a new file from a store; return how many of `what` it has."""
+        raise NotImplementedError
+
+    def execute(self, args: list[str], opts: argparse.Namespace) -> None:
+        store, path = self.named(args)
+        if path.suffix not in self.suffixes:
+            known = " or ".join(self.suffixes)
+            raise ConfigError(f"{path}: {self.what} are written as {known}; name such a file.")
+        check_writable(f"{self.what} export", path)
+        try:
+            with TemporaryDirectory(prefix=f".{self.what}-", dir=path.parent) as folder:
+                unfinished = Path(folder, path.name)
+                n_written = self.write(store, unfinished)
+                os.replace(unfinished, path)
+        except OSError as error:
+            raise ConfigError(f"{path} cannot be written ({error.strerror or error}).") from None
+        print(f"{path}: {self.says.format(n_written)}")
+
+    def named(self, args: Sequence[str]) -> tuple[Path, Path]:
+        """Return the store and the file that the arguments name."""
+        if len(args) != 3 or args[0] != "export":
+            given = " ".join(args) or "nothing"
+            raise ConfigError(
+                f"{self.what}: found {given}; expected: {program()} {self.what} {self.syntax()}"
+            )
+        return Path(args[1]), Path(args[2])

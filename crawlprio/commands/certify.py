@@ -1,17 +1,226 @@
-"""The command `crawlprio certify`: proves by random walks what share a crawl has."""
+"""The command `crawlprio certify`: proves by random walks what share a crawl has.
+
+It has the settings, middlewares and delays of the crawl that it judges; its spider follows no link
+but those of the walks. Each page that it got is kept in a file beside the store, so that a run that
+is killed, or one with more walks, fetches no page twice.
+"""
 
 from __future__ import annotations
 
 import argparse
 import json
 import sys
+from collections.abc import AsyncIterator, Iterable
+from itertools import compress
+from operator import not_
+from pathlib import Path
+from random import Random
 from tempfile import TemporaryDirectory
-from typing import ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from crawlprio.commands.arguments import checked_option, store_of
+from scrapy import Request, signals
+from scrapy.exceptions import DontCloseSpider
+
+from crawlprio.commands.arguments import checked_option, only_argument, store_of
+from crawlprio.commands.planning import planning_settings
 from crawlprio.commands.site_crawl import OPTIONS, SiteCrawlCommand
 from crawlprio.errors import ConfigError, CrawlprioError, StoreError
-from crawlprio.setting_table.kinds import Whole
+from crawlprio.graph.pages import NO_PAGE, Visit
+from crawlprio.items import LinkPairs
+from crawlprio.live import engine
+from crawlprio.live.parts import Callbacks
+from crawlprio.live.running import RunningCrawl
+from crawlprio.measure.judged_web import (
+    Judged,
+    WalkAnswer,
+    WalkEvidence,
+    draw_of,
+    is_final,
+    keep_certificate,
+)
+from crawlprio.ranking.walks import Walks
+from crawlprio.settings_table.config import read_setting
+from crawlprio.settings_table.kinds import Whole
+from crawlprio.spiders.site import SiteSpider
+from crawlprio.store.outcomes import ROBOTS, failure_of
+from crawlprio.web.addresses import ALLOW_PRIVATE
+from crawlprio.web.html import ParsedPage
+from crawlprio.web.urls import host_of
+
+if TYPE_CHECKING:
+    from typing import Self
+
+    from scrapy.crawler import Crawler
+    from scrapy.settings import BaseSettings
+
+
+def walking_settings(settings: BaseSettings, folder: str) -> dict[str, Any]:
+    """Return the settings that differ from the crawl's; the walks' store goes to `folder`."""
+    return {
+        **planning_settings(settings, folder),
+        "CRAWLPRIO_MAX_PAGES": read_setting(settings, "CRAWLPRIO_MAX_PAGES"),
+        "CLOSESPIDER_TIMEOUT": 0,
+        "CRAWLPRIO_PROGRESS": read_setting(settings, "CRAWLPRIO_PROGRESS"),
+        "CRAWLPRIO_SITEMAPS": None,
+        "CRAWLPRIO_MAX_PAGES_PER_PATTERN": None,
+    }
+
+
+class WalkSpider(SiteSpider):
+    """Fetches the waiting seeds, then the pages that walks ask for.
+
+    `judged`: the crawl to judge. `walks`: the walks; None until all seeds have answered or failed.
+    `failure`: why there are none.
+    """
+
+    judged: Judged
+    walks: Walks | None = None
+    failure: CrawlprioError | None = None
+
+    @classmethod
+    def from_crawler(
+        cls,
+        crawler: Crawler,
+        *args: Any,
+        store: Path,
+        draw: str,
+        n_walks: int,
+        evidence: WalkEvidence,
+        is_shared: bool,
+        **kwargs: Any,
+    ) -> Self:
+        spider = super().from_crawler(crawler, *args, **kwargs)
+        spider._store, spider._is_shared, spider._evidence = store, is_shared, evidence
+        spider._draw, spider._n_walks = draw, n_walks
+        spider._random = Random(f"{draw} controls")
+        spider._found = {}
+        crawl = RunningCrawl.of(crawler)
+        crawl.parts.add(Callbacks(visited=spider._visited, closed=lambda reason: evidence.close()))
+        crawler.signals.connect(spider._idle, signal=signals.spider_idle)
+        return spider
+
+    _store: Path
+    _draw: str
+    _n_walks: int
+    _is_shared: bool
+    _evidence: WalkEvidence
+    _random: Random
+    _found: dict[int, tuple[list[str], list[str]]]
+
+    async def start(self) -> AsyncIterator[Any]:
+        """Request the seeds that wait, or else the first pages of the walks."""
+        crawl = RunningCrawl.of(self.crawler)
+        try:
+            await crawl.admit_seeds(map(host_of, self.seeds))
+        finally:
+            crawl.awaits_seeds = False
+        try:
+            self.judged = Judged(
+                self._store,
+                self.scope,
+                self._depth_limit,
+                crawl.identities.of_url,
+                obeys_nofollow=self._obeys_nofollow,
+                is_shared=self._is_shared,
+                answers=self._evidence.found,
+            )
+            waiting = self.judged.waiting_seeds()
+        except CrawlprioError as error:
+            self.failure = error
+            return
+        for page in waiting or self._begin():
+            yield self._request(page)
+
+    def _idle(self) -> None:
+        """Begin the walks once the seeds have answered."""
+        if self.walks is None and self.failure is None:
+            self._fetch(self._begin())
+            if self.walks is not None:
+                raise DontCloseSpider
+
+    def _begin(self) -> list[int]:
+        """Draw the walks, and return the pages that they ask for first."""
+        try:
+            walks = self.judged.walks(self._n_walks, self._draw)
+            wanted = self.judged.pursue(walks, walks.wanted)
+        except ValueError as error:
+            self.failure = StoreError(f"{self._store}: {error}, so there is nothing to prove.")
+        except CrawlprioError as error:
+            self.failure = error
+        else:
+            self.walks = walks
+            return wanted
+        return []
+
+    def _sort_links(self, page: ParsedPage, pairs: LinkPairs, depth: int, nofollow: bool) -> None:
+        """Note the links of a page, those with nofollow apart."""
+        urls = self._urls_of(page)
+        is_nofollow = [self._obeys_nofollow and (nofollow or each) for each in page.nofollows]
+        kept = list(compress(urls, map(not_, is_nofollow)))
+        self._found[self.judged.page(pairs.source)] = (kept, list(compress(urls, is_nofollow)))
+
+    def _check_fetched(self, reason: str) -> None:
+        """Accept walks that got no page."""
+
+    def _visited(self, visit: Visit) -> None:
+        """Tell the walks what a page links to, and request the pages that they come to next.
+
+        A page that may have answered the crawl otherwise leaves its walks open. They would go on
+        from a seed, as from a page without links, and an outage, or a site that lets no walker in,
+        would prove that all was fetched.
+        """
+        if visit.page == NO_PAGE or self.failure is not None:
+            return
+        pages = RunningCrawl.of(self.crawler).recorder.pages
+        url = pages.url(visit.page)
+        page = self.judged.page(url)
+        found = self._found.pop(page, None)
+        if not is_final(visit):
+            if visit.error.startswith(ROBOTS) or 400 <= visit.status < 429:
+                self.judged.refused(page)
+            return
+        links: tuple[list[str], list[str]] = ([], [])
+        if 300 <= visit.status < 400:
+            links = (pages.urls(visit.targets.tolist()), [])
+        elif not failure_of(visit):
+            if found is None:
+                return
+            links = found
+        answer = WalkAnswer(url, *links, visit.status, visit.content_hash)
+        self._evidence.add(answer)
+        self.judged.add(answer)
+        if self.walks is not None:
+            self._continue(page)
+
+    def _continue(self, page: int) -> None:
+        assert self.walks is not None
+        try:
+            wanted = self.judged.pursue(self.walks, {page}.intersection(self.walks.wanted))
+        except CrawlprioError as error:
+            self.failure = error
+            engine.close_spider(self.crawler)
+            return
+        control = self.judged.control(page, self._random)
+        self._fetch([*wanted, control] if control != NO_PAGE else wanted)
+
+    def certificate(self, n_visits: int) -> dict[str, Any]:
+        """Return what the walks prove; raise `CrawlprioError` with the reason if nothing."""
+        if self.failure is not None:
+            raise self.failure
+        if self.walks is None:
+            raise StoreError(
+                f"{self._store}: its seeds were not all asked, so nothing is certified."
+            )
+        return self.judged.certificate(self.walks, self._draw, n_visits)
+
+    def _fetch(self, pages: Iterable[int]) -> None:
+        for page in pages:
+            self.crawler.engine.crawl(self._request(page))
+
+    def _request(self, page: int) -> Request:
+        meta = {"depth": 1, ALLOW_PRIVATE: RunningCrawl.of(self.crawler).addresses.is_open}
+        return Request(self.judged.url(page), meta=meta)
+
 
 N_WALKS = 200
 
@@ -53,53 +262,53 @@ class Command(SiteCrawlCommand):
         super().add_crawl_options(group)
 
     def prepare(self, args: list[str], opts: argparse.Namespace) -> None:
-        from crawlprio.commands.walking import (
-            Evidence,
-            Judged,
-            keep_certificate,
-            walking_settings,
-        )
+        from crawlprio.settings_table.config import read_setting
 
-        assert self.settings is not None
-        if len(args) != 1:
-            given = f"{len(args)} arguments" if args else "none"
-            raise ConfigError(f"crawlprio certify takes one STORE or FOLDER and was given {given}.")
-        self._store = store_of(args[0])
+        self._store = store_of(only_argument("certify", "STORE or FOLDER", args))
         if not self._store.is_file():
             raise ConfigError(f"{self._store} is missing; name the store of a crawl.")
         n_walks = checked_option("--walks", Whole(1), opts.walks) or N_WALKS
-        keep_certificate(self._store, None)
+        created, self._draw, self._n_visits = draw_of(self._store)
         self.take_recorded(self._store, opts)
+        opts.spargs["is_shared"] = read_setting(self.settings, "CRAWLPRIO_FRONTIER") == "redis"
         self._folder = TemporaryDirectory()
         for name, value in walking_settings(self.settings, self._folder.name).items():
             self.set(name, value)
-        self._judged = Judged(self._store)
-        try:
-            self._walks = self._judged.walks(n_walks)
-        except ValueError as error:
-            raise StoreError(f"{self._store}: {error}, so there is nothing to prove.") from None
         beside = self._store.with_name(f"{self._store.stem}.walks.jsonl")
-        self._evidence = Evidence(beside, self._judged.created)
+        evidence = WalkEvidence(beside, created)
+        opts.spargs |= {"store": self._store, "draw": self._draw}
+        opts.spargs |= {"n_walks": n_walks, "evidence": evidence}
 
     def run(self, args: list[str], opts: argparse.Namespace) -> None:
-        from crawlprio.commands.walking import WalkSpider, certificate_of, keep_certificate
-        from crawlprio.live.console import PipeSafeConsole
-        from crawlprio.receipt.document import make_receipt
-        from crawlprio.receipt.files import NAME, write_receipt
-        from crawlprio.receipt.sentences import sentence_of_certificate
+        from crawlprio.live.progress import PipeSafeConsole
+        from crawlprio.measure.receipt_document import NAME, make_receipt, write_receipt
+        from crawlprio.measure.sentences import sentence_of_certificate
 
-        opts.spargs |= {"judged": self._judged, "walks": self._walks, "evidence": self._evidence}
         with self._folder:
             spider = self.crawl(WalkSpider, opts).spider
         if self.exitcode or not isinstance(spider, WalkSpider):
             return
-        certificate = certificate_of(spider)
+        certificate, failure = None, None
+        try:
+            certificate = spider.certificate(self._n_visits)
+        except CrawlprioError as error:
+            failure = error
         try:
             keep_certificate(self._store, certificate)
             write_receipt(make_receipt(self._store), self._store.with_name(NAME))
         except CrawlprioError as error:
-            print(error, file=sys.stderr)
-            self.exitcode = 1
+            failure = failure or error
+        if failure is not None or certificate is None:
+            print(failure, file=sys.stderr)
+            self.exitcode = 2 if isinstance(failure, ConfigError) else 1
             return
-        text = json.dumps(certificate) if opts.json else sentence_of_certificate(certificate)
+        text = json.dumps(certificate)
+        if not opts.json:
+            text = (
+                f"{sentence_of_certificate(certificate)}\n"
+                f"{certificate['walked_without_links']:,} of "
+                f"{certificate['walked_pages']:,} pages that walks came to had no links, and "
+                f"{certificate['crawled_without_links']:,} of {certificate['crawled_pages']:,} "
+                "that the crawl got."
+            )
         PipeSafeConsole().out(text, highlight=False)

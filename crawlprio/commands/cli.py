@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import argparse
-import os
+import signal
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from importlib import import_module
 from importlib.metadata import version
 from typing import TYPE_CHECKING
+
+from crawlprio.errors import ConfigError
+from crawlprio.plugins import ADDED, load
 
 if TYPE_CHECKING:
     from scrapy.commands import ScrapyCommand
@@ -32,7 +36,9 @@ COMMANDS = (
     "frontier",
     "compile",
 )
-"""The commands, each a module of `crawlprio.commands`, in the order of the overview."""
+"""The commands, each a module of `crawlprio.commands` or of a plugin, in the overview's order."""
+
+_CRAWLING = ("crawl", "resume", "certify", "replay")
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -49,16 +55,30 @@ def main(argv: Sequence[str] | None = None) -> None:
         known = ", ".join(COMMANDS)
         print(f"crawlprio has no command {name}; known commands: {known}.", file=sys.stderr)
         sys.exit(2)
-    sys.exit(_run(name, words[1:]))
+    if name in _CRAWLING:
+        # Scrapy handles SIGINT once it crawls, even in a script's background job, which inherits
+        # that it is ignored; so none may be lost while modules are still being imported.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        sys.exit(_run(name, words[1:]))
+    except KeyboardInterrupt:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # another one would change the status
+        print("Interrupted.", file=sys.stderr)
+        sys.exit(130)
 
 
 def _overview() -> str:
     lines = ["usage: crawlprio COMMAND [options] [arguments]", ""]
-    lines += [f"  {name:<10}{_command(name).short_desc()}" for name in COMMANDS]
+    for name in COMMANDS:
+        with suppress(ConfigError):  # of a plugin that this copy lacks
+            lines.append(f"  {name:<10}{command_of(name).short_desc()}")
     return "\n".join([*lines, "", "See crawlprio COMMAND --help for the options of a command."])
 
 
-def _command(name: str) -> ScrapyCommand:
+def command_of(name: str) -> ScrapyCommand:
+    """Return a command; raise ConfigError if its plugin is missing."""
+    if name in ADDED["commands"]:
+        return load("commands", name)()  # type: ignore[no-any-return]
     command: ScrapyCommand = import_module(f"crawlprio.commands.{name}").Command()
     return command
 
@@ -68,7 +88,11 @@ def _run(name: str, words: list[str]) -> int:
     from scrapy.commands import ScrapyHelpFormatter
     from scrapy.exceptions import UsageError
 
-    command = _command(name)
+    try:
+        command = command_of(name)
+    except ConfigError as error:
+        print(error, file=sys.stderr)
+        return 2
     settings = _settings()
     settings.setdict(command.default_settings, priority="command")
     command.settings = settings
@@ -113,16 +137,9 @@ def _with_port(words: list[str]) -> list[str]:
 
 
 def _settings() -> Settings:
-    """Return Scrapy's defaults with the bundled project's settings on top, in any project.
-
-    Orderings of the surrounding project can be named by import path, as with `scrapy`.
-    """
+    """Return Scrapy's defaults with the bundled project's settings on top, in any project."""
     from scrapy.settings import Settings
-    from scrapy.utils.conf import closest_scrapy_cfg
 
-    project_file = closest_scrapy_cfg()
-    if project_file:
-        sys.path.append(os.path.dirname(project_file))
     settings = Settings()
     settings.setmodule("crawlprio.settings", priority="project")
     # The report is enough; -L INFO shows Scrapy's own log.

@@ -33,12 +33,12 @@ class Command(OneLineCommand):
         """Compile; raise `ConfigError` if the compiled code cannot be cached."""
         if args:
             raise ConfigError(f"compile: found {' '.join(args)}; expected: {program()} compile")
-        from crawlprio.compiled import cache
+        from crawlprio.graph import compiled
         from crawlprio.live.compiling import compile_all
 
         started = perf_counter()
         compile_all()
-        folder = cache.folder()
+        folder = compiled.folder()
         if folder is None:
             raise ConfigError(
                 "compile: the compiled code cannot be cached for later runs; set NUMBA_CACHE_DIR "

@@ -80,10 +80,11 @@ class Command(SiteCrawlCommand):
         """Turn the settings of the crawl into those of its dry run."""
         from tempfile import TemporaryDirectory
 
-        from crawlprio.commands.planning import planned_limits, planning_settings
+        from crawlprio.commands.planning import planning_settings
+        from crawlprio.live.receipts import limits_of
 
         assert self.settings is not None
-        self._limits = planned_limits(self.settings)
+        self._limits = limits_of(self.settings)
         self._folder = TemporaryDirectory()
         for name, value in planning_settings(self.settings, self._folder.name).items():
             self.set(name, value)
@@ -94,8 +95,8 @@ class Command(SiteCrawlCommand):
             return
         import json
 
-        from crawlprio.commands.planning import PlanSpider, lines_of_plan, plan_of
-        from crawlprio.live.console import PipeSafeConsole
+        from crawlprio.commands.planning import PlanSpider, has_answer, lines_of_plan, plan_of
+        from crawlprio.live.progress import PipeSafeConsole
 
         with self._folder:
             spider = self.crawl(PlanSpider, opts).spider
@@ -104,6 +105,7 @@ class Command(SiteCrawlCommand):
             lines = map(printable, lines_of_plan(plan))
             text = json.dumps(plan, indent=1) if opts.json else "\n".join(lines)
             PipeSafeConsole().out(text, highlight=False)
+            self.exitcode = 0 if has_answer(plan) else 1
 
 
 def _seeds(args: list[str]) -> str:

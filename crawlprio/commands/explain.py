@@ -7,12 +7,12 @@ import contextlib
 import json
 from typing import TYPE_CHECKING
 
-from crawlprio.commands import OneLineCommand, allow_imports_from_here, refuse_unknown_options
+from crawlprio.commands import OneLineCommand, refuse_unknown_options
 from crawlprio.commands.arguments import store_of
 from crawlprio.errors import ConfigError, StoreError, printable
 
 if TYPE_CHECKING:
-    from crawlprio.explain.past import Policy
+    from crawlprio.measure.explanations import Policy
     from crawlprio.store import Store
 
 
@@ -55,9 +55,9 @@ class Command(OneLineCommand):
                 f"crawlprio explain takes a STORE or FOLDER and perhaps a URL; {given}."
             )
         path = store_of(args[0])
-        from crawlprio.explain.document import explain_head, explain_url
-        from crawlprio.explain.lines import lines_of_head, lines_of_url
-        from crawlprio.live.console import PipeSafeConsole
+        from crawlprio.live.progress import PipeSafeConsole
+        from crawlprio.measure.explanations import explain_head, explain_url
+        from crawlprio.show.explained import lines_of_head, lines_of_url
         from crawlprio.store import Store
         from crawlprio.web.urls import normalise_url
 
@@ -78,10 +78,10 @@ class Command(OneLineCommand):
 
     def _policy(self, store: Store) -> Policy:
         """Return the rules of a crawl, as it recorded them and the command line changes them."""
-        from crawlprio.config import CrawlConfig, from_command_line, read_setting
-        from crawlprio.live.given import Given, read_arguments
-        from crawlprio.live.policy import policy_of
+        from crawlprio.live.running import policy_of
+        from crawlprio.live.spider_arguments import Given, read_arguments
         from crawlprio.orderings import NAMED
+        from crawlprio.settings_table.config import CrawlConfig, from_command_line, read_setting
         from crawlprio.spiders.site import recorded_scope
 
         settings = self.settings
@@ -105,7 +105,6 @@ class Command(OneLineCommand):
                     "to run; name the ordering again, with -s ORDERING=PATH."
                 )
             settings.set("ORDERING", ruled[-1], "cmdline")
-        allow_imports_from_here([read_setting(settings, "ORDERING")])
         config = CrawlConfig.from_settings(settings, records=False)
         refuses = None
         if kept.arguments.get("seeds"):

@@ -1,6 +1,6 @@
 """The command `crawlprio links`: exports the links of a crawl store for other programs.
 
-`crawlprio.linkgraph.export` writes the formats.
+`crawlprio.store.graph_files` writes the formats.
 """
 
 from __future__ import annotations
@@ -11,20 +11,17 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from crawlprio.commands import OneLineCommand, program
-from crawlprio.commands.arguments import SPREADSHEET
-from crawlprio.errors import CrawlprioError
+from crawlprio.commands.arguments import SPREADSHEET, ExportCommand, write_text
 
 if TYPE_CHECKING:
-    from crawlprio.linkgraph.export import Exported, Row, Track
     from crawlprio.store import Store
+    from crawlprio.store.graph_files import Exported, Row, Track
 
-SYNTAX = "export [options] STORE FILE | collect CRAWL STORE"
 
-
-class Command(OneLineCommand):
+class Command(ExportCommand):
     """`crawlprio links` writes the links of a store to a file, or collects them from Redis."""
 
+    what = "links"
     examples = (
         "links export crawl.sqlite links.csv",
         "links export example/crawl.sqlite graph.npz",
@@ -32,13 +29,13 @@ class Command(OneLineCommand):
     )
 
     def syntax(self) -> str:
-        return SYNTAX
+        return "export [options] STORE FILE | collect CRAWL STORE"
 
     def short_desc(self) -> str:
         return "Export the links of a crawl store; collect those in Redis"
 
     def long_desc(self) -> str:
-        from crawlprio.linkgraph.formats import WRITTEN
+        from crawlprio.store.graph_files import WRITTEN
 
         formats = "; ".join(f"{suffix} ({holds})" for suffix, holds in WRITTEN.items())
         return (
@@ -61,36 +58,32 @@ class Command(OneLineCommand):
         if len(args) == 3 and args[0] == "collect":
             self._collect(args[1], Path(args[2]))
             return
-        if len(args) != 3 or args[0] != "export":
-            given = " ".join(args) or "nothing"
-            raise CrawlprioError(f"links: found {given}; expected: {program()} links {SYNTAX}")
-        from crawlprio.linkgraph.export import export_links
+        path, file = self.named(args)
         from crawlprio.store import Store
+        from crawlprio.store.graph_files import export_links
 
-        with Store.open(args[1], readonly=True) as store:
-            written = export_links(
-                store, args[2], _progress(store), for_spreadsheets=opts.spreadsheet
-            )
+        with Store.open(path, readonly=True) as store:
+            written = export_links(store, file, _progress(store), for_spreadsheets=opts.spreadsheet)
         _report(written, opts.json)
 
     def _collect(self, crawl: str, store: Path) -> None:
         """Move the visits of a crawl from Redis into a store, and write its receipt."""
-        from crawlprio.config import read_setting
         from crawlprio.extras import require
+        from crawlprio.plugins import require_plugin
+        from crawlprio.settings_table.config import read_setting
 
+        require_plugin("redis", "links collect")
         require("redis", "redis", "links collect")
-        from crawlprio.redis.collect import collect
-        from crawlprio.redis.connection import check_server, connect
-        from crawlprio.redis.shards import prefix_of
+        from crawlprio.plugins.redis.collect import collect
+        from crawlprio.plugins.redis.connection import check_server, connect
+        from crawlprio.plugins.redis.shards import prefix_of
 
-        assert self.settings is not None
         url = read_setting(self.settings, "REDIS_URL")
         client = connect(url, read_setting(self.settings, "REDIS_PARAMS"))
         check_server(client, url)
         collected = collect(client, prefix_of(crawl), store)
         if read_setting(self.settings, "CRAWLPRIO_RECEIPT"):
-            from crawlprio.receipt.document import make_receipt
-            from crawlprio.receipt.files import NAME, write_receipt
+            from crawlprio.measure.receipt_document import NAME, make_receipt, write_receipt
 
             write_receipt(make_receipt(store), store.with_name(NAME))
         print(
@@ -115,10 +108,7 @@ def _report(written: Exported, json_file: str | None) -> None:
         "visited": written.n_visited,
         "links": written.n_links,
     }
-    try:
-        Path(json_file).write_text(json.dumps(counts) + "\n", encoding="utf-8")
-    except OSError as error:
-        raise CrawlprioError(f"{json_file} cannot be written: {error.strerror}.") from None
+    write_text("--json", json_file, json.dumps(counts) + "\n")
 
 
 def _progress(store: Store) -> Track:

@@ -15,19 +15,19 @@ import numpy as np
 from scrapy import Request
 from scrapy.http import Response
 
-from crawlprio.config import read_setting, scrapys_own
 from crawlprio.frontier.protocol import FetchClock
+from crawlprio.graph.pages import NO_PAGE, Visit
 from crawlprio.items import LinkPairs
-from crawlprio.live.crawl import Crawl
 from crawlprio.live.host_clock import HostClock
+from crawlprio.live.parts import Callbacks
+from crawlprio.live.running import RunningCrawl
+from crawlprio.measure.receipt_document import seconds_needed
+from crawlprio.measure.sentences import duration
+from crawlprio.measure.stored_crawl import SCRAPY_LIMITS, Pace
 from crawlprio.middlewares import RobotsMiddleware
-from crawlprio.pages import NO_PAGE, Visit
-from crawlprio.receipt.expected import seconds_needed
-from crawlprio.receipt.reading import Pace
-from crawlprio.receipt.rules import LIMITS, SCRAPY_LIMITS
-from crawlprio.receipt.sentences import duration
+from crawlprio.settings_table.config import read_setting
 from crawlprio.spiders.site import SiteSpider
-from crawlprio.store.outcomes import failure_of
+from crawlprio.store.outcomes import ROBOTS, failure_of
 from crawlprio.web.urls import host_of
 
 if TYPE_CHECKING:
@@ -43,25 +43,19 @@ N_JUDGED = 2_000
 """URLs of a site that scope and robots.txt are asked about; the rest counts by their share."""
 
 _LIMITS = (
-    *("CLOSESPIDER_PAGECOUNT", "CLOSESPIDER_TIMEOUT", "CRAWLPRIO_MAX_PAGES_PER_SITE"),
+    *("CRAWLPRIO_MAX_PAGES", *SCRAPY_LIMITS[:2], "CRAWLPRIO_MAX_PAGES_PER_SITE"),
     *("CRAWLPRIO_MAX_PAGES_PER_DOMAIN", "CRAWLPRIO_MAX_PAGES_PER_PATTERN", "DEPTH_LIMIT"),
 )
 
 
-def planned_limits(settings: BaseSettings) -> dict[str, Any]:
-    """Return the settings that would limit the crawl; call it before `planning_settings`."""
-    limits = {name: read_setting(settings, name) for name in LIMITS}
-    return limits | scrapys_own(settings, SCRAPY_LIMITS)
-
-
 def planning_settings(settings: BaseSettings, folder: str) -> dict[str, Any]:
-    """Return what a dry run has otherwise than its crawl; its store goes to `folder`."""
+    """Return the settings that differ from the crawl's; the dry run's store goes to `folder`."""
     sources = read_setting(settings, "CRAWLPRIO_SITEMAPS") or ()
     if read_setting(settings, "ROBOTSTXT_OBEY"):
         sources = dict.fromkeys(("robots", *sources))
     others = (
         *("CRAWLPRIO_WARC", "CRAWLPRIO_REQUISITES", "CRAWLPRIO_VALUE", "CRAWLPRIO_MONITOR"),
-        *("CRAWLPRIO_PLOT", "JOBDIR"),
+        *("CRAWLPRIO_PLOT", "CRAWLPRIO_WORKERS", "JOBDIR", "CRAWLPRIO_MAX_PAGES"),
     )
     return {
         **dict.fromkeys(others),
@@ -81,12 +75,8 @@ def planning_settings(settings: BaseSettings, folder: str) -> dict[str, Any]:
 class PlanSpider(SiteSpider):
     """Fetches the home pages of the seeds' sites, and follows no link.
 
-    Attributes
-    ----------
-    given
-        The seeds of the crawl.
-    found
-        The document of the dry run, without what depends on limits, once the spider is closed.
+    `given`: the seeds of the crawl. `found`: the document of the dry run, without what depends on
+    limits, once the spider is closed.
     """
 
     given: Sequence[str] = ()
@@ -100,9 +90,8 @@ class PlanSpider(SiteSpider):
         spider.seeds = list(dict.fromkeys(map(_home, spider.seeds)))
         spider._visits = {}
         spider._n_links = {}
-        crawl = Crawl.of(crawler)
-        crawl.on_visit = spider._visited
-        crawl.on_close(spider._note)
+        crawl = RunningCrawl.of(crawler)
+        crawl.parts.add(Callbacks(visited=spider._visited, closed=spider._note))
         return spider
 
     _visits: dict[str, list[Visit]]
@@ -116,17 +105,17 @@ class PlanSpider(SiteSpider):
                 yield LinkPairs(pairs.source, [], status=pairs.status, n_bytes=pairs.n_bytes)
 
     def _check_fetched(self, reason: str) -> None:
-        """Take a dry run for done even if it got no home page."""
+        """Accept a dry run that got no home page."""
 
     def _visited(self, visit: Visit) -> None:
         if visit.page != NO_PAGE:
-            pages = Crawl.of(self.crawler).recorder.pages
+            pages = RunningCrawl.of(self.crawler).recorder.pages
             host = pages.host(int(pages.sites[visit.page]))
             self._visits.setdefault(host, []).append(visit)
 
     def _note(self, reason: str) -> None:
         """Note what was found, before the store is closed."""
-        crawl = Crawl.of(self.crawler)
+        crawl = RunningCrawl.of(self.crawler)
         robots = self.crawler.get_downloader_middleware(RobotsMiddleware)
         judge = robots.judged if isinstance(robots, RobotsMiddleware) else lambda url: ""
         named: dict[str, int] = {}
@@ -147,7 +136,7 @@ class PlanSpider(SiteSpider):
         self, host: str, n_named: int, judge: Callable[[str], str], clock: FetchClock
     ) -> dict[str, Any]:
         """Return what was found of a site."""
-        crawl = Crawl.of(self.crawler)
+        crawl = RunningCrawl.of(self.crawler)
         visits = self._visits.get(host, [])
         site = crawl.recorder.pages.site(host)
         delays = clock.sites if isinstance(clock, HostClock) else None
@@ -179,7 +168,8 @@ def plan_of(found: Mapping[str, Any], limits: Mapping[str, Any]) -> dict[str, An
     most = limits["CRAWLPRIO_MAX_PAGES_PER_SITE"] or math.inf
     known = [max(site["pages"] or 0, 1 + (site["links"] or 0)) for site in sites]
     sizes = [int(min(size, most)) for size in known]
-    n_pages = int(min(sum(sizes), limits.get("CLOSESPIDER_PAGECOUNT", math.inf)))
+    most_pages = limits["CRAWLPRIO_MAX_PAGES"] or math.inf
+    n_pages = int(min(sum(sizes), most_pages, limits.get("CLOSESPIDER_PAGECOUNT", math.inf)))
     counts = _spread(sizes, n_pages)
     paces = {at: Pace(1, site["seconds"]) for at, site in enumerate(sites)}
     hosts = [site["host"] for site in sites]
@@ -197,6 +187,11 @@ def plan_of(found: Mapping[str, Any], limits: Mapping[str, Any]) -> dict[str, An
     }
 
 
+def has_answer(plan: Mapping[str, Any]) -> bool:
+    """Return whether any site answers."""
+    return any(str(site["home"]).startswith(("HTTP", ROBOTS)) for site in plan["sites"])
+
+
 def _spread(sizes: Sequence[int], n_pages: int) -> list[int]:
     """Return how many pages each site gives if they take turns."""
     counts, left = [0] * len(sizes), n_pages
@@ -211,8 +206,9 @@ def _ends(
 ) -> list[str]:
     """Return which limits would end the crawl or cut it short, in words."""
     ends = []
-    if n_pages > limits.get("CLOSESPIDER_PAGECOUNT", math.inf):
-        ends.append(f"CLOSESPIDER_PAGECOUNT (--pages) is {limits['CLOSESPIDER_PAGECOUNT']:,.0f}")
+    for name, option in (("CRAWLPRIO_MAX_PAGES", " (--pages)"), ("CLOSESPIDER_PAGECOUNT", "")):
+        if n_pages > (limits.get(name) or math.inf):
+            ends.append(f"{name}{option} is {limits[name]:,.0f}")
     if seconds > limits.get("CLOSESPIDER_TIMEOUT", math.inf):
         ends.append(f"CLOSESPIDER_TIMEOUT is {duration(limits['CLOSESPIDER_TIMEOUT'])}")
     n_cut = sum(size > most for size in known)

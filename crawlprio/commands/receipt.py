@@ -39,7 +39,7 @@ class Command(OneLineCommand):
             "got, the share of all importance that was fetched, every refusal by rule and setting, "
             "failures by cause, the best pages not fetched, and what more pages would bring. It "
             "depends on the store alone, so it also has the receipt of a crawl that was killed. "
-            "crawlprio/receipt/schema.json is its JSON Schema."
+            "crawlprio/measure/schema.json is its JSON Schema."
         )
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
@@ -54,8 +54,13 @@ class Command(OneLineCommand):
 
     def execute(self, args: list[str], opts: argparse.Namespace) -> None:
         store = store_of(only_argument("receipt", "STORE or FOLDER", args))
-        from crawlprio.receipt.document import check_receipt, make_receipt
-        from crawlprio.receipt.files import NAME, text_of, write_receipt
+        from crawlprio.measure.receipt_document import (
+            NAME,
+            check_receipt,
+            make_receipt,
+            text_of,
+            write_receipt,
+        )
 
         beside = store.with_name(NAME)
         if opts.check:
@@ -77,8 +82,8 @@ def _print(receipt: Mapping[str, Any]) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    from crawlprio.live.console import PipeSafeConsole
-    from crawlprio.receipt.sentences import rows, sentences
+    from crawlprio.live.progress import PipeSafeConsole
+    from crawlprio.measure.sentences import rows, sentences
 
     console = PipeSafeConsole()
     table = Table(show_header=False)

@@ -8,7 +8,7 @@ from pathlib import Path
 from crawlprio.commands import program
 from crawlprio.commands.site_crawl import OPTIONS, SiteCrawlCommand
 from crawlprio.errors import ConfigError
-from crawlprio.setting_table import SETTINGS
+from crawlprio.settings_table import SETTINGS
 
 OWN_FILES = {
     "CRAWLPRIO_STORE": "replay.sqlite",
@@ -41,7 +41,7 @@ class Command(SiteCrawlCommand):
         return (
             "Crawl a recording, a WARC file, a folder of them or a crawl store, with the spider "
             "'site' as if it were the web: -a seeds=URL sets where to start, -s ORDERING=NAME sets "
-            "the order, and -s CLOSESPIDER_PAGECOUNT=N sets when to stop. It is recorded in "
+            "the order, and -s CRAWLPRIO_MAX_PAGES=N sets when to stop. It is recorded in "
             "replay.sqlite and drawn in replay.png, unless CRAWLPRIO_STORE and CRAWLPRIO_PLOT say "
             "otherwise."
         )
@@ -50,7 +50,7 @@ class Command(SiteCrawlCommand):
         group.add_argument("--value", metavar="MODEL", help=OPTIONS["value"][2])
 
     def prepare(self, args: list[str], opts: argparse.Namespace) -> None:
-        from crawlprio.config import read_setting
+        from crawlprio.settings_table.config import read_setting
 
         if len(args) != 1:
             raise ConfigError(
@@ -64,7 +64,6 @@ class Command(SiteCrawlCommand):
         self.set("CRAWLPRIO_REPLAY", args[0])
         if opts.value is not None:
             self.set("CRAWLPRIO_VALUE", opts.value)
-        assert self.settings is not None
         for name, own in OWN_FILES.items():
             if str(read_setting(self.settings, name)) == str(SETTINGS[name].default):
                 self.set(name, own)

@@ -6,12 +6,9 @@ import argparse
 from pathlib import Path
 
 from crawlprio.commands.site_crawl import Recorded, SiteCrawlCommand
-from crawlprio.compiled.notices import say
 from crawlprio.errors import ConfigError, printable
-from crawlprio.setting_table import SETTINGS
-
-_ITS_OWN_FILES = ("CRAWLPRIO_PLOT", "CRAWLPRIO_SERVER_LOG")
-"""Files that a run writes for itself, which the next one can do without."""
+from crawlprio.graph.compiled import say
+from crawlprio.settings_table import SETTINGS
 
 
 class Command(SiteCrawlCommand):
@@ -42,10 +39,10 @@ class Command(SiteCrawlCommand):
         if len(args) != 1:
             given = f"{len(args)} arguments" if args else "none"
             raise ConfigError(f"crawlprio resume takes one FOLDER and was given {given}.")
-        from crawlprio.config import from_command_line, read_setting
+        from crawlprio.live.spider_arguments import OF_ONE_RUN
         from crawlprio.orderings import NAMED
+        from crawlprio.settings_table.config import from_command_line, read_setting
 
-        assert self.settings is not None
         folder = Path(args[0])
         stores = list(folder.glob("*.sqlite"))
         if opts.store is not None:
@@ -70,19 +67,18 @@ class Command(SiteCrawlCommand):
                 f"the crawl in {folder} ran under {before.ordering}, and a store names no code to "
                 "run; name the ordering again, with --ordering."
             )
-        missed = [name for name in before.lost if name in SETTINGS and name not in _ITS_OWN_FILES]
+        missed = [name for name in before.lost if name in SETTINGS and name not in OF_ONE_RUN]
         if missed:
             raise ConfigError(
                 f"the crawl in {folder} had {', '.join(map(self.option, missed))}, which its store "
                 "cannot restore (it names no code, no keys and no missing files); give it again."
             )
-        self._say_what_is_kept(before)
+        self._print_kept(before)
 
-    def _say_what_is_kept(self, before: Recorded) -> None:
+    def _print_kept(self, before: Recorded) -> None:
         """Print in one line which options of the last run apply to this one, and which do not."""
-        from crawlprio.config import read_setting
+        from crawlprio.settings_table.config import read_setting
 
-        assert self.settings is not None
         kept = [self.option(*of) for of in before.kept.items() if of[0] != "ROBOTSTXT_USER_AGENT"]
         gone = ", ".join(map(self.option, before.lost))
         if (kept or gone) and read_setting(self.settings, "CRAWLPRIO_PRINT"):

@@ -5,12 +5,15 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from crawlprio.commands import OneLineCommand
 from crawlprio.commands.arguments import (
     SPREADSHEET,
     check_outputs,
+    checked_option,
+    json_object,
+    lines_of,
     max_unpacked_bytes,
     named_outputs,
     only_argument,
@@ -19,15 +22,128 @@ from crawlprio.commands.arguments import (
     topic_config,
     write_text,
 )
-from crawlprio.commands.score_arguments import Options, importance_names, options_of, read_order
-from crawlprio.commands.score_figures import add_figure_options, asked_figures
 from crawlprio.errors import ConfigError, GraphError
+from crawlprio.settings_table.kinds import Number, Whole
 
 if TYPE_CHECKING:
-    from crawlprio.importance import Importance, Repository
-    from crawlprio.importance.opening import RecordedCrawl
-    from crawlprio.importance.scores import Score
-    from crawlprio.topic import Topic
+    from crawlprio.graph.topic import Topic
+    from crawlprio.measure.importance import Repository
+    from crawlprio.measure.repositories import RecordedCrawl
+    from crawlprio.measure.scores import Score
+    from crawlprio.show.order_figures import FigureOptions
+
+
+DEFAULT = "pagerank"
+"""The importance if none is named; with --topic, `TOPICAL` as well."""
+
+TOPICAL = "similarity"
+
+Options = dict[str, dict[str, Any]]
+
+
+def importance_names(opts: argparse.Namespace) -> list[str]:
+    """Return the names of the requested importances, each once."""
+    from crawlprio.measure.metrics import IMPORTANCES, parts_of
+
+    asked = opts.importance or ([DEFAULT] if opts.topic is None else [DEFAULT, TOPICAL])
+    names = list(dict.fromkeys(name.replace(" ", "") for name in asked))
+    topical = [name for name in names if any(IMPORTANCES[p].needs_topic for _, p in parts_of(name))]
+    if opts.topic is not None and not topical:
+        raise ConfigError(
+            f"--topic is {opts.topic!r}, but none of {', '.join(names)} uses a topic; add "
+            f"--importance {TOPICAL}."
+        )
+    return names
+
+
+def options_of(names: Sequence[str], text: str | None) -> Options:
+    """Return the options by name of the importance."""
+    from crawlprio.measure.metrics import parts_of
+
+    if text is None:
+        return {}
+    example = '{"pagerank": {"damping": 0.9}}'
+    given = json_object("--importance-options", text, example)
+    if not all(isinstance(value, dict) for value in given.values()):
+        raise ConfigError(
+            f"--importance-options is {text!r}; give options by importance, as in '{example}'."
+        )
+    asked = list(dict.fromkeys(part for name in names for _, part in parts_of(name)))
+    for name in given:
+        if name not in asked:
+            raise ConfigError(
+                f"--importance-options has options of {name}, which is not requested; requested "
+                f"importances: {', '.join(asked)}."
+            )
+    return given
+
+
+def read_order(path: str) -> list[int]:
+    """Return the page ids in a file, one per line."""
+    order = []
+    for number, line in enumerate(lines_of(f"--order {path}", path), 1):
+        if not line:
+            continue
+        if not (line.isascii() and line.isdigit() and len(line) < 12):
+            raise ConfigError(f"{path}:{number}: expected a page id; found {line[:40]!r}.")
+        order.append(int(line))
+    if not order:
+        raise ConfigError(f"--order {path} names no page; give page ids, one per line.")
+    return order
+
+
+def add_figure_options(group: argparse._ArgumentGroup) -> None:
+    """Add the options to those of the command."""
+    group.add_argument(
+        "--model",
+        action="append",
+        metavar="NAME",
+        help="report the order under a model of Cho et al.: crawl-stop (the share of pages "
+        "fetched that are hot), threshold (the share of hot pages that are fetched) or buffer "
+        "(the share of a buffer that is hot at the end); may be repeated",
+    )
+    group.add_argument(
+        "--threshold",
+        metavar="G",
+        help="importance from which a page is hot under the model threshold; default: that of "
+        "the top 1 %% of the pages",
+    )
+    group.add_argument(
+        "--by-day",
+        metavar="N",
+        help="report the mean importance of the pages fetched in each of N stretches with "
+        "equally many fetches (Najork & Wiener: 58 days)",
+    )
+    group.add_argument(
+        "--top",
+        metavar="N[,N...]",
+        help="report when the N most important pages were fetched on average, as a share of "
+        "all fetches",
+    )
+
+
+def figure_options(opts: argparse.Namespace) -> FigureOptions:
+    """Return the figures that the options request.
+
+    Raises `ConfigError` if a model is unknown or a number is invalid.
+    """
+    from crawlprio.show.order_figures import MODELS, FigureOptions
+
+    models = tuple(dict.fromkeys(opts.model or ()))
+    for name in models:
+        if name not in MODELS:
+            raise ConfigError(f"--model is {name!r}; known models: {', '.join(MODELS)}.")
+    if opts.threshold is not None and "threshold" not in models:
+        raise ConfigError(
+            f"--threshold is {opts.threshold}, but no model uses it; add --model threshold."
+        )
+    tops = () if opts.top is None else opts.top.split(",")
+    return FigureOptions(
+        models,
+        checked_option("--threshold", Number(), opts.threshold),
+        checked_option("--by-day", Whole(1), opts.by_day) or 0,
+        tuple(sorted({checked_option("--top", Whole(1), n) for n in tops})),
+    )
 
 
 class Command(OneLineCommand):
@@ -48,7 +164,7 @@ class Command(OneLineCommand):
         return "Score the pages of a crawl by importance, and rate its order"
 
     def long_desc(self) -> str:
-        from crawlprio.linkgraph.formats import GRAPH_FORMS
+        from crawlprio.store.graph_files import GRAPH_FORMS
 
         return (
             "Report the importance of the pages of STORE, a crawl store, or of the crawl in "
@@ -61,7 +177,7 @@ class Command(OneLineCommand):
         )
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
-        from crawlprio.importance import IMPORTANCES
+        from crawlprio.measure.metrics import IMPORTANCES
 
         super().add_options(parser)
         group = parser.add_argument_group(title="Score")
@@ -112,7 +228,7 @@ class Command(OneLineCommand):
 
     def execute(self, args: list[str], opts: argparse.Namespace) -> None:
         if opts.report:
-            from crawlprio.report.document import check_report
+            from crawlprio.show.report_page import check_report
 
             check_report()
             if len(args) == 2 and not any(arg.startswith("-") for arg in args):
@@ -129,19 +245,20 @@ class Command(OneLineCommand):
             outputs + named_outputs(opts, "--json", "--report"),
             inputs={"STORE or GRAPH": path, "--order": opts.order},
         )
-        asked = asked_figures(opts)
+        asked = figure_options(opts)
         given = None if opts.order is None else read_order(opts.order)
 
-        from crawlprio.importance import open_repository
-        from crawlprio.importance.order_figures import OrderFigures, order_figures
-        from crawlprio.importance.score_report import (
+        from crawlprio.measure.repositories import open_repository
+        from crawlprio.show.order_figures import OrderFigures, order_figures
+        from crawlprio.show.score_report import (
             figures_json,
             order_name_of,
             plot_scores,
             print_scores,
             print_table,
-            write_csv,
+            score_rows,
         )
+        from crawlprio.show.tables import write_csv
 
         repository = open_repository(path, max_unpacked_bytes(self.settings))
         urls = repository.graph.urls
@@ -167,16 +284,17 @@ class Command(OneLineCommand):
         if urls is not None:
             for name, table in tables.items():
                 (scored,) = (scored for scored in scores if scored.importance == name)
-                write_csv(table, scored, urls, for_spreadsheets=opts.spreadsheet)
+                values = score_rows(scored, urls, for_spreadsheets=opts.spreadsheet)
+                write_csv(table, ("url", "score"), values)
         if opts.json:
             all_figures = figures_json(repository, scores, options, opts.order, figures)
             write_text("--json", opts.json, json.dumps(all_figures) + "\n")
         if opts.report:
-            from crawlprio.report.crawled import ReportedCrawl
-            from crawlprio.report.document import write_report
+            from crawlprio.show.report_page import report_of
+            from crawlprio.show.reported_crawl import ReportedCrawl
 
             crawl = ReportedCrawl.read(_check_crawl(repository), scores, order_name or "order")
-            write_report(opts.report, crawl)
+            write_text("--report", opts.report, report_of(crawl))
         print_scores(repository, scores, order_name)
         for name, found in figures.items():
             for headings, rows, caption in found.tables(name):
@@ -194,11 +312,10 @@ class Command(OneLineCommand):
         inputs: dict[str, str | None] = dict(zip(("the first STORE", "STORE"), paths, strict=True))
         check_outputs(named_outputs(opts, "--report"), inputs)
 
-        from crawlprio.importance import open_repository
-        from crawlprio.importance.score_report import order_name_of
-        from crawlprio.report.compared import ComparedCrawls
-        from crawlprio.report.crawled import ReportedCrawl
-        from crawlprio.report.document import write_comparison
+        from crawlprio.measure.repositories import open_repository
+        from crawlprio.show.report_page import ComparedCrawls, comparison_of
+        from crawlprio.show.reported_crawl import ReportedCrawl
+        from crawlprio.show.score_report import order_name_of
 
         crawls = []
         for path in paths:
@@ -207,7 +324,7 @@ class Command(OneLineCommand):
             name = order_name_of(crawl, None)
             crawls.append(ReportedCrawl.read(crawl, scores, name or "order"))
         compared = ComparedCrawls(*crawls)
-        write_comparison(opts.report, compared)
+        write_text("--report", opts.report, comparison_of(compared))
         for sentence in compared.sentences():
             print(sentence)
 
@@ -220,31 +337,24 @@ class Command(OneLineCommand):
         """Return the scores by each importance."""
         from rich.console import Console
 
-        from crawlprio.importance.scores import score
+        from crawlprio.measure.metrics import make_importance
+        from crawlprio.measure.scores import score
 
         names = importance_names(opts)
         options = options_of(names, opts.importance_options)
+        topic = self._topic(opts.topic, repository)
+        importances = {name: make_importance(name, options, topic) for name in names}
         scores = []
         progress = Console(stderr=True)
-        for name, importance in self._make(names, options, opts.topic, repository).items():
+        for name, importance in importances.items():
             with progress.status(name):  # shown on a terminal only
                 scores.append(score(name, importance, repository, given))
         return scores
 
-    def _make(
-        self, names: Sequence[str], options: Options, words: str | None, repository: Repository
-    ) -> dict[str, Importance]:
-        """Return the importances by name."""
-        from crawlprio.importance import make_importance
-
-        topic = self._topic(words, repository)
-        return {name: make_importance(name, options, topic) for name in names}
-
     def _topic(self, words: str | None, repository: Repository) -> Topic | None:
         """Return the topic of --topic, or else of the settings, or else of the crawl."""
-        from crawlprio.importance.opening import RecordedCrawl
+        from crawlprio.measure.repositories import RecordedCrawl
 
-        assert self.settings is not None
         topic = topic_config(self.settings, words).topic
         if topic is None and isinstance(repository, RecordedCrawl) and repository.topic:
             topic = topic_config(self.settings, repository.topic).topic
@@ -253,7 +363,7 @@ class Command(OneLineCommand):
 
 def _check_crawl(repository: Repository) -> RecordedCrawl:
     """Return a repository that is a crawl; raise ConfigError for any other."""
-    from crawlprio.importance.opening import RecordedCrawl
+    from crawlprio.measure.repositories import RecordedCrawl
 
     if not isinstance(repository, RecordedCrawl):
         raise ConfigError(

@@ -7,10 +7,11 @@ import dataclasses
 import json
 import sys
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from crawlprio.commands import OneLineCommand, allow_imports_from_here
+from crawlprio.commands import OneLineCommand
 from crawlprio.commands.arguments import (
     check_outputs,
     checked_option,
@@ -24,16 +25,19 @@ from crawlprio.commands.arguments import (
     write_text,
 )
 from crawlprio.errors import ConfigError
-from crawlprio.setting_table import DELAY_RULES
-from crawlprio.setting_table.kinds import OWN_PREFIX, Number, Setting, Whole
+from crawlprio.settings_table import DELAY_RULES
+from crawlprio.settings_table.kinds import OWN_PREFIX, Number, Setting, Whole
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from crawlprio.frontier import Politeness
+    from crawlprio.graph.topic import HotQueue
     from crawlprio.orderings import Ordering
-    from crawlprio.simulator import Network, Run, Simulation, Source
-    from crawlprio.topic import HotQueue
+    from crawlprio.show.simulated import Run, Simulation
+    from crawlprio.simulator.network import Network
+    from crawlprio.simulator.sources import Source
+
 
 RECORDED = ("--site-speed", "--latency", "--page-bytes")
 """Options that may be `recorded`: a crawl store has their values for its pages and sites."""
@@ -45,16 +49,28 @@ VALUED = (
 """The orderings to judge by value if none is named."""
 
 _NETWORK = {
-    "--robots": Whole(1),
-    "--pages-per-visit": Whole(1),
-    "--bandwidth": Number(above_zero=True),
-    "--site-speed": Number(above_zero=True, also="recorded"),
-    "--latency": Number(also="recorded"),
-    "--page-bytes": Number(also="recorded"),
+    "--robots": ("R", Whole(1), "maximum concurrent fetches, one per site; default 1"),
+    "--pages-per-visit": (
+        *("K", Whole(1)),
+        "pages fetched per connection, without delay; default 1",
+    ),
+    "--bandwidth": (
+        *("BYTES/S", Number(above_zero=True)),
+        "bandwidth that all transfers share; default: unlimited",
+    ),
+    "--site-speed": (
+        *("BYTES/S", Number(above_zero=True, also="recorded")),
+        "maximum bandwidth of a site; default: unlimited",
+    ),
+    "--latency": (
+        *("S", Number(also="recorded")),
+        "seconds to open a connection to a site; default 0",
+    ),
+    "--page-bytes": ("N", Number(also="recorded"), "size of each page; default 0"),
 }
-"""What the options of the network take."""
+"""Metavar, kind and help of each option that is a field of `Network`."""
 
-SIMULATED_RULES = {
+_RULES = {
     rule: setting
     for rule, setting in DELAY_RULES.items()
     if rule not in ("max_crawl_delay", "max_back_off")  # simulated sites ask for no delay
@@ -80,7 +96,7 @@ class Command(OneLineCommand):
         return "Crawl a link graph in memory under several orderings"
 
     def long_desc(self) -> str:
-        from crawlprio.linkgraph.formats import GRAPH_FORMS
+        from crawlprio.store.graph_files import GRAPH_FORMS
 
         return (
             "Crawl GRAPH in memory, once for each ordering, and report how much of the PageRank "
@@ -129,15 +145,10 @@ class Command(OneLineCommand):
         group.add_argument(
             "--budget", metavar="N", help="maximum number of fetches; default: no limit"
         )
-        for name, metavar, meaning in (
-            ("--robots", "R", "maximum concurrent fetches, one per site; default 1"),
-            *_delay_options(),
-            ("--pages-per-visit", "K", "pages fetched per connection, without delay; default 1"),
-            ("--bandwidth", "BYTES/S", "bandwidth that all transfers share; default: unlimited"),
-            ("--site-speed", "BYTES/S", "maximum bandwidth of a site; default: unlimited"),
-            ("--latency", "S", "seconds to open a connection to a site; default 0"),
-            ("--page-bytes", "N", "size of each page; default 0"),
-        ):
+        for setting in _RULES.values():
+            metavar = _METAVARS.get(setting.unit, setting.unit.upper() or "F")
+            group.add_argument(_option_of(setting), metavar=metavar, help=_meaning_of(setting))
+        for name, (metavar, _, meaning) in _NETWORK.items():
             recorded = "; 'recorded': from the crawl store" if name in RECORDED else ""
             group.add_argument(name, metavar=metavar, help=meaning + recorded)
         group.add_argument(
@@ -150,20 +161,19 @@ class Command(OneLineCommand):
         group.add_argument("--json", metavar="FILE", help="write the figures as JSON")
 
     def execute(self, args: list[str], opts: argparse.Namespace) -> None:
-        from crawlprio.orderings import COMPARED
+        from crawlprio.orderings import COMPARED, make_ordering
 
         graph_path = only_argument("simulate", "GRAPH", args)
         network = _network(opts)
         budget = checked_option("--budget", Whole(1), opts.budget)
         names = list(dict.fromkeys(opts.ordering or (VALUED if opts.value else COMPARED)))
-        allow_imports_from_here([*names, opts.value])
         order_paths = paths_by_name("--order", opts.order, names, "orderings")
         orders = [("--order", path) for path in order_paths.values()]
         check_outputs(
             orders + named_outputs(opts, "--plot", "--json"), inputs={"GRAPH": graph_path}
         )
         options = _options_of(names, opts.ordering_options)
-        orderings = _make(names, options)
+        orderings = {name: make_ordering(name, options[name]) for name in names}
         self._hot_queue()
         if opts.value is not None:
             if opts.order is not None or budget is not None or network.takes_time:
@@ -171,10 +181,7 @@ class Command(OneLineCommand):
                     "--value crawls without a clock, to 40 % of the pages; leave out --order, "
                     "--budget and the options of the network."
                 )
-            from crawlprio.commands.value_table import judge_by_value
-
-            limit = max_unpacked_bytes(self.settings)
-            judge_by_value(graph_path, names, options, opts, self._hot_queue, limit, _start)
+            self._judge_by_value(graph_path, names, options, opts)
             return
         for name, ordering in orderings.items():
             if ordering.needs_values:
@@ -183,8 +190,8 @@ class Command(OneLineCommand):
         from rich.console import Console
 
         from crawlprio.live.compiling import compile_usual
-        from crawlprio.simulator import Simulation, Source, compile_kernels
-        from crawlprio.simulator.run_report import plot_runs, print_runs
+        from crawlprio.show.simulated import Simulation, compile_kernels, plot_runs, print_runs
+        from crawlprio.simulator.sources import Source
 
         progress_console = Console(stderr=True)
         compile_kernels(
@@ -211,7 +218,9 @@ class Command(OneLineCommand):
                 ids = "\n".join(map(str, runs[-1].order.tolist()))
                 write_text("--order", order_paths[name], f"{ids}\n" if ids else "")
         if opts.json:
-            figures = _with_options(simulation.as_json(runs), options)
+            figures = simulation.as_json(runs)
+            for run in figures["runs"]:
+                run["options"] = dict(options[run["ordering"]])
             write_text("--json", opts.json, json.dumps(figures) + "\n")
         if opts.plot:
             plot_runs(Path(opts.plot), simulation, runs, Path(graph_path).name)
@@ -219,19 +228,49 @@ class Command(OneLineCommand):
             print(remark, file=sys.stderr)
         print_runs(simulation, runs, graph_path)
 
+    def _judge_by_value(
+        self,
+        graph_path: str,
+        names: Sequence[str],
+        options: Mapping[str, Mapping[str, Any]],
+        opts: argparse.Namespace,
+    ) -> None:
+        """Crawl a store from one start or several under each ordering; report the value found.
+
+        With a topic, breadth-first is also run behind its hot queue.
+        """
+        from crawlprio.orderings import make_ordering
+        from crawlprio.plugins import load
+        from crawlprio.simulator.sources import Source
+
+        n_starts = checked_option("--starts", Whole(1), opts.starts) or 1
+        source = Source.open(graph_path, max_unpacked_bytes(self.settings))
+        has_topic = self._hot_queue() is not None
+        seeds, _ = _start(source, opts.seeds)
+        lab = load("judges", "value")(source, opts.value, seeds, n_starts, with_texts=has_topic)
+        runs = [lab.run(name, partial(make_ordering, name, options[name])) for name in names]
+        if has_topic:
+            runs.append(
+                lab.run("hot-queue", partial(make_ordering, "breadth-first"), self._hot_queue)
+            )
+        if opts.json:
+            write_text("--json", opts.json, json.dumps(lab.as_json(runs)) + "\n")
+        if opts.plot:
+            lab.plot(Path(opts.plot), runs, f"{Path(graph_path).name}: value by {lab.model}")
+        lab.print(runs, graph_path)
+
     def _hot_queue(self) -> HotQueue | None:
         """Return a new hot queue for TOPIC and TOPIC_OPTIONS, or None without a topic."""
-        assert self.settings is not None
         return topic_config(self.settings).hot_queue()
 
 
 def _network(opts: argparse.Namespace) -> Network:
     """Return the network, as far as the options give numbers for it."""
-    from crawlprio.simulator import Network
+    from crawlprio.simulator.network import Network
 
     given = {
         option: checked_option(option, kind, _value(opts, option))
-        for option, kind in _NETWORK.items()
+        for option, (_, kind, _) in _NETWORK.items()
         if option not in _recorded_options(opts)
     }
     for option in ("--bandwidth", "--site-speed"):
@@ -249,22 +288,10 @@ def _option_of(setting: Setting) -> str:
     return "--" + name.lower().replace("_", "-")
 
 
-def _delay_options() -> list[tuple[str, str, str]]:
-    """Return option, metavar and help for each delay rule of the settings table."""
-    return [
-        (
-            _option_of(setting),
-            _METAVARS.get(setting.unit, setting.unit.upper() or "F"),
-            _meaning_of(setting),
-        )
-        for setting in SIMULATED_RULES.values()
-    ]
-
-
 def _meaning_of(setting: Setting) -> str:
     """Return the help text of a delay rule, naming options instead of settings."""
     meaning = setting.meaning.rstrip(".")
-    for other in SIMULATED_RULES.values():
+    for other in _RULES.values():
         meaning = meaning.replace(other.name, _option_of(other))
     unit = f"{setting.unit}: " if setting.unit else ""
     default = setting.guest_default
@@ -278,7 +305,7 @@ def _politeness(opts: argparse.Namespace) -> Politeness:
 
     given = {
         rule: checked_option(_option_of(setting), setting.kind, _value(opts, _option_of(setting)))
-        for rule, setting in SIMULATED_RULES.items()
+        for rule, setting in _RULES.items()
         if _value(opts, _option_of(setting)) is not None
     }
     if "max_adaptive" in given and not given.get("adaptive"):
@@ -314,7 +341,7 @@ def _as_recorded(network: Network, source: Source, opts: argparse.Namespace) -> 
         raise ConfigError(
             f"{options[0]} is recorded, but {source.path} is not a crawl store; give a number."
         )
-    from crawlprio.simulator import Network
+    from crawlprio.simulator.network import Network
 
     stored = Network.from_store(source.path)
     fields = {_field(option): getattr(stored, _field(option)) for option in options}
@@ -355,16 +382,9 @@ def _options_of(names: Sequence[str], text: str | None) -> dict[str, dict[str, A
     }
 
 
-def _make(names: Sequence[str], options: Mapping[str, Mapping[str, Any]]) -> dict[str, Ordering]:
-    """Return the orderings by name."""
-    from crawlprio.orderings import make_ordering
-
-    return {name: make_ordering(name, options[name]) for name in names}
-
-
 def _seeds_beside(path: Path) -> Path | None:
     """Return the file of seeds beside the exported links of a crawl; None if there is none."""
-    from crawlprio.linkgraph import SEEDS
+    from crawlprio.store.graph_files import SEEDS
 
     name = path.name.removesuffix(".gz")
     beside = path.with_name(f"{name.rpartition('.')[0] or name}{SEEDS}")
@@ -411,12 +431,3 @@ def _run(simulation: Simulation, name: str, ordering: Ordering, console: Console
         return simulation.run(
             name, ordering, lambda n_fetched: progress.update(task, completed=n_fetched)
         )
-
-
-def _with_options(
-    figures: dict[str, Any], options: Mapping[str, Mapping[str, Any]]
-) -> dict[str, Any]:
-    """Return the figures, each run with the options of its ordering."""
-    for run in figures["runs"]:
-        run["options"] = dict(options[run["ordering"]])
-    return figures

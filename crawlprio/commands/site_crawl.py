@@ -12,16 +12,18 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from scrapy.commands import BaseRunSpiderCommand
 
-from crawlprio.commands import allow_imports_from_here, refuse_unknown_options, set_up_help
+from crawlprio.commands import refuse_unknown_options, set_up_help
 from crawlprio.commands.arguments import checked_option
-from crawlprio.errors import ConfigError, CrawlprioError, StoreError
+from crawlprio.errors import ConfigError, CrawlprioError
+from crawlprio.live.hand_settings import hand_facts
 from crawlprio.live.user_agent import robot_of, user_agent
-from crawlprio.setting_table import SETTINGS
-from crawlprio.setting_table.kinds import Number, Whole
+from crawlprio.settings_table import SETTINGS
+from crawlprio.settings_table.kinds import Number, Whole
 
 if TYPE_CHECKING:
     from scrapy import Spider
     from scrapy.crawler import Crawler
+    from scrapy.settings import Settings
 
 OPTIONS: dict[str, tuple[str, str | None, str]] = {
     "ordering": ("ORDERING", "NAME", "how to choose the next page; default: {default}"),
@@ -38,15 +40,20 @@ OPTIONS: dict[str, tuple[str, str | None, str]] = {
         "put off pages that are likely to repeat the text of others (exact), or almost (near)",
     ),
     "pages": (
-        "CLOSESPIDER_PAGECOUNT",
+        "CRAWLPRIO_MAX_PAGES",
         "N",
-        "stop after N responses, counting robots.txt files; in Redis, after N pages of all workers",
+        "stop after N pages; in Redis, after N pages of all workers",
     ),
     "delay": ("DOWNLOAD_DELAY", "SECONDS", "minimum delay on a site; default: {default}"),
     "at-once": (
         "CONCURRENT_REQUESTS",
         "N",
         "maximum concurrent fetches; default: {default}, and up to 100 on many domains",
+    ),
+    "workers": (
+        "CRAWLPRIO_WORKERS",
+        "N",
+        "fetch and parse in N processes, and keep order, delays and the store in another",
     ),
     "depth": ("DEPTH_LIMIT", "N", "maximum links from a seed to a page; default: no limit"),
     "sitemaps": (
@@ -82,9 +89,14 @@ ARGUMENTS = {
 }  # fmt: skip
 """Options that are arguments of the spider."""
 
-_FRONTIER = "CRAWLPRIO_FRONTIER"
+_TOPICAL: dict[str, Any] = {
+    "ORDERING": "value-and-importance",
+    "TOPIC_OPTIONS": '{"distance": 0}',
+}
+"""What `--topic` sets beside the topic and its value model, unless it is given: what found the most
+of 45 topics in nine manuals (`docs/topic.md`)."""
 
-_NUMBERS = {"pages": Whole(1), "at-once": Whole(1)}
+_NUMBERS = {"at-once": Whole(1)}
 """What options take that is not what their setting takes."""
 
 _NOT_OURS = ("SPIDER_MODULES", "BOT_NAME")
@@ -93,14 +105,9 @@ _NOT_OURS = ("SPIDER_MODULES", "BOT_NAME")
 class Recorded(NamedTuple):
     """The last run of a crawl.
 
-    Attributes
-    ----------
-    ordering, value_model
-        what ruled it; empty: none.
-    kept
-        its settings, and its spider's arguments, that apply again.
-    lost
-        names of its settings that were neither kept nor given again.
+    `ordering` and `value_model`: what ruled it; empty: none. `kept`: its settings, and its spider's
+    arguments, that apply again. `lost`: names of its settings that were neither kept nor given
+    again.
     """
 
     ordering: str
@@ -128,6 +135,7 @@ class SiteCrawlCommand(BaseRunSpiderCommand):
 
     title: ClassVar[str]
 
+    settings: Settings
     requires_project = False
     default_settings: ClassVar[dict[str, Any]] = bundled_settings()
     examples: ClassVar[Sequence[str]] = ()
@@ -161,40 +169,48 @@ class SiteCrawlCommand(BaseRunSpiderCommand):
     def prepare(self, args: list[str], opts: argparse.Namespace) -> None:
         """Convert arguments and options to settings, and to spider arguments in `opts.spargs`.
 
-        Raises
-        ------
-        CrawlprioError
-            for invalid input.
+        Raises `CrawlprioError` for invalid input.
         """
         raise NotImplementedError
 
     def process_options(self, args: list[str], opts: argparse.Namespace) -> None:
         """Refuse invalid input before Scrapy creates an event loop that nothing would close."""
-        from crawlprio.config import read_setting, require_extras
+        from crawlprio.outside.import_path import load_named
+        from crawlprio.settings_table.config import given_components, require_extras
 
-        assert self.settings is not None
         super().process_options(args, opts)
+        if hand_facts() is not None:
+            self.set("CRAWLPRIO_PRINT", False)
         try:
             refuse_unknown_options(args)
+            if getattr(opts, "topic", None):
+                self._seek(opts.topic)
             self.prepare(args, opts)
             require_extras(self.settings)
-            names = ("ORDERING", "CRAWLPRIO_VALUE")
-            allow_imports_from_here([read_setting(self.settings, name) for name in names])
+            # Scrapy imports them later, when the working folder is not searched.
+            for name, path in given_components(self.settings):
+                load_named(name, path)
             self._check_store()
         except CrawlprioError as error:
             print(error, file=sys.stderr)
-            sys.exit(1 if isinstance(error, StoreError) else 2)
+            sys.exit(2)
 
     def set(self, name: str, value: object) -> None:
         """Set a setting as the command line would."""
-        assert self.settings is not None
         self.settings.set(name, value, "cmdline")
+
+    def _seek(self, topic: str) -> None:
+        """Set how to crawl for a topic, where the command line does not."""
+        from crawlprio.settings_table.config import from_command_line
+
+        for name, value in (_TOPICAL | {"CRAWLPRIO_VALUE": f"words:{topic}"}).items():
+            if not from_command_line(self.settings, name):
+                self.set(name, value)
 
     def take_options(self, opts: argparse.Namespace) -> None:
         """Convert the options of `add_crawl_options`."""
-        from crawlprio.config import read_setting
+        from crawlprio.settings_table.config import read_setting
 
-        assert self.settings is not None
         for option in self.arguments:
             if getattr(opts, option) is not None:
                 opts.spargs[option] = getattr(opts, option)
@@ -206,8 +222,6 @@ class SiteCrawlCommand(BaseRunSpiderCommand):
                 kind = _NUMBERS.get(option) or SETTINGS[name].kind
                 if isinstance(kind, Number | Whole):
                     checked_option(f"--{option}", kind, value)
-                if option == "pages" and read_setting(self.settings, _FRONTIER) == "redis":
-                    name = "CRAWLPRIO_REDIS_PAGES"  # Scrapy counts the pages of one worker
                 self.set(name, value)
         if opts.agent is not None or opts.contact is not None:
             agent = user_agent(
@@ -218,11 +232,10 @@ class SiteCrawlCommand(BaseRunSpiderCommand):
 
     def take_recorded(self, store: Path, opts: argparse.Namespace) -> Recorded:
         """Take the spider arguments and settings that a crawl had, except those given here."""
-        from crawlprio.config import from_command_line, given_settings
-        from crawlprio.live.given import read_arguments
+        from crawlprio.live.spider_arguments import read_arguments
+        from crawlprio.settings_table.config import from_command_line, given_settings
         from crawlprio.store import Store
 
-        assert self.settings is not None
         with Store.open(store, readonly=True) as recorded:
             kept = read_arguments(recorded)
             ruled = recorded.orderings()
@@ -255,13 +268,15 @@ class SiteCrawlCommand(BaseRunSpiderCommand):
 
     def crawl(self, spider: type[Spider], opts: argparse.Namespace) -> Crawler:
         """Crawl with a spider; set the exit status, and return the crawler."""
-        from crawlprio.live.crawl import Crawl
+        from crawlprio.live.engine import forced_end
+        from crawlprio.live.running import RunningCrawl
 
         assert self.crawler_process is not None
         crawler = self._create_crawler(spider)
         self.crawler_process.crawl(crawler, **opts.spargs)
-        self.crawler_process.start()
-        crawl = Crawl.of(crawler)
+        with forced_end(self.crawler_process):
+            self.crawler_process.start()
+        crawl = RunningCrawl.of(crawler)
         if crawl.is_running:  # a second Ctrl-C stopped the event loop
             crawl.interrupt()
             self.exitcode = 130
@@ -271,9 +286,8 @@ class SiteCrawlCommand(BaseRunSpiderCommand):
 
     def _check_store(self) -> None:
         """Refuse a store whose folder does not exist; a job directory is created."""
-        from crawlprio.config import from_command_line, read_setting
+        from crawlprio.settings_table.config import from_command_line, read_setting
 
-        assert self.settings is not None
         store = read_setting(self.settings, "CRAWLPRIO_STORE")
         if store is None or from_command_line(self.settings, "JOBDIR"):
             return

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from crawlprio.errors import ConfigError, CrawlprioError
+from crawlprio.outside.opening import open_file
 
 if TYPE_CHECKING:
     from crawlprio.demo.answers import Web
@@ -36,7 +37,7 @@ def _serve(options: argparse.Namespace, parent: int) -> None:
 
     web = _web(options)
     try:
-        file = nullcontext() if options.log is None else options.log.open("w", buffering=1)
+        file = nullcontext() if options.log is None else open_file(options.log, "w", buffering=1)
     except OSError as error:
         raise ConfigError(f"{options.log} cannot be written ({error.strerror}).") from error
     with file as log:

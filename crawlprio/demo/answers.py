@@ -9,18 +9,10 @@ from typing import Protocol
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The answer of a web to one request.
+    """The answer of a web to one request: a body that is neither compressed nor chunked.
 
-    Parameters
-    ----------
-    status
-        HTTP status.
-    headers
-        Header names and values, without connection headers and `Content-Length`.
-    body
-        The page, neither compressed nor chunked.
-    delay
-        Seconds that the server waits before it answers.
+    The headers lack those of the connection and `Content-Length`. The server waits `delay` seconds
+    before it answers.
     """
 
     status: int

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from scrapy.core.downloader.handlers.http11 import HTTP11DownloadHandler
 
-from crawlprio.config import read_setting
 from crawlprio.errors import ConfigError
+from crawlprio.settings_table.config import read_setting
 
 if TYPE_CHECKING:
     from scrapy import Request

@@ -16,30 +16,11 @@ from crawlprio.errors import CrawlprioError
 class LoopbackServer:
     """A context manager that serves a web on 127.0.0.1 from a child process.
 
-    Without `with`, use `start` and `stop`. The child also ends when this process ends, however that
-    happens.
-
-    Parameters
-    ----------
-    pages, sites, seed
-        Size and seed of the demo web.
-    recording
-        A WARC file or a crawl store to serve instead.
-    log
-        File for the log, with one line of JSON per request.
-    port
-        Port number; 0, the default, takes any free one.
-    startup_seconds
-        Timeout for the server to become ready; large recordings take a while to index.
-
-    Attributes
-    ----------
-    port
-        The port it listens on, once started.
-    seeds
-        URLs to start a crawl from.
-    n_pages, hosts
-        Number of pages and host names of the web it serves.
+    It serves a demo web of some size and seed, or a recording: a WARC file or a crawl store. Port 0
+    takes any free one. `log` gets one line of JSON per request. Large recordings take a while to
+    index, for which `startup_seconds` leaves time. Once it has started, `port`, `seeds`, `n_pages`
+    and `hosts` say what is served where. Without `with`, use `start` and `stop`. The child also
+    ends when this process ends, however that happens.
     """
 
     def __init__(
@@ -78,18 +59,13 @@ class LoopbackServer:
         return None if self._process is None else self._process.pid
 
     def start(self) -> LoopbackServer:
-        """Start the server and return once it answers.
-
-        Raises
-        ------
-        CrawlprioError
-            If it cannot start, with the server's own message.
-        """
+        """Start the server and return once it answers; its own message is a CrawlprioError."""
         if self._process is not None:
             return self
         with tempfile.TemporaryFile() as errors:
             process = subprocess.Popen(
-                [sys.executable, "-m", "crawlprio.demo", *self._arguments],
+                # -P: without it, Python would import from the working folder first.
+                [sys.executable, "-P", "-m", "crawlprio.demo", *self._arguments],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=errors,

@@ -22,7 +22,8 @@ from warcio.utils import BUFF_SIZE
 
 from crawlprio.demo.answers import Answer, html_answer
 from crawlprio.errors import StoreError
-from crawlprio.pages import Visit
+from crawlprio.graph.pages import Visit
+from crawlprio.outside.opening import open_file
 from crawlprio.store import Store
 from crawlprio.store.files import open_database
 from crawlprio.store.visit_rows import VISIT_COLUMNS, row_visit
@@ -112,28 +113,16 @@ class _Place(NamedTuple):
 class WarcWeb(_Pages):
     """A web that serves the responses of WARC files for their URLs, over both http and https.
 
-    A page is the first response for its URL that does not redirect to itself (redirects from http
-    to https do, since both are the same page here). A revisit record counts as a response if the
-    one that it repeats is recorded before it. All other URLs get a 404.
+    `path` is a WARC file, plain or compressed record by record (`.warc.gz`), or a folder of such
+    files, which are read in order of their names. A page is the first response for its URL that
+    does not redirect to itself (redirects from http to https do, since both are the same page
+    here). A revisit record counts as a response if the one that it repeats is recorded before it.
+    All other URLs get a 404, and a file without a response is a StoreError.
 
-    Parameters
-    ----------
-    path
-        A WARC file, plain or compressed record by record (`.warc.gz`), or a folder of such files,
-        which are read in order of their names. A truncated or damaged file is served up to the
-        first bad record, with a warning in the log.
-
-    Raises
-    ------
-    StoreError
-        If a file cannot be read, one is not a WARC file, or they have no response over http or
-        https.
-
-    Notes
-    -----
-    The first `MAX_BODY` bytes of each unpacked body are served. A header line of more than
-    `MAX_LINE` bytes, or headers of more than `MAX_HEADERS`, count as damage.
-    Indexing reads the file once, about 20,000 records per second. An answer reads one record.
+    A truncated or damaged file is served up to the first bad record, with a warning in the log; so
+    is one with a header line of more than `MAX_LINE` bytes, or headers of more than `MAX_HEADERS`.
+    The first `MAX_BODY` bytes of each unpacked body are served. Indexing reads the file once, about
+    20,000 records per second; an answer reads one record.
     """
 
     def __init__(self, path: str | Path) -> None:
@@ -158,7 +147,7 @@ class WarcWeb(_Pages):
 
     def _open(self, file: Path) -> None:
         try:
-            self._files.append(file.open("rb"))
+            self._files.append(open_file(file, "rb", follow=True))
         except OSError as error:
             raise StoreError(f"{file} cannot be read: {error.strerror}; check the name.") from None
 
@@ -271,17 +260,8 @@ class StoreWeb(_Pages):
 
     HTML is generated from title, text, links and anchor texts; links that the crawl did not follow
     are marked `nofollow`. A redirect becomes a 302, a failed page returns its status or 404, and
-    all other URLs get a 404. If a page was fetched more than once, its last visit counts.
-
-    Parameters
-    ----------
-    path
-        A crawl store. The store of a running crawl is served in its state on opening.
-
-    Raises
-    ------
-    StoreError
-        If the file is not a crawl store, or has no visit.
+    all other URLs get a 404. If a page was fetched more than once, its last visit counts. The store
+    of a running crawl is served in its state on opening; one without a visit is a StoreError.
     """
 
     def __init__(self, path: str | Path) -> None:
@@ -337,12 +317,7 @@ class StoreWeb(_Pages):
 def open_web(path: str | Path) -> WarcWeb | StoreWeb:
     """Return the web recorded in a file, whose type is recognised by its content, not its name.
 
-    A folder is one of WARC files.
-
-    Raises
-    ------
-    StoreError
-        If it is neither a WARC file nor a crawl store.
+    A folder is one of WARC files. Anything else is a StoreError.
     """
     if Path(path).is_dir():
         return WarcWeb(path)

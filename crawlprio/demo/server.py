@@ -94,14 +94,9 @@ class _ProxyRequest(http.Request):
 class LoopbackFactory(http.HTTPFactory):
     """Serves one web on any number of connections, which are kept alive without limit.
 
-    Parameters
-    ----------
-    web
-        The web to serve.
-    fetch_log
-        Gets `{"host", "url", "start", "end", "status", "bytes"}` for each request, as a line of
-        JSON. The times at which it arrived and was answered are by `time.monotonic`; status 0 means
-        that the client hung up first.
+    `fetch_log` gets `{"host", "url", "start", "end", "status", "bytes"}` for each request, as a
+    line of JSON. The times at which it arrived and was answered are by `time.monotonic`; status 0
+    means that the client hung up first.
     """
 
     protocol: Any = http.HTTPChannel
@@ -138,17 +133,7 @@ class LoopbackFactory(http.HTTPFactory):
 def listen(web: Web, port: int, fetch_log: TextIO | None = None) -> int:
     """Listen on 127.0.0.1 and return the port; requests are answered once `serve` runs.
 
-    Parameters
-    ----------
-    port
-        Port number; 0 for any free port.
-    fetch_log
-        As for `LoopbackFactory`.
-
-    Raises
-    ------
-    ConfigError
-        If the port is not available.
+    Port 0 is any free one; a port that is not available is a ConfigError.
     """
     reactor = _reactor()
     try:
@@ -169,14 +154,9 @@ def serve(
 ) -> None:
     """Serve until SIGTERM or SIGINT, or until the parent process is gone.
 
-    Parameters
-    ----------
-    ready
-        Called once the server answers requests and handles signals.
-    parent
-        Process id of the parent at startup; by default, the current one.
-    until_stdin_closes
-        Also stop when standard input closes: the most reliable sign that the parent is gone.
+    `ready` is called once the server answers requests and handles signals. `parent` is the process
+    id of the parent at startup; by default, the current one. With `until_stdin_closes` it also
+    stops when standard input closes: the most reliable sign that the parent is gone.
     """
     reactor = _reactor()
     started_by = os.getppid() if parent is None else parent

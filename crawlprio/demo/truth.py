@@ -7,11 +7,9 @@ import logging
 import os
 import re
 import sys
-import tempfile
 import zipfile
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
 from importlib.metadata import version
 from pathlib import Path
 from typing import TypeAlias
@@ -25,6 +23,7 @@ from rich.progress import track
 from crawlprio.demo import recordings
 from crawlprio.demo.recordings import StoreWeb, WarcWeb
 from crawlprio.demo.web import DemoWeb
+from crawlprio.outside.opening import replacing
 from crawlprio.web import html as extraction
 from crawlprio.web.html import parse_page
 from crawlprio.web.urls import host_of, normalise_url
@@ -159,14 +158,7 @@ def _write_cache(file: Path, indptr: NDArray[np.int64], indices: NDArray[np.int3
     """Cache the links atomically; if the folder is not writable, only time is lost."""
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
-        descriptor, name = tempfile.mkstemp(suffix=".npz", dir=file.parent)
-        try:
-            with os.fdopen(descriptor, "wb") as temporary:
-                np.savez(temporary, indptr=indptr, indices=indices)
-            os.replace(name, file)
-        except BaseException:
-            with suppress(OSError):
-                os.unlink(name)
-            raise
+        with replacing(file, "wb", private=True) as unfinished:
+            np.savez(unfinished, indptr=indptr, indices=indices)
     except OSError as error:
         logger.info("The link graph cannot be cached, so the next run reads it again: %s", error)

@@ -1,22 +1,198 @@
-"""The demo web: a synthetic web of any size, generated from a seed."""
+"""The demo web: a synthetic web of any size, generated from a seed.
+
+`crawlprio.graph.synthetic` grows the links. A page that it leaves without links is a leaf, on
+which no other page depends, so that any leaf may become something else.
+"""
 
 from __future__ import annotations
+
+import random
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from crawlprio.demo import synthesis
 from crawlprio.demo.answers import Answer, Web, html_answer, text_answer
-from crawlprio.demo.vocabulary import TOPICS, VOCABULARY, sentences
 from crawlprio.errors import ConfigError
+from crawlprio.graph.linkgraph import LinkGraph
+from crawlprio.graph.rows import gathered_rows
+from crawlprio.graph.synthetic import synthetic_web
+
+_WORDS = {
+    "astronomy": "nebula orbit telescope galaxy comet planet eclipse quasar pulsar asteroid "
+    "supernova spectrum parallax redshift corona lunar",
+    "baking": "sourdough yeast oven flour crust pastry dough brioche whisk glaze custard rye "
+    "kneading cinnamon sponge loaf",
+    "sailing": "rudder mast regatta keel harbour tide anchor spinnaker jib buoy helm windward "
+    "skipper mooring dinghy halyard",
+    "gardening": "compost seedling orchard trellis mulch pruning perennial greenhouse bulb hedge "
+    "watering lawn tomato graft soil bloom",
+    "statistics": "variance regression sample median likelihood estimator quantile bootstrap "
+    "prior correlation residual histogram outlier covariate binomial skewness",
+    "music": "violin sonata rhythm choir cadence melody fugue tempo orchestra chord octave "
+    "libretto clarinet overture harmony quartet",
+    "geology": "basalt fault sediment quartz glacier magma fossil strata mineral erosion granite "
+    "tectonic crystal volcano limestone seismic",
+    "chess": "gambit bishop endgame castling knight zugzwang opening rook checkmate pawn "
+    "fianchetto middlegame sacrifice blunder stalemate queen",
+    "cycling": "derailleur peloton saddle sprint pedal velodrome climb handlebar breakaway crank "
+    "spoke commuter gravel stage puncture brake",
+    "printing": "typeface kerning serif ink press letterpress margin glyph engraving lithograph "
+    "folio binding woodcut ligature paper baseline",
+    "medicine": "vaccine diagnosis artery surgeon dosage immunity clinic symptom therapy virus "
+    "antibody fever patient nursing biopsy insulin",
+    "robotics": "actuator gripper sensor servo controller kinematics lidar torque odometry "
+    "encoder planner firmware joint calibration swarm chassis",
+}
+
+VOCABULARY: dict[str, tuple[str, ...]] = {t: tuple(words.split()) for t, words in _WORDS.items()}
+"""The 16 words of each topic; no word belongs to two topics."""
+
+TOPICS: tuple[str, ...] = tuple(VOCABULARY)
+
+_PATTERNS = (
+    "Every {topic} notebook should begin with the {0} and the {1}.",
+    "A {0} without a {1} is only half of {topic}.",
+    "We compared the {0} with the {1} and kept the {2}.",
+    "Readers often ask how the {0} changes a {1}.",
+    "The second chapter follows one {0} from the {1} to the {2}.",
+    "Nobody who knows {topic} would leave out the {0}.",
+    "Between the {0} and the {1} there is always a {2}.",
+    "Last year the {0} came late, and the {1} suffered for it.",
+)
+
+
+def sentences(topic: str, n: int, seed: int) -> list[str]:
+    """Return `n` sentences on a topic; the same seed gives the same sentences."""
+    draw = random.Random(f"{seed}/{topic}")
+    words = VOCABULARY[topic]
+    return [draw.choice(_PATTERNS).format(*draw.sample(words, 3), topic=topic) for _ in range(n)]
+
+
+Ints = NDArray[np.int64]
+Mask = NDArray[np.bool_]
+
+PLAIN, DANGLING, DUPLICATE, MOVED, FOUND, MISSING, BROKEN = range(7)
+"""Kinds of page: with links, without links, a copy of another page, 301, 302, 404, 500."""
+
+_SHARES = {
+    DANGLING: 0.08,
+    DUPLICATE: 0.04,
+    MOVED: 0.012,
+    FOUND: 0.008,
+    MISSING: 0.015,
+    BROKEN: 0.003,
+}
+_PRIVATE_SITES = 0.12
+"""Share of the sites that forbid some leaves to robots, and share of their leaves."""
+
+
+@dataclass(frozen=True)
+class Structure:
+    """Pages grouped by site, where page 0 is the portal's home page, and their links.
+
+    `starts` has the first page of each site, its home page, and then the number of pages. Of each
+    page, `kind` is one of the kinds above, `private` says whether robots.txt forbids it, and
+    `source` is the page with the original body: itself, or a duplicate's original.
+    """
+
+    graph: LinkGraph
+    starts: Ints
+    kind: NDArray[np.uint8]
+    private: Mask
+    source: Ints
+
+
+def synthesise(n_pages: int, n_sites: int, seed: int, rng: np.random.Generator) -> Structure:
+    """Return a web in which every page is reachable from page 0, and that without private pages.
+
+    A home page that is linked from its own site alone gets a link from a page of an earlier site.
+    Cost: O(n_links) time.
+    """
+    grown = synthetic_web(
+        n_pages,
+        n_sites,
+        share_between_sites=0.18,
+        dangling=sum(_SHARES.values()),
+        max_pages_per_site=max(n_pages // 8, 2 * -(-n_pages // n_sites)),
+        seed=seed,
+    )
+    sizes = np.bincount(grown.site, minlength=n_sites)
+    portal = int(np.argmax(sizes))
+    before = int(sizes[:portal].sum())
+    # The largest site comes first: pages and sites are numbered from it on, all the way round.
+    sizes = np.roll(sizes, -portal)
+    starts = np.concatenate(([0], np.cumsum(sizes)))
+    site = np.repeat(np.arange(n_sites), sizes)
+    degrees = np.diff(grown.indptr)
+    sources = (np.repeat(np.arange(n_pages), degrees) - before) % n_pages
+    targets = (grown.indices - before) % n_pages
+    is_leaf = np.roll(degrees == 0, -before)
+    is_leaf[starts[:-1]] = False
+
+    page = np.arange(n_pages)
+    kind = np.full(n_pages, PLAIN, dtype=np.uint8)
+    shares = np.array(list(_SHARES.values()))
+    kind[is_leaf] = rng.choice(list(_SHARES), int(is_leaf.sum()), p=shares / shares.sum())
+    last_plain = np.maximum.accumulate(np.where(is_leaf, 0, page))
+    near = page - ((page - starts[site]) * rng.random(n_pages) ** 2).astype(np.int64)
+    source = np.where(kind == DUPLICATE, last_plain[near], page)
+
+    children = np.arange(1, n_sites)
+    parents = (children * rng.random(len(children)) ** 3).astype(np.int64)
+    reach = (sizes[parents] * rng.random(len(children)) ** 3).astype(np.int64)
+    moved = np.flatnonzero((kind == MOVED) | (kind == FOUND))
+    pairs = (
+        (sources, targets),
+        (last_plain[starts[parents] + reach], starts[children]),
+        (moved, _redirect_targets(moved, site, starts, last_plain, rng)),
+    )
+    rows = gathered_rows(
+        np.concatenate([one for one, _ in pairs]).astype(np.int32),
+        np.concatenate([other for _, other in pairs]).astype(np.int32),
+        n_pages,
+    )
+    private = is_leaf & (rng.random(n_sites) < _PRIVATE_SITES)[site]
+    graph = LinkGraph.cleaned(*_copied(*rows, source), site=site.astype(np.int32), in_place=True)
+    return Structure(graph, starts, kind, private, source)
+
+
+def _redirect_targets(
+    moved: Ints, site: Ints, starts: Ints, last_plain: Ints, rng: np.random.Generator
+) -> Ints:
+    """Draw the target of each redirect: a page of the same site, a home page, another redirect.
+
+    A chain leads from a redirect to the one before it; the last two redirects form a loop.
+    """
+    n = len(moved)
+    where = site[moved]
+    size = starts[where + 1] - starts[where]
+    inside = last_plain[starts[where] + (size * rng.random(n)).astype(np.int64)]
+    other = starts[((len(starts) - 1) * rng.random(n) ** 3).astype(np.int64)]
+    target = np.where(rng.random(n) < 0.8, inside, other)
+    chained = np.flatnonzero(rng.random(n) < 0.2)
+    chained = chained[chained > 0]
+    target[chained] = moved[chained - 1]
+    if n >= 3:
+        target[-1], target[-2] = moved[-2], moved[-1]
+    return np.asarray(target, dtype=np.int64)
+
+
+def _copied(indptr: Ints, indices: NDArray[np.int32], source: Ints) -> tuple[Ints, Ints]:
+    """Return the rows with each page's replaced by that of its source."""
+    counts = np.diff(indptr)[source]
+    made = np.concatenate(([0], np.cumsum(counts)))
+    places = np.arange(made[-1]) + np.repeat(indptr[:-1][source] - made[:-1], counts)
+    return made, np.asarray(indices[places])
+
 
 __all__ = ["Answer", "DemoWeb", "Web"]
 
 _STATUS = {
-    synthesis.MOVED: 301,
-    synthesis.FOUND: 302,
-    synthesis.MISSING: 404,
-    synthesis.BROKEN: 500,
+    MOVED: 301,
+    FOUND: 302,
+    MISSING: 404,
+    BROKEN: 500,
 }
 _SUBDOMAINS = ("www", "shop", "blog", "docs", "news")
 _N_SENTENCES = 64
@@ -27,45 +203,20 @@ _SECTION = 50
 class DemoWeb:
     """A reproducible synthetic web: the same seed gives the same web, with a known link graph.
 
-    `crawlprio.linkgraph.synthetic` generates sites and links: sizes and in-degrees follow power
-    laws, and about 82 % of the links stay within their site. Every page is reachable from the
-    portal's home page, `seeds[0]`, and every page that robots.txt allows is reachable through
-    allowed pages. 8 % of the pages have no links, 4 % are copies of another page, 2 % are redirects
-    (some in chains, two in a loop), 1.8 % return 404 or 500, and 0.5 % are slow. One page is the
-    entrance to an endless calendar, whose further months are not pages of the graph. One site asks
-    for a crawl delay. A tenth of the sites use https.
+    `crawlprio.graph.synthetic` generates sites and links: sizes and in-degrees follow power laws,
+    and about 82 % of the links stay within their site. Every page is reachable from the portal's
+    home page, `seeds[0]`, and every page that robots.txt allows is reachable through allowed pages.
+    8 % of the pages have no links, 4 % are copies of another page, 2 % are redirects (some in
+    chains, two in a loop), 1.8 % return 404 or 500, and 0.5 % are slow: they answer after
+    `slow_seconds`. One page is the entrance to an endless calendar, whose further months are not
+    pages of the graph. One site asks for a crawl delay (`crawl_delays`, seconds by host). A tenth
+    of the sites use https.
 
-    Parameters
-    ----------
-    n_pages
-        Number of pages, 20,000 by default. One million take about 3 s and 0.8 GB to generate, and
-        70 MB afterwards.
-    n_sites
-        Number of hosts, at most `n_pages`; 200 by default.
-    seed
-        Seed of the generator, 0 or more; 0 by default.
-    slow_seconds
-        Response time of a slow page in seconds, 1 by default.
-
-    Attributes
-    ----------
-    indptr, indices
-        int64, int32: the links of each page, as recorded by a crawler that follows everything:
-        distinct, without self-links, in the order of the HTML. A redirect has one link, its target;
-        an error page has none; a duplicate has those of its original.
-    site
-        int32, shape (n_pages,): the host of each page.
-    allowed
-        bool, shape (n_pages,): whether robots.txt allows the page.
-    slow
-        bool, shape (n_pages,): whether the page is slow.
-    crawl_delays
-        Host -> seconds, for hosts whose robots.txt asks for a delay.
-
-    Raises
-    ------
-    ConfigError
-        If there are fewer pages than sites, or no site.
+    `indptr` and `indices` are the links of each page as recorded by a crawler that follows
+    everything: distinct, without self-links, in the order of the HTML. A redirect has one link, its
+    target; an error page has none; a duplicate has those of its original. `site`, `allowed` (by
+    robots.txt) and `slow` are arrays over the pages. One million pages take about 3 s and 0.8 GB to
+    generate, and 70 MB afterwards.
     """
 
     def __init__(
@@ -83,7 +234,7 @@ class DemoWeb:
             )
         rng = np.random.default_rng(seed)
         site_topics = rng.integers(len(TOPICS), size=n_sites)
-        made = synthesis.synthesise(n_pages, n_sites, seed, rng)
+        made = synthesise(n_pages, n_sites, seed, rng)
         graph = made.graph
         self.indptr, self.indices, self.site = graph.indptr, graph.indices, graph.site
         topics = np.where(
@@ -94,7 +245,7 @@ class DemoWeb:
         topics[made.starts[:-1]] = site_topics
         home = made.starts[graph.site]
         section = home + (np.arange(n_pages) - home) // _SECTION * _SECTION
-        plain = made.kind == synthesis.PLAIN
+        plain = made.kind == PLAIN
         self.slow: NDArray[np.bool_] = plain & (rng.random(n_pages) < 0.005)
         self.allowed: NDArray[np.bool_] = ~made.private
         self._slow_seconds = slow_seconds

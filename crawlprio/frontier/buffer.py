@@ -1,13 +1,11 @@
-"""A bound on the number of waiting pages: which pages to drop and which to requeue."""
+"""A bound on the waiting pages: a limited buffer that drops the lowest-ranked ones."""
 
 from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
 
-from crawlprio.compiled import njit
-from crawlprio.frontier import heaps
-from crawlprio.frontier.records import UNKNOWN, WAITING, Entries, Records, wide
+from crawlprio.frontier.records import Records
 
 KEPT, DROPPED, VISITED = 1, 2, 4
 
@@ -29,11 +27,6 @@ class LimitedBuffer:
     time, and may come back.
 
     Cost: O(known pages) each time a tenth of `capacity` is dropped. Memory: 1 byte per page.
-
-    Parameters
-    ----------
-    capacity
-        Number of pages, 1 or more.
     """
 
     def __init__(self, capacity: int) -> None:
@@ -76,12 +69,7 @@ class LimitedBuffer:
     ) -> list[int]:
         """Return the dropped pages among `targets` that come back, in the order of `targets`.
 
-        Parameters
-        ----------
-        n_pages
-            Number of known pages.
-        tiers, keys
-            Indexed by page id.
+        `tiers` and `keys` are by page id.
         """
         back: list[int] = []
         if self.n_dropped:
@@ -138,21 +126,3 @@ def _least(tiers: NDArray[np.int32], keys: NDArray[np.float64], n_least: int) ->
         if n_least == 0:
             break
     return np.flatnonzero(chosen)
-
-
-@njit(cache=True)
-def take_out(
-    pages: Records,
-    sites: Records,
-    heap: Entries,
-    totals: Records,
-    dropped: NDArray[np.int32],
-) -> int:
-    """Remove dropped pages from the queue and mark them unknown; return how many were waiting."""
-    n_waiting = 0
-    for at in range(len(dropped)):
-        page = wide(dropped[at])
-        if pages[page].state == WAITING:
-            heaps.remove(pages, sites, heap, totals, page, wide(UNKNOWN))
-            n_waiting += 1
-    return n_waiting

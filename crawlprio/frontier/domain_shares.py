@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Callable
 
 from crawlprio.frontier.page_queue import PageQueue
-from crawlprio.pages import NO_PAGE
+from crawlprio.graph.pages import NO_PAGE
 
 LATELY = 60.0
 """Seconds for which a domain counts as waiting after a page of it was handed out, because its sites
@@ -25,19 +25,9 @@ class DomainShares:
     many they are. While nobody else waits there is no limit, and the order is that of the queue.
 
     The sites of a domain at its limit are held back as they come first in the queue, and return one
-    by one as its fetches end.
+    by one as its fetches end. `domain_of` returns the number of the registered domain of a site, 32
+    bits and not 0.
 
-    Parameters
-    ----------
-    queue
-        The waiting pages.
-    most
-        Number of fetches in flight that a domain may have while others wait.
-    domain_of
-        Returns the number of the registered domain of a site, 32 bits and not 0.
-
-    Notes
-    -----
     Cost: 0.9 µs of processor time per page and 4 bytes per site; O(log n) for each site held back.
     Once in `LATELY` seconds, a domain that is alone has all its ready sites held back and returned,
     to find out.

@@ -3,36 +3,56 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
-from crawlprio.frontier import compiled_queue, records, site_heaps
+from crawlprio.frontier import heaps, records
 from crawlprio.frontier.buffer import LimitedBuffer
-from crawlprio.frontier.figures import QueueFigures
 from crawlprio.frontier.plain import PlainQueue
-from crawlprio.frontier.putting_off import PUT_OFF, PutsOff
-from crawlprio.frontier.records import DONE, UNKNOWN, WAITING
-from crawlprio.frontier.rows import ReplaysRows
-from crawlprio.novelty import Novelty
+from crawlprio.frontier.records import DONE, UNKNOWN, WAITING, Records, upcoming
+from crawlprio.frontier.replaying import PROGRESS, load_deferred, observe_visits
+from crawlprio.graph.arrays import integers
+from crawlprio.graph.pages import NO_PAGE, NO_PAGES, Visit
+from crawlprio.graph.topic import HotQueue
 from crawlprio.orderings import guard
 from crawlprio.orderings.base import (
     ALL_PAGES,
     Changed,
     CompiledOrdering,
+    KeyHistory,
     Keys,
     Ordering,
     Pages,
 )
-from crawlprio.pages import NO_PAGES, Visit
-from crawlprio.topic import HotQueue
+from crawlprio.orderings.saved import learned_arrays, restore_learned
+from crawlprio.store.visit_columns import VisitColumns
+
+PUT_OFF = 2
+"""How much smaller the tier of a page that is put off is: one step of its request's priority."""
 
 _LOWEST, _HIGHEST = -(2**30) + 1, 2**30 - 1
 
 
-class PageQueue(PutsOff, ReplaysRows, QueueFigures):
+class JudgesRepeats(Protocol):
+    """Puts off waiting pages that are likely to repeat others, by what visits taught it."""
+
+    def is_put_off(self, page: int) -> bool:
+        """Return whether a page is put off now."""
+
+    def puts_off(self, page: int, pages: Pages) -> bool:
+        """Judge a page that is about to leave; return whether it is put off from now on."""
+
+    def observe(self, visit: Visit, pages: Pages) -> list[int]:
+        """Learn from a visit; return the pages that are no longer put off."""
+
+    def figures(self) -> dict[str, int | str]:
+        """Return rows for the report on the crawl, by what they say."""
+
+
+class PageQueue:
     """All waiting pages, handed out one at a time: most important first, no site too soon.
 
     Pages leave by larger request priority, then hot before not hot, then the earlier round of their
@@ -45,36 +65,14 @@ class PageQueue(PutsOff, ReplaysRows, QueueFigures):
     Memory: 32 bytes per known page and 104 per site in the heaps, plus 8 per page for the keys of
     the ordering, all in arrays that double when they are full.
 
-    Parameters
-    ----------
-    ordering
-        Provides the keys; the frontier opens it.
-    pages
-        The page table that the ids in visits refer to; the caller adds pages to it.
-    limit
-        Pages of a site that may be leased at once; default 1, as in the papers.
-    delay
-        Seconds from start to start on a site that may have several leases; with one lease, the
-        caller of `end_fetch` says when the site is ready again.
-    pages_per_visit
-        Pages fetched from a site before its delay applies (k); default 1.
-    hot_queue
-        Moves pages on a topic to the front; default none.
-    novelty
-        Puts off pages that are likely to repeat others; default none.
-    truth
-        Returns the PageRank of a page in the whole graph, for orderings that need it.
-    max_waiting
-        Bound on the number of waiting pages, applied by `LimitedBuffer`; default None, no bound.
-    plain_until
-        Number of known pages up to which the queue runs in plain Python, so that numba need not be
-        loaded; above it, the queue is compiled. Default 0: compiled from the start. The order is
-        the same.
-
-    Attributes
-    ----------
-    n_taken_out
-        Times that a waiting page was dropped for lack of room.
+    The queue opens the ordering; the caller adds pages to the page table. `limit` pages of a site
+    may be leased at once, by default 1, as in the papers. With several, `delay` are the seconds
+    from start to start on a site; with one, the caller of `end_fetch` says when the site is ready
+    again. `pages_per_visit` (k) are fetched from a site before its delay applies. `truth` returns
+    the PageRank of a page in the whole graph, for orderings that need it. `max_waiting` bounds the
+    waiting pages, by a `LimitedBuffer`, and `n_taken_out` counts those dropped. Up to `plain_until`
+    known pages the queue runs in plain Python, so that numba need not be loaded; the order is the
+    same.
     """
 
     def __init__(
@@ -86,7 +84,7 @@ class PageQueue(PutsOff, ReplaysRows, QueueFigures):
         delay: float = 0.0,
         pages_per_visit: int = 1,
         hot_queue: HotQueue | None = None,
-        novelty: Novelty | None = None,
+        novelty: JudgesRepeats | None = None,
         truth: Callable[[int], float] | None = None,
         max_waiting: int | None = None,
         plain_until: int = 0,
@@ -105,6 +103,7 @@ class PageQueue(PutsOff, ReplaysRows, QueueFigures):
         self._totals["site_share"] = ordering.site_share
         self._totals["held_below"] = ordering.held_below
         self._is_computing = False
+        self._loop: Callable[..., None] | None = None
         if isinstance(ordering, CompiledOrdering) and ordering.by_waiting_pages:
             self._totals["site_rule"] = records.BY_WAITING_PAGES
             self._by_call = False
@@ -113,36 +112,91 @@ class PageQueue(PutsOff, ReplaysRows, QueueFigures):
         self._pages = np.zeros(1024, dtype=records.PAGE)
         self._observed = self._pages["observed"]
         self._set_site_records(records.new_sites(64, limit, delay))
-        self._heap = site_heaps.no_entries(64)
+        self._heap = heaps.no_entries(64)
         self._n_pages = 0
         self._n_sites = 0
         self._buffer = None if max_waiting is None else LimitedBuffer(max_waiting)
         self.n_taken_out = 0
         self._arrays = (self._pages, self._sites, self._heap, self._totals)
         self._plain_until = plain_until
-        self._queue: Any = PlainQueue() if plain_until else compiled_queue.load()
+        self._queue: Any = PlainQueue() if plain_until else heaps.load_compiled()
         if self._buffer is not None:
             self._queue.take_out(*self._arrays, NO_PAGES)  # compile it before the crawl starts
         guard.open_ordering(ordering, pages, truth)
+
+    def __len__(self) -> int:
+        """Return the number of waiting pages."""
+        return int(self._totals["n_waiting"][0])
+
+    @property
+    def n_leased(self) -> int:
+        return int(self._totals["n_leased"][0])
+
+    @property
+    def n_sites_waiting(self) -> int:
+        """Sites with a page that can be handed out now or when their delay ends."""
+        return int(self._totals["n_ready"][0] + self._totals["n_delayed"][0])
+
+    @property
+    def n_dropped(self) -> int:
+        """Pages that were dropped for lack of room and have not come back."""
+        return 0 if self._buffer is None else self._buffer.n_dropped
+
+    @property
+    def page_records(self) -> Records:
+        """One record for each page of the table, to read only."""
+        return self._pages[: self._n_pages]
+
+    @property
+    def site_records(self) -> Records:
+        """One record for each site of the table, to read only."""
+        return self._sites[: self._n_sites]
+
+    def upcoming(self, most: int) -> list[int]:
+        """Return the pages that leave next, at most `most`, as if no site had to wait. O(pages)."""
+        return upcoming(self.page_records, self.site_records, self._totals, most)
+
+    def state(self, page: int) -> int:
+        """Return `UNKNOWN`, `WAITING`, `LEASED` or `DONE`."""
+        return int(self._pages["state"][page]) if page < len(self._pages) else UNKNOWN
+
+    def has_observed(self, page: int) -> bool:
+        """Return whether a visit of a page was observed."""
+        return 0 <= page < self._n_pages and bool(self._observed[page])
+
+    def n_leases(self, page: int) -> int:
+        """Return the number of active leases of a page."""
+        return int(self._pages["n_leases"][page])
+
+    def is_on_visit(self, site: int) -> bool:
+        """Return whether a fetch started now on a site continues a visit of several pages."""
+        return bool(self._sites["n_visited"][site] > 0)
+
+    def ready_at(self) -> float:
+        """Return when a page can leave: 0 if now, inf if none waits or all need a lease to end."""
+        if self._totals["n_ready"][0]:
+            return 0.0
+        if self._totals["n_delayed"][0]:
+            return float(self._queue.soonest(self._heap))
+        return math.inf
 
     def observe(self, visit: Visit, n_pages: int | None = None) -> None:
         """Learn from a visit: queue its new targets and update the keys that changed.
 
         Leases and the state of the visited page do not change; `release` ends a lease. The links of
         a page that is fetched again are not counted as evidence twice, but new ones are queued.
-        O(links log n) unless the ordering changes all keys.
-
-        Parameters
-        ----------
-        n_pages
-            Pages of the page table known at this visit, when earlier visits are replayed; by
-            default all.
+        O(links log n) unless the ordering changes all keys. `n_pages` of the page table are known
+        at this visit, by default all; fewer when earlier visits are replayed.
         """
         if n_pages is None:
             n_pages = len(self.pages)
         first = self.ordering.n_pages
         if n_pages > self._n_pages or self.pages.n_sites > self._n_sites:
             self._grow()
+        if visit.page >= 0:
+            self._check(visit.page)
+        if visit.targets.view(np.uint32).max(initial=0) >= max(self._n_pages, 1):
+            integers("targets", visit.targets, below=self._n_pages)
         again = visit.page >= 0 and bool(self._observed[visit.page])
         changed = guard.learn(self.ordering, visit, n_pages, again=again)
         if self.hot_queue:
@@ -172,9 +226,10 @@ class PageQueue(PutsOff, ReplaysRows, QueueFigures):
 
         A new page gets its first key from the next visit that is observed; until then it has the
         ordering's initial key. A page that is already waiting keeps the higher of its priorities.
-        O(log n).
+        O(log n). Raises GraphError, as every method that takes a page or a site, if it is not in
+        the page table.
         """
-        self._grow()
+        self._check(page)
         tier = 2 * min(max(priority, _LOWEST), _HIGHEST)
         before = int(self._pages["tier"][page])
         hot = before % 2
@@ -192,13 +247,9 @@ class PageQueue(PutsOff, ReplaysRows, QueueFigures):
         """Return a leased page to the queue; the lease does not count as a turn. O(log n).
 
         The page keeps its priority and takes its current key. It is not queued if it was dropped
-        for lack of room in the meantime.
-
-        Parameters
-        ----------
-        is_released
-            Whether `release` has already ended the lease.
+        for lack of room in the meantime. `is_released`: `release` has already ended the lease.
         """
+        self._check(page)
         site = int(self.pages.sites[page])
         turn = int(self._sites["turn"][site])
         if not is_released:
@@ -210,6 +261,7 @@ class PageQueue(PutsOff, ReplaysRows, QueueFigures):
 
     def count_turn(self, page: int) -> None:
         """Count a turn for the site of a page that an earlier run refetched. O(log n)."""
+        self._check(page)
         share = self.ordering.site_share
         if share:
             site, latest = int(self.pages.sites[page]), int(self._totals["turn"][0])
@@ -239,6 +291,7 @@ class PageQueue(PutsOff, ReplaysRows, QueueFigures):
 
     def finish(self, page: int) -> None:
         """Mark a page that an earlier run of the crawl fetched as done. O(log n)."""
+        self._check(page)
         if self.state(page) == WAITING:
             self._queue.remove(*self._arrays, page, DONE)
             if self._by_call:
@@ -275,10 +328,7 @@ class PageQueue(PutsOff, ReplaysRows, QueueFigures):
     def next_page(self, now: float) -> int:
         """Lease the next page to fetch, or return `NO_PAGE` if no site is ready. O(log n).
 
-        Parameters
-        ----------
-        now
-            Seconds on the clock that all calls share; monotonic.
+        `now` are seconds on the monotonic clock that all calls share.
         """
         page = self._next_page(now)
         while page >= 0 and self._puts_off(page):
@@ -296,6 +346,43 @@ class PageQueue(PutsOff, ReplaysRows, QueueFigures):
             self._update_site_keys(np.array([page], dtype=np.int32))
         return int(page)
 
+    def take_back(self, page: int, now: float) -> None:
+        """Put back a page that `next_page` has just returned, as if it had not."""
+        self.put_back(page)
+        site = int(self.pages.sites[page])
+        if self.site_limit(site) > 1:
+            self.set_ready_at(site, now)  # handing out the page moved it
+
+    def is_put_off(self, page: int) -> bool:
+        """Return whether a page is put off now."""
+        return self.novelty is not None and self.novelty.is_put_off(page)
+
+    def usual_tier(self, page: int) -> int:
+        """Return the tier that a page has while it is not put off."""
+        return int(self._pages["tier"][page]) + (PUT_OFF if self.is_put_off(page) else 0)
+
+    def judge_all(self) -> None:
+        """Put off all waiting pages that would be put off when they came first. O(pages)."""
+        if self.novelty is not None:
+            for page in np.flatnonzero(self._pages["state"] == WAITING).tolist():
+                if self.novelty.puts_off(page, self.pages):
+                    self._change_tier(page, -PUT_OFF)
+
+    def _puts_off(self, page: int) -> bool:
+        """Judge a leased page; return whether it is put off from now on."""
+        if self.novelty is None or not self.novelty.puts_off(page, self.pages):
+            return False
+        self._change_tier(page, -PUT_OFF)
+        return True
+
+    def _let_back(self, pages: Iterable[int]) -> None:
+        """Give pages the tiers that they had before they were put off."""
+        for page in pages:
+            self._change_tier(page, PUT_OFF)
+
+    def _change_tier(self, page: int, change: int) -> None:
+        self._set_tier(page, int(self._pages["tier"][page]) + change)
+
     def hold_none_back(self) -> None:
         """Hold no page back until the keys are next computed. O(pages)."""
         self._totals["held_below"] = -math.inf
@@ -304,6 +391,7 @@ class PageQueue(PutsOff, ReplaysRows, QueueFigures):
 
     def release(self, page: int) -> None:
         """End a lease: the page is done, and its site may lease another once its delay is over."""
+        self._check(page)
         self._queue.release(*self._arrays, page)
 
     def end_fetch(self, site: int, ready_at: float, *, ends_visit: bool = False) -> None:
@@ -388,15 +476,133 @@ class PageQueue(PutsOff, ReplaysRows, QueueFigures):
                 )
                 self._queue.place_site(*self._arrays, site)
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether the queue still runs in plain Python."""
+        return isinstance(self._queue, PlainQueue)
+
+    def defer(self) -> bool:
+        """Leave the heaps out until `build`, so that no page may leave; return False if it cannot.
+
+        A bound on the waiting pages and orderings that rank sites need the heaps.
+        """
+        self._grow()
+        if self.is_plain or self._by_call or self._buffer is not None:
+            return False
+        self._queue = load_deferred()
+        return True
+
+    def build(self) -> None:
+        """Build compiled heaps from the records. O(n)."""
+        self._queue = heaps.load_compiled()
+        self._totals["n_ready"] = self._totals["n_delayed"] = 0
+        keys = self._pages["key"].copy()
+        self._queue.rekey_all(*self._arrays, len(self._pages), self._n_sites, keys)
+
+    @property
+    def can_be_saved(self) -> bool:
+        """Whether `arrays` hold all that the queue and its ordering know."""
+        return self.takes_rows and not self.is_plain and self._buffer is None
+
+    def arrays(self, refused: Sequence[int]) -> dict[str, NDArray[Any]]:
+        """Return what a queue that `can_be_saved` needs to go on as if its visits were replayed.
+
+        Pages that are leased or were `refused` wait again; no request has a priority.
+        """
+        assert isinstance(self.ordering, CompiledOrdering)
+        n_pages = len(self.pages)
+        self._grow()
+        records = self._pages[:n_pages]
+        is_done = records["observed"] > 0
+        is_done[np.array(refused, dtype=np.int64)] = False
+        states = np.where(records["state"] == UNKNOWN, UNKNOWN, np.where(is_done, DONE, WAITING))
+        learned = {f"ordering.{name}": each for name, each in learned_arrays(self.ordering).items()}
+        return learned | {
+            "queue.states": states.astype(np.uint8),
+            "queue.observed": records["observed"],
+            "queue.turns": self._sites["turn"][: self._n_sites],
+            "queue.turn": self._totals["turn"],
+        }
+
+    def restore(self, take: Callable[[str, DTypeLike], NDArray[Any]]) -> None:
+        """Load what `arrays` returned, given by name, into an empty queue over these pages.
+
+        `build` must follow before a page may leave.
+        """
+        ordering = self.ordering
+        assert isinstance(ordering, CompiledOrdering)
+        self._grow()
+        restore_learned(ordering, lambda name, dtype: take(f"ordering.{name}", dtype))
+        states, observed = take("queue.states", np.uint8), take("queue.observed", np.uint8)
+        turns, self._totals["turn"] = take("queue.turns", np.int64), take("queue.turn", np.int64)
+        self._sites["turn"][: len(turns)] = turns
+        n_pages, n_known = len(states), min(ordering.n_pages, len(states))
+        records, sites = self._pages[:n_pages], self.pages.sites[:n_pages]
+        records["state"], records["observed"], records["site"] = states, observed, sites
+        records["key"] = ordering.initial_key
+        records["key"][:n_known] = ordering.keys[:n_known]
+        waiting = np.bincount(sites[states == WAITING], minlength=self._n_sites)
+        self._sites["n_waiting"][: self._n_sites] = waiting
+        self._totals["n_waiting"] = waiting.sum()
+
+    @property
+    def takes_rows(self) -> bool:
+        """Whether a rule alone decides, so that a deferred queue takes visits as rows."""
+        is_by_rule = guard.is_by_rule_alone(self.ordering)
+        return is_by_rule and self.hot_queue is None and self.novelty is None
+
+    def observe_rows(
+        self,
+        columns: VisitColumns,
+        n_before: NDArray[np.int64],
+        at: int,
+        n_known: int,
+        history: KeyHistory | None = None,
+    ) -> tuple[int, int]:
+        """Observe visits from `at` on, of which `n_known` pages were discovered, in compiled code.
+
+        Returns the first visit that is left for `observe`, or their number, and the pages
+        discovered by then. Writes the pages known before each into `n_before`. Only a deferred
+        queue that `takes_rows` may be asked. O(links).
+        """
+        ordering = self.ordering
+        assert isinstance(ordering, CompiledOrdering)
+        visited, begins, links = columns.pages, columns.begins, columns.targets
+        # Room for the whole crawl at once: arrays that double are copied seven times a million.
+        known = ordering.rule_arguments(len(self.pages), len(links))
+        n_then = 1 + max(int(ids.max(initial=NO_PAGE)) for ids in (visited, links))
+        tiers = np.zeros(max(n_then - ordering.n_pages, 0), dtype=np.int32)
+        followed, key = (NO_PAGE, 0.0) if history is None else (history.page, history.key)
+        start = (at, n_known, ordering.n_pages, followed, key, False)
+        progress = np.array([start], dtype=PROGRESS)
+        while True:
+            rows = visited, begins, links, columns.is_refused, n_before
+            arguments = (*self._arrays, *rows, self.pages.sites, tiers, known, progress)
+            if self._loop is None:
+                self._loop = observe_visits.of(type(ordering).rule, *arguments)
+            self._loop(*arguments)
+            ordering.n_pages = int(progress["n_keyed"][0])
+            if history is None or not progress["is_changed"][0]:
+                return int(progress["at"][0]), int(progress["n_known"][0])
+            history.after()
+            progress["key"] = history.key
+
     def _set_site_records(self, sites: records.Records) -> None:
         """Keep the sites in these records."""
         self._sites = sites
         self._limits, self._ready_times = sites["limit"], sites["ready_at"]
 
     def _grow_for(self, site: int) -> None:
-        """Make room for a site of the page table."""
-        if site >= self._n_sites:
+        """Make room for a site of the page table; raise GraphError if it is not in it."""
+        if not (isinstance(site, int | np.integer) and 0 <= site < self._n_sites):
             self._grow()
+            integers("site", [site], below=self._n_sites)
+
+    def _check(self, page: int) -> None:
+        """Make room for a page of the page table; raise GraphError if it is not in it."""
+        if not (isinstance(page, int | np.integer) and 0 <= page < self._n_pages):
+            self._grow()
+            integers("page", [page], below=self._n_pages)
 
     def _grow(self) -> None:
         """Make room for the pages and sites added to the page table since the last call."""
@@ -414,7 +620,7 @@ class PageQueue(PutsOff, ReplaysRows, QueueFigures):
             sites[: len(self._sites)] = self._sites
             self._set_site_records(sites)
             n_delayed = int(self._totals["n_delayed"][0])
-            self._heap = site_heaps.grown(self._heap, len(sites), n_delayed)
+            self._heap = heaps.grown(self._heap, len(sites), n_delayed)
         self._n_pages = n_pages
         self._n_sites = n_sites
         self._arrays = (self._pages, self._sites, self._heap, self._totals)

@@ -9,8 +9,8 @@ as in a binomial queue. Ranks serve no other purpose and need not match the size
 
 from __future__ import annotations
 
-from crawlprio.compiled import njit
 from crawlprio.frontier.records import NONE, Records, wide
+from crawlprio.graph.compiled import njit
 
 LARGEST_RANK = 31
 
@@ -132,12 +132,8 @@ def resettle(pages: Records, root: int, page: int, rises: bool) -> int:
     """Restore the heap after the key of a page was overwritten; return the root. O(log n).
 
     Several keys may be written first and their pages then resettled one by one, in any order,
-    because every comparison uses the current keys.
-
-    Parameters
-    ----------
-    rises
-        Whether the key became larger; False is correct for any key, but slower.
+    because every comparison uses the current keys. `rises`: the key became larger; False is correct
+    for any key, but slower.
     """
     if not rises:
         rest = take_out(pages, root, page)

@@ -1,7 +1,7 @@
-"""The two-level queue in plain Python: what `heaps` and `bulk` do, without compiled code.
+"""The two-level queue in plain Python: what `heaps` does, without compiled code.
 
 It works on the same records as the compiled queue and hands out the same pages in the same order,
-so a frontier can start with it and switch to compiled heaps once it has grown (`bulk.rekey_all`
+so a frontier can start with it and switch to compiled heaps once it has grown (`heaps.rekey_all`
 builds them from the records).
 
 Deletion is lazy: a change leaves the old entry in its heap, to be skipped when it reaches the top.
@@ -67,7 +67,7 @@ def _on_records(
 
 
 class PlainQueue:
-    """Waiting pages by site, then by page; methods and records as in `heaps` and `bulk`.
+    """Waiting pages by site, then by page; methods and records as in `heaps`.
 
     Page entries are (-tier, -key, page). Site entries are (-tier, round, -key, first page, site)
     for a ready site and (time, site) for a delayed one.

@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any
 
-from crawlprio.compiled import njit
+from crawlprio.graph.compiled import njit
 
 BACK_OFF_STATUSES = frozenset({429, 503})
 """HTTP statuses with which a site asks for fewer fetches."""
@@ -24,16 +24,8 @@ CAPS = ("max_crawl_delay", "max_back_off")
 def usual_pause(rules: Any, own_delay: float, crawl_delay: float, n_pages: int) -> float:
     """Return the seconds that a site rests after every fetch.
 
-    Parameters
-    ----------
-    rules
-        A `PauseRules`.
-    own_delay
-        Delay set for this site alone, in seconds; NaN if not set.
-    crawl_delay
-        Its Crawl-delay as applied, in seconds; 0 if none.
-    n_pages
-        Pages of the site known so far.
+    `rules` are `PauseRules`, `own_delay` that set for this site alone, in seconds (NaN if not set),
+    `crawl_delay` its Crawl-delay as applied (0 if none), and `n_pages` its known pages.
     """
     pause = own_delay
     if own_delay != own_delay:
@@ -47,12 +39,7 @@ def usual_pause(rules: Any, own_delay: float, crawl_delay: float, n_pages: int) 
 def pause_for_fetch(rules: Any, elapsed: float, n_bytes: float) -> float:
     """Return the pause that the last fetch of a site calls for, in seconds; 0 if none.
 
-    Parameters
-    ----------
-    rules
-        A `PauseRules`.
-    elapsed, n_bytes
-        Duration of the fetch in seconds, and size of the response body.
+    `rules` are `PauseRules`; the fetch took `elapsed` seconds, its body has `n_bytes`.
     """
     pause = 0.0
     if rules.adaptive > 0.0:
@@ -157,16 +144,7 @@ class Politeness:
     ) -> float:
         """Return the seconds from the end of a fetch to the earliest next start on its site.
 
-        Parameters
-        ----------
-        own_delay
-            Delay set for this site alone, in seconds; NaN (the default) if not set.
-        crawl_delay
-            Its Crawl-delay as applied, in seconds; 0 if none.
-        elapsed, n_bytes
-            Duration of the fetch in seconds, and size of the response body.
-        n_pages
-            Pages of the site known so far.
+        The arguments are those of `usual_pause` and `pause_for_fetch`.
         """
         return max(
             self.usual_pause(own_delay=own_delay, crawl_delay=crawl_delay, n_pages=n_pages),
@@ -180,14 +158,8 @@ class Politeness:
     def back_off(self, pause: float, n_refusals: int, retry_after: float | None) -> float:
         """Return the pause after a refusal (429, 503), in seconds.
 
-        Parameters
-        ----------
-        pause
-            Seconds that the site would rest without the refusal.
-        n_refusals
-            Consecutive refusals, including this one.
-        retry_after
-            Seconds that the response asked to wait; None if it did not say.
+        Without the refusal the site would rest `pause` seconds. `n_refusals` came in a row, this
+        one included. `retry_after` are the seconds that the response asked to wait, if it did.
         """
         asked = max(pause, 1.0) * 2.0 ** min(n_refusals, 30)
         if retry_after is not None:
@@ -197,11 +169,8 @@ class Politeness:
     def rest_of_delay(self, delay: float, since_end: float | None) -> float:
         """Return how long a resumed crawl starts no fetch on a site with this delay, in seconds.
 
-        Parameters
-        ----------
-        since_end
-            Seconds since the last run ended, by the wall clock; None if that is unknown because it
-            was killed, in which case a fetch may have ended just now.
+        The last run ended `since_end` seconds ago, by the wall clock; None if that is unknown
+        because it was killed, in which case a fetch may have ended just now.
         """
         return delay - max(since_end or 0.0, 0.0)
 
@@ -209,14 +178,7 @@ class Politeness:
         """Return the seconds left of a pause that an earlier run of the crawl recorded.
 
         Never more than the pause itself or `max_back_off`, so that setting the wall clock back
-        does not block a site for longer.
-
-        Parameters
-        ----------
-        pause
-            Its full length in seconds.
-        paused_until, now
-            Its end and the current time, both as Unix times.
+        does not block a site for longer. `paused_until` and `now` are Unix times.
         """
         return max(min(paused_until - now, pause, self.max_back_off), 0.0)
 

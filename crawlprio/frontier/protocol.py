@@ -15,7 +15,7 @@ from crawlprio.items import LinkPairs
 from crawlprio.web.robots_txt import RobotsTxt
 
 if TYPE_CHECKING:
-    from crawlprio.archive import Exchange
+    from crawlprio.plugins.archive.warc_records import Exchange
 
 
 class Entry(NamedTuple):
@@ -36,6 +36,8 @@ class Entry(NamedTuple):
         Fetch the page even if it is already waiting or was fetched before.
     is_seed
         Whether the crawl starts from it; seeds do not count towards any budget.
+    source
+        The lease of the page whose callback or redirect led to it, if it `repeats`; None: unknown.
     """
 
     identity: str
@@ -46,6 +48,7 @@ class Entry(NamedTuple):
     request: object | None = None
     repeats: bool = False
     is_seed: bool = False
+    source: int | None = None
 
 
 class Handout(NamedTuple):
@@ -84,7 +87,7 @@ class PageVisit(NamedTuple):
     items
         The items that its callback scraped, each as JSON, if items are stored with visits.
     exchange
-        The `crawlprio.archive.Exchange` of its fetch, if the crawl is archived and was answered.
+        The exchange of its fetch for the archive, if the crawl is archived and was answered.
     body
         The body of the page, if bodies are kept.
     """

@@ -1,112 +1,302 @@
-"""Replaying the recorded visits of a crawl through the queue of another run."""
+"""Replaying the recorded visits of a crawl through the queue of another run.
+
+No page leaves before the end, so the heaps, which would take a third of the time, are built then.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Generator, Iterable, Sequence
+from collections.abc import Container, Generator, Iterable, Iterator
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from crawlprio.frontier.page_queue import PageQueue
-from crawlprio.frontier.records import DONE
-from crawlprio.frontier.rows import Rows, in_groups
-from crawlprio.pages import NO_PAGE, Visit
+from crawlprio.frontier.heaps import count_in, count_out, load_compiled
+from crawlprio.frontier.records import DONE, UNKNOWN, WAITING, Entries, Records, wide
+from crawlprio.graph.compiled import direct, njit
+from crawlprio.graph.pages import NO_PAGE, PageIds, Visit
+from crawlprio.orderings.base import KeyHistory, RuleArguments
+from crawlprio.orderings.rules import RuleLoop, VisitRule
 from crawlprio.store.outcomes import is_refusal
 from crawlprio.store.visit_columns import VisitColumns
+
+if TYPE_CHECKING:
+    from crawlprio.frontier.page_queue import PageQueue
 
 FIRST = 2**29
 """The priority of pages that were being fetched when the crawl was killed."""
 
+MOST_VISITS, MOST_LINKS, LINK_CHARACTERS = 2_000, 50_000, 8
+"""Bounds on the visits, and on the links of all but the last, that are replayed at a time; so many
+characters of text count as a link."""
+
+PROGRESS = np.dtype(
+    [
+        ("at", np.int64),
+        ("n_known", np.int64),
+        ("n_keyed", np.int64),
+        ("followed", np.int64),
+        ("key", np.float64),
+        ("is_changed", np.bool_),
+    ],
+    align=True,
+)
+"""How far a replay is. `at`: the next visit. `n_known`: pages that visits have discovered.
+`n_keyed`: pages that the ordering knows. `followed`: the page whose history is noted, or -1; `key`:
+its key so far; `is_changed`: whether the last visit changed it."""
+
+
+@njit(cache=True)
+def update(
+    pages: Records,
+    sites: Records,
+    heap: Entries,
+    totals: Records,
+    first: int,
+    page_sites: NDArray[np.int32],
+    tiers: NDArray[np.int32],
+    changed: NDArray[np.int32],
+    keys: NDArray[np.float64],
+    visited: int,
+) -> None:
+    """Do to the records what `heaps.update` does."""
+    if visited >= 0:
+        pages[visited].observed = 1
+    for page in range(first, len(page_sites)):
+        tier = wide(tiers[page - first])
+        if pages[page].state == UNKNOWN:
+            count_in(pages, sites, totals, page, wide(page_sites[page]), tier, keys[page])
+            continue
+        pages[page].tier += tier
+        if pages[page].state == WAITING:
+            pages[page].key = keys[page]
+    for at in range(len(changed)):
+        page = wide(changed[at])
+        if pages[page].state == WAITING:
+            pages[page].key = keys[page]
+
+
+@njit(cache=True)
+def remove(
+    pages: Records, sites: Records, heap: Entries, totals: Records, page: int, state: int
+) -> None:
+    """Do to the records what `heaps.remove` does."""
+    count_out(pages, sites, totals, page, state)
+
+
+def _rekey_all(
+    pages: Records,
+    sites: Records,
+    heap: Entries,
+    totals: Records,
+    n_pages: int,
+    n_sites: int,
+    keys: NDArray[np.float64],
+) -> None:
+    """Do to the records what `heaps.rekey_all` does."""
+    known = min(n_pages, len(keys))
+    is_waiting = pages["state"][:known] == WAITING
+    pages["key"][:known][is_waiting] = keys[:known][is_waiting]
+
+
+def _place_site(pages: Records, sites: Records, heap: Entries, totals: Records, site: int) -> None:
+    """Do nothing: sites are placed when the heaps are built."""
+
+
+def load_deferred() -> SimpleNamespace:
+    """Return the functions of a queue without heaps by name, as `heaps.load_compiled` does."""
+    load_compiled()
+    return SimpleNamespace(
+        update=direct(update), remove=direct(remove), rekey_all=_rekey_all, place_site=_place_site
+    )
+
+
+def _observe_visits(
+    rule: VisitRule,
+    pages: Records,
+    sites: Records,
+    heap: Entries,
+    totals: Records,
+    visited: PageIds,
+    begins: NDArray[np.int64],
+    links: PageIds,
+    is_refused: NDArray[np.bool_],
+    n_before: NDArray[np.int64],
+    page_sites: PageIds,
+    tiers: PageIds,
+    known: RuleArguments,
+    progress: Records,
+) -> None:
+    """Observe visits in turn; stop before one that must be replayed alone.
+
+    Alone are visits that discover pages which they do not link to, those of a page that is done if
+    sites take turns, and those of, to, or that discover the page followed. Stop also after a visit
+    that changed the key of that page. `n_before` is written: the pages known before each visit.
+    `tiers` are zeros.
+    """
+    at, n_known, n_keyed = progress[0].at, progress[0].n_known, progress[0].n_keyed
+    followed = progress[0].followed
+    is_changed = False
+    while at < len(visited) and not is_changed:
+        page = wide(visited[at])
+        targets = links[begins[at] : begins[at + 1]]
+        n_then = max(n_known, page + 1)
+        is_alone, shows_next = page < 0 or page == followed, False
+        for target in targets:
+            n_then = max(n_then, wide(target) + 1)
+            shows_next = shows_next or target == n_known
+            is_alone = is_alone or target == followed
+        is_alone = is_alone or (n_then > n_known and not shows_next)
+        is_alone = is_alone or n_keyed <= followed < n_then
+        if is_alone or (totals[0].site_share > 0 and pages[page].state == DONE):
+            break
+        n_before[at] = n_known
+        if not is_refused[at]:
+            if pages[page].state == WAITING:
+                remove(pages, sites, heap, totals, page, DONE)
+            keys, again = known.keys, pages[page].observed > 0
+            n_changed = rule(
+                keys, page, targets, n_keyed, n_then, again, known.numbers, known.sites,
+                known.addresses,
+            )  # fmt: skip
+            update(
+                pages, sites, heap, totals, n_keyed, page_sites[:n_then], tiers,
+                targets[: 0 if again else len(targets)], keys, page,
+            )  # fmt: skip
+            for k in range(0 if again else n_changed):
+                changed = wide(known.changed[k])
+                if pages[changed].state == WAITING:
+                    pages[changed].key = keys[changed]
+            if page >= n_known and pages[page].state == WAITING:
+                remove(pages, sites, heap, totals, page, DONE)
+            n_keyed = n_then
+            is_changed = 0 <= followed < n_keyed and keys[followed] != progress[0].key
+        n_known = n_then
+        at += 1
+    progress[0].at, progress[0].n_known, progress[0].n_keyed = at, n_known, n_keyed
+    progress[0].is_changed = is_changed
+
+
+observe_visits = RuleLoop(_observe_visits)
+
+
+class Replayed(NamedTuple):
+    """Visits that were replayed together, refusals among them: some of the rows of columns.
+
+    `n_before` has, for each row, the number of pages known before it.
+    """
+
+    columns: VisitColumns
+    n_before: NDArray[np.int64]
+    rows: slice
+
+    def evidence(self) -> Iterator[tuple[Visit, int]]:
+        """Yield those that are no refusals, each with the number of pages known before it."""
+        for at in range(self.rows.start, self.rows.stop):
+            if not self.columns.is_refused[at]:
+                yield self.columns.visit(at), int(self.n_before[at])
+
+
+def columns_of(visits: Iterable[Visit]) -> Iterator[VisitColumns]:
+    """Yield visits in turn as columns, as many at a time as are replayed together."""
+    group: list[Visit] = []
+    n_links = 0
+    for visit in visits:
+        group.append(visit)
+        n_links += len(visit.targets) + len(visit.text) // LINK_CHARACTERS
+        if len(group) >= MOST_VISITS or n_links >= MOST_LINKS:
+            yield _columns(group)
+            group, n_links = [], 0
+    if group:
+        yield _columns(group)
+
+
+def _columns(visits: list[Visit]) -> VisitColumns:
+    lengths = [len(visit.targets) for visit in visits]
+    return VisitColumns(
+        np.array([visit.page for visit in visits], dtype=np.int32),
+        np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64),
+        np.concatenate([visit.targets for visit in visits]),
+        [visit.status for visit in visits],
+        np.array([visit.fetched_at for visit in visits]),
+        np.array([visit.elapsed for visit in visits]),
+        [visit.error for visit in visits],
+        np.array([is_refusal(visit.status, visit.error) for visit in visits]),
+        visits,
+    )
+
 
 def replay(
-    queue: PageQueue, visits: Iterable[Visit], seeds: Container[int], n_pages: int
-) -> Generator[tuple[Visit, int]]:
-    """Replay visits; yield each, with the number of pages known before it.
+    queue: PageQueue,
+    columns: Iterable[VisitColumns],
+    seeds: Container[int],
+    n_pages: int,
+    history: KeyHistory | None = None,
+    n_known: int = 0,
+) -> Generator[Replayed]:
+    """Replay the visits of a crawl, in compiled code where a rule alone decides; yield them.
 
-    The visits of the page that the ordering watches are yielded before they are observed. Pages are
-    discovered and observed in their original order, so the queue is as it was, or as another
-    ordering would have built it. Pages that were refused wait again. No page may leave before the
-    end. O(links).
+    Pages are discovered and observed in their original order, so the queue is as it was, or as
+    another ordering would have built it. Pages that were refused wait again. No page may leave
+    before the end. O(links).
 
-    Parameters
-    ----------
-    queue
-        An empty queue over the page table of the crawl.
-    seeds
-        The pages that the crawl started from.
-    n_pages
-        The number of known pages at the end; those that no visit discovered are queued last.
+    The queue, over the page table of the crawl, is empty, or restored as it was before the visits,
+    when it knew `n_known` pages. The crawl started from `seeds` and knows `n_pages` at the end;
+    those that no visit discovered are queued last. `history`, if any, notes
+    what visits do to a page. The visits of and to that page are yielded alone, before they are
+    observed.
     """
     is_deferred = queue.defer()
-    replayed = _Replay(queue, seeds)
+    replayed = _Replay(queue, seeds, history, n_known, by_rule=is_deferred and queue.takes_rows)
     try:
-        if is_deferred and queue.takes_rows:
-            for group in in_groups(visits):
-                yield from replayed.group(group)
-        else:
-            for visit in visits:
-                yield from replayed.visit(visit)
+        for group in columns:
+            yield from replayed.group(group)
         replayed.enter(range(replayed.n_known, n_pages))
     finally:
         if is_deferred:
             queue.build()
 
 
-def replay_columns(
-    queue: PageQueue, columns: Iterable[VisitColumns], seeds: Container[int], n_pages: int
-) -> Generator[tuple[VisitColumns, Rows, slice]]:
-    """Replay visits that were read as columns, into a queue that `takes_rows`, as `replay` does.
-
-    Yields the columns, the same as rows, and which of them were replayed, refusals among them. The
-    visits of and to the page that the ordering watches are yielded alone, before they are observed.
-    """
-    is_deferred = queue.defer()
-    assert is_deferred
-    assert queue.takes_rows
-    replayed = _Replay(queue, seeds)
-    try:
-        for group in columns:
-            rows = Rows.of(group)
-            for done in replayed.rows(rows, group.visit):
-                yield group, rows, done
-        replayed.enter(range(replayed.n_known, n_pages))
-    finally:
-        queue.build()
-
-
 class _Replay:
-    """A replay of visits, one by one or in groups."""
+    """A replay of visits: in compiled code if it is `by_rule`, else one by one."""
 
-    def __init__(self, queue: PageQueue, seeds: Container[int]) -> None:
-        self.queue, self.seeds, self.n_known = queue, seeds, 0
+    def __init__(
+        self,
+        queue: PageQueue,
+        seeds: Container[int],
+        history: KeyHistory | None,
+        n_known: int,
+        *,
+        by_rule: bool,
+    ) -> None:
+        self.queue, self.seeds, self.n_known = queue, seeds, n_known
+        self._history, self._by_rule = history, by_rule
 
-    def group(self, visits: Sequence[Visit]) -> Generator[tuple[Visit, int]]:
-        """Replay visits in compiled code, but one by one those that it leaves."""
-        rows = Rows.of_visits(visits)
-        for done in self.rows(rows, visits.__getitem__):
-            n_before, is_refused = rows.n_before[done].tolist(), rows.is_refused[done].tolist()
-            for visit, n_known, is_no_evidence in zip(
-                visits[done], n_before, is_refused, strict=True
-            ):
-                if not is_no_evidence:
-                    yield visit, n_known
-
-    def rows(self, rows: Rows, visit_of: Callable[[int], Visit]) -> Generator[slice]:
-        """Replay rows in compiled code, but one by one those that it leaves; yield which."""
-        at, n_visits = 0, len(rows.pages)
+    def group(self, columns: VisitColumns) -> Generator[Replayed]:
+        """Replay visits; one by one those that compiled code leaves."""
+        n_visits = len(columns.pages)
+        n_before = np.zeros(n_visits, dtype=np.int64)
+        at = 0
         while at < n_visits:
             begin = at
-            at, self.n_known = self.queue.observe_rows(rows, begin, self.n_known)
-            if at > begin:
-                yield slice(begin, at)
+            if self._by_rule:
+                at, self.n_known = self.queue.observe_rows(
+                    columns, n_before, begin, self.n_known, self._history
+                )
+                if at > begin:
+                    yield Replayed(columns, n_before, slice(begin, at))
             if at < n_visits:
-                rows.n_before[at] = self.n_known
-                for _ in self.visit(visit_of(at)):
-                    yield slice(at, at + 1)
+                visit, n_before[at] = columns.visit(at), self.n_known
+                self._discover(visit)
+                if not columns.is_refused[at]:
+                    yield Replayed(columns, n_before, slice(at, at + 1))
+                    self._fetch(visit, int(n_before[at]))
                 at += 1
 
-    def visit(self, visit: Visit) -> Generator[tuple[Visit, int]]:
-        """Replay a visit; yield it before it is observed, unless it is a refusal."""
-        queue, n_before = self.queue, self.n_known
+    def _discover(self, visit: Visit) -> None:
+        """Count the pages that a visit discovers; queue those before them that none discovered."""
+        n_before = self.n_known
         n_then = max(n_before, visit.page + 1, int(visit.targets.max(initial=NO_PAGE)) + 1)
         if visit.page == NO_PAGE:  # a crawl in Redis records the discovery of seeds as visits
             self.enter(range(n_before, n_then))
@@ -116,19 +306,28 @@ class _Replay:
                 n_entered += 1
             self.enter(range(n_before, n_entered))
         self.n_known = n_then
-        if is_refusal(visit.status, visit.error):
+
+    def _fetch(self, visit: Visit, n_before: int) -> None:
+        """Observe a visit of a page that is done from then on."""
+        if visit.page == NO_PAGE:
             return
-        yield visit, n_before
-        if visit.page != NO_PAGE:
-            if queue.state(visit.page) == DONE:
-                queue.count_turn(visit.page)
+        queue = self.queue
+        if queue.state(visit.page) == DONE:
+            queue.count_turn(visit.page)
+        queue.finish(visit.page)
+        self._observe(visit, self.n_known)
+        if visit.page >= n_before:
             queue.finish(visit.page)
-            queue.observe(visit, n_then)
-            if visit.page >= n_before:
-                queue.finish(visit.page)
 
     def enter(self, pages: range) -> None:
         """Queue pages that no visit discovered: seeds, and pages of other requests."""
         if pages:
             entered = np.array([page for page in pages if page in self.seeds], dtype=np.int32)
-            self.queue.observe(Visit(NO_PAGE, entered), pages.stop)
+            self._observe(Visit(NO_PAGE, entered), pages.stop)
+
+    def _observe(self, visit: Visit, n_pages: int) -> None:
+        if self._history is not None:
+            self._history.before(visit, n_pages, again=self.queue.has_observed(visit.page))
+        self.queue.observe(visit, n_pages)
+        if self._history is not None:
+            self._history.after()

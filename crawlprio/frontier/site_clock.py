@@ -36,14 +36,8 @@ class SiteQueue(Protocol):
 class Learned(NamedTuple):
     """What a crawl has learned about a site, kept for a later run.
 
-    Parameters
-    ----------
-    crawl_delay
-        Its Crawl-delay as applied, in seconds; None if it has none.
-    n_refusals
-        Consecutive refusals (429, 503).
-    pause
-        Seconds that the site rests after the last refusal.
+    Its Crawl-delay as applied, in seconds, if it has one; its consecutive refusals (429, 503); the
+    seconds that it rests after the last of them.
     """
 
     crawl_delay: float | None
@@ -70,19 +64,9 @@ class _Site:
 class SiteClock:
     """Says when a fetch may start on a site, given the fetches so far.
 
-    Parameters
-    ----------
-    politeness
-        The delay rules.
-    queue
-        The queue of sites, which hands out no page of a site before its time or beyond its limit.
-    n_pages_of
-        Returns the number of known pages of a site.
-
-    Notes
-    -----
-    Sites are ids; `now` is a monotonic clock, the same for all calls. Every call costs
-    O(log sites). Memory: 150 bytes for each site that was fetched from.
+    The queue hands out no page of a site before its time or beyond its limit; `n_pages_of` returns
+    the number of known pages of a site. Sites are ids; `now` is a monotonic clock, the same for all
+    calls. Every call costs O(log sites). Memory: 150 bytes for each site that was fetched from.
     """
 
     def __init__(
@@ -194,19 +178,8 @@ class SiteClock:
     ) -> bool:
         """Note that a fetch ended and start the delay; return whether `learned` changed.
 
-        Parameters
-        ----------
-        elapsed, n_bytes
-            Duration of the fetch in seconds, and size of the response body.
-        status
-            HTTP status; 0 if no response came.
-        retry_after
-            Seconds that the response asked to wait; None if it did not ask.
-
-        Returns
-        -------
-        bool
-            Whether `learned` has something new to record.
+        The fetch took `elapsed` seconds; its `status` is 0 if no response came; `retry_after` are
+        the seconds that the response asked to wait, if it did.
         """
         known = self._of(site)
         known.ended_at = now

@@ -1,6 +1,1 @@
-"""Link graphs in memory, below everything that reads or writes them."""
-
-from crawlprio.graph.graph import MAX_PAGES, LinkGraph
-from crawlprio.graph.urls import Urls
-
-__all__ = ["MAX_PAGES", "LinkGraph", "Urls"]
+"""What a page, a visit, a link and a graph are, in arrays and in files."""

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from crawlprio.compiled import njit
-from crawlprio.pages import PageIds
+from crawlprio.graph.compiled import njit
+from crawlprio.graph.pages import PageIds
 
 Indptr = NDArray[np.int64]
 Sites = NDArray[np.int32]

@@ -7,12 +7,11 @@ from pathlib import Path
 
 import numpy as np
 
-from crawlprio import compiled
-from crawlprio.compiled import cache, notices
 from crawlprio.frontier import PageQueue
-from crawlprio.graph import Urls
+from crawlprio.graph import compiled
+from crawlprio.graph.pages import NO_PAGE, PageTable, Visit
+from crawlprio.graph.url_table import Urls
 from crawlprio.orderings import ALL_PAGES, COMPARED, ORDERINGS, Changed, Ordering, make_ordering
-from crawlprio.pages import NO_PAGE, PageTable, Visit
 from crawlprio.store.hashtable import HashTable
 from crawlprio.web.pieces import SMALL, pieces
 
@@ -25,10 +24,10 @@ class _Restless(Ordering):
 
 
 def compile_crawl(ordering: Ordering) -> None:
-    """Compile, or load from numba's cache, the code that a live crawl runs between two fetches.
+    """Compile, or load from numba's compiled, the code that a live crawl runs between two fetches.
 
     Otherwise the first pages would block the event loop for that time: half a second with a warm
-    cache, about 15 seconds of processor time on the very first crawl.
+    compiled, about 15 seconds of processor time on the very first crawl.
     """
     compiled.load()
     ordering.compile()
@@ -57,15 +56,15 @@ def compile_usual() -> None:
 
     So the first of them compiles for all three.
     """
-    from crawlprio.simulator import compile_kernels
+    from crawlprio.show.simulated import compile_kernels
 
-    if notices.announced_compiling() and cache.is_used():
+    if compiled.announced_compiling() and compiled.is_used():
         compile_crawl(make_ordering("sibling-sampling"))
         compile_kernels(ORDERINGS[name] for name in COMPARED)
 
 
 def compile_all() -> None:
-    """Compile, or load from numba's cache, all that crawls and commands run."""
+    """Compile, or load from numba's compiled, all that crawls and commands run."""
     compile_crawl(make_ordering("pagerank"))
     pages = PageTable()
     for page in "ab":
@@ -84,10 +83,14 @@ def compile_all() -> None:
 
 def _compile_graphs(folder: Path) -> None:
     """Compile what reads, generates and evaluates link graphs."""
-    from crawlprio.evaluation import BacklinksSeen, depth_from_seeds, limited_buffer, pagerank_seen
-    from crawlprio.importance import importance_of
-    from crawlprio.linkgraph import LinkGraph, read_graph, write_npz
-    from crawlprio.linkgraph.synthetic import synthetic_web, twin
+    from crawlprio.graph.linkgraph import LinkGraph
+    from crawlprio.graph.npz import write_npz
+    from crawlprio.graph.synthetic import synthetic_web, twin
+    from crawlprio.measure.crawl_models import limited_buffer
+    from crawlprio.measure.crawl_order import depth_from_seeds
+    from crawlprio.measure.estimates import BacklinksSeen, pagerank_seen
+    from crawlprio.measure.metrics import importance_of
+    from crawlprio.store.graph_files import read_graph
 
     (folder / "edges.txt").write_text(
         "".join(f"{page} {page + 1}\n{page} 0\n" for page in range(9))
@@ -114,7 +117,7 @@ def _compile_graphs(folder: Path) -> None:
 
 def _compile_simulations() -> None:
     """Compile the crawl simulator, with and without a clock."""
-    from crawlprio.simulator import compile_kernels
+    from crawlprio.show.simulated import compile_kernels
 
     compile_kernels(ORDERINGS.values())
     compile_kernels(ORDERINGS.values(), in_time=True)

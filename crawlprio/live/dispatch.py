@@ -1,74 +1,245 @@
-"""The dispatcher, which maps Scrapy's requests to the frontier's pages and back."""
+"""The dispatcher maps Scrapy's requests to the frontier's pages and back, within its limits."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import logging
+import math
+from collections.abc import Callable, Collection
 from time import monotonic, time
 from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
 
 from scrapy import Request
 from scrapy.crawler import Crawler
 from scrapy.http import Response
+from scrapy.utils.asyncio import CallLaterResult, call_later
+from scrapy.utils.defer import maybe_deferred_to_future
 from scrapy.utils.httpobj import urlparse_cached
+from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
 
 from crawlprio.errors import CrawlprioError
-from crawlprio.frontier.protocol import Entry, Frontier, PageVisit
+from crawlprio.frontier.protocol import Entry, Frontier, Handout, PageVisit
 from crawlprio.items import LinkPairs
 from crawlprio.live import engine
-from crawlprio.live.at_once import AtOnce
-from crawlprio.live.causes import cause_of
-from crawlprio.live.downloader import (
-    FetchObserver,
-    abort_fetch,
-    fill_downloader,
-    observe_fetches,
-)
-from crawlprio.live.identity import Identities, forget_inherited_slot
-from crawlprio.live.leases import Lease, Leases, State
-from crawlprio.live.packing import Packing
-from crawlprio.live.patience import Patience
-from crawlprio.live.start_gate import StartGate
+from crawlprio.live.counts import cause_of
+from crawlprio.live.downloader import FetchObserver, abort_fetch, fill_downloader, observe_fetches
+from crawlprio.live.leases import Lease, Leases, LeaseState
+from crawlprio.live.request_json import RequestNotStorable, from_json, to_json
+from crawlprio.live.requests import Identities, forget_inherited
+from crawlprio.store.outcomes import TO_ITSELF
+from crawlprio.web.addresses import ALLOW_PRIVATE
+from crawlprio.web.scope import registered_domain
 from crawlprio.web.urls import without_credentials
 
 if TYPE_CHECKING:
-    from crawlprio.archive import Exchange
-    from crawlprio.config import CrawlConfig
+    from crawlprio.plugins.archive.warc_records import Exchange
+    from crawlprio.settings_table.config import CrawlConfig
+
+
+class AtOnce:
+    """The number of fetches that may be in flight: more as a crawl reaches more of the web.
+
+    It begins with CONCURRENT_REQUESTS (0: no limit) and grows to CRAWLPRIO_MAX_CONCURRENT_REQUESTS
+    (None: it does not grow): one for each registered domain fetched from. So a crawl of one site or
+    owner stays small, and one of many sites is limited by their delays and the machine instead of
+    by a number. With 1,000 sites, a delay of a second and answers after .3 s, 16 in flight fetch 53
+    pages/s and 100 in flight 330, where the delays allow 770. Cost: 2.5 µs per page until it grows
+    no more.
+    """
+
+    def __init__(self, least: int, most: int | None) -> None:
+        self.now: float = least or math.inf
+        self._most = most or 0
+        self._domains: set[str] = set()
+
+    @property
+    def most(self) -> int:
+        """The number that it may reach; 0: no limit."""
+        return 0 if self.now == math.inf else max(int(self.now), self._most)
+
+    def fetch_from(self, host: str) -> None:
+        """Count the registered domain of a page that leaves."""
+        if self.now < self._most:
+            self._domains.add(registered_domain(host))
+            self.now = max(self.now, len(self._domains))
+
+
+TICK = 0.01
+"""Seconds between two checks of the callbacks that sites wait for."""
+
+PATIENCE = 10
+"""Ticks that a site waits for a callback that yields nothing more. Ticks pass only while the event
+loop is free, so a callback that computes for a second is waited for, one that awaits is not."""
+
+MAX_PATIENCE = 10 * PATIENCE
+"""Ticks that a site waits for a callback that keeps yielding."""
+
+
+class Patience:
+    """Lets sites wait for callbacks, so that the next choice knows the links of the last page.
+
+    No callback that awaits something is waited for longer than `PATIENCE`, and none is waited for
+    at all while callbacks are slower than that. `release` frees the site of a lease, if it still
+    waits; `on_freed` is called after sites were freed because callbacks took too long.
+    """
+
+    def __init__(self, release: Callable[[Lease], object], on_freed: Callable[[], object]) -> None:
+        self._release = release
+        self._on_freed = on_freed
+        self._running: dict[Lease, None] = {}
+        self._is_patient = True
+        self._ticks = 0
+        self._ticker: CallLaterResult | None = None
+
+    def begin(self, lease: Lease) -> None:
+        """Wait for the callback of a lease, which begins now, unless callbacks are slow."""
+        lease.answered_at = lease.progressed_at = self._ticks
+        self._running[lease] = None
+        if self._ticker is None:
+            self._ticker = call_later(TICK, self._tick)
+        if not self._is_patient:
+            self._release(lease)
+
+    def prolong(self, lease: Lease) -> None:
+        """Wait `PATIENCE` from now: the callback has yielded, or its output was consumed."""
+        lease.progressed_at = self._ticks
+
+    def end(self, lease: Lease) -> None:
+        """Stop waiting for a callback that has ended, and judge the next ones by it."""
+        if lease in self._running:
+            del self._running[lease]
+            if lease.reading is not None:
+                self._is_patient = not self._is_slow(lease)
+
+    def close(self) -> None:
+        if self._ticker is not None:
+            self._ticker.cancel()
+
+    def _tick(self) -> None:
+        """Free all sites that wait once one of the callbacks takes too long."""
+        self._ticker = call_later(TICK, self._tick) if self._running else None
+        self._ticks += 1
+        waited_for = [lease for lease in self._running if lease.holds_site]
+        if any(map(self._is_slow, waited_for)):
+            self._is_patient = False
+            for lease in waited_for:
+                self._release(lease)
+            self._on_freed()
+
+    def _is_slow(self, lease: Lease) -> bool:
+        return (
+            self._ticks - lease.progressed_at >= PATIENCE
+            or self._ticks - lease.answered_at >= MAX_PATIENCE
+        )
+
+
+MAX_WAITING = 10_000
+"""Start requests that may wait at once; a longer `start()` continues as they are handed out."""
+
+
+class StartGate:
+    """Lets requests of `start` through while fewer than `MAX_WAITING` of them wait."""
+
+    def __init__(self) -> None:
+        self._let_through: set[Request] = set()
+        self._waiting: set[str] = set()
+        self._room: Deferred[None] | None = None
+        self._is_closed = False
+
+    async def wait(self, request: Request) -> None:
+        """Return once a request may pass.
+
+        Once the gate is closed, this waits until Scrapy cancels it: otherwise the engine would pull
+        requests from an endless `start` without a pause.
+        """
+        while self._is_closed or len(self._waiting) >= MAX_WAITING:
+            self._room = Deferred()
+            await maybe_deferred_to_future(self._room)
+        self._let_through.add(request)
+
+    def __contains__(self, request: Request) -> bool:
+        """Return whether a request has passed and is not queued yet."""
+        return request in self._let_through
+
+    def queue(self, request: Request, identity: str, *, is_kept: bool) -> None:
+        """Count a request that has passed and now waits for its page, or was dropped."""
+        self._let_through.discard(request)
+        if is_kept:
+            self._waiting.add(identity)
+
+    def hand_out(self, identity: str) -> None:
+        """Admit another request if one for this page was waiting."""
+        self._waiting.discard(identity)
+        if self._room is not None and len(self._waiting) < MAX_WAITING:
+            room, self._room = self._room, None
+            room.callback(None)
+
+    def close(self) -> None:
+        self._is_closed = True
+
+
+logger = logging.getLogger("crawlprio")
+
+
+class Packing:
+    """Packs requests for a frontier: as JSON if it carries nothing else, or else as they are.
+
+    Of headers, only `kept_headers` are packed, or all if it is None.
+    """
+
+    def __init__(
+        self, crawler: Crawler, frontier: Frontier, kept_headers: Collection[bytes] | None
+    ) -> None:
+        assert crawler.spider is not None
+        self._spider = crawler.spider
+        self._crawler = crawler
+        self._frontier = frontier
+        self._kept_headers = kept_headers
+        self._has_warned = False
+
+    def pack(self, request: Request) -> object:
+        if not self._frontier.carries_json_only:
+            return request
+        try:
+            return to_json(request, self._spider, kept_headers=self._kept_headers)
+        except RequestNotStorable as error:
+            self._crawler.stats.inc_value("scheduler/unserializable")
+            if not self._has_warned:
+                self._has_warned = True
+                logger.warning(
+                    "Unable to serialize request: %s - reason: %s It is %s; others like it are "
+                    "counted in the stats.",
+                    request,
+                    error,
+                    "kept in memory, and lost if the crawl ends before it is fetched"
+                    if self._frontier.keeps_objects
+                    else "dropped because other workers could not fetch it",
+                )
+            return request
+
+    def unpack(self, handout: Handout) -> Request:
+        """Return the request for a page; raises StoreError if its JSON is damaged."""
+        request = handout.request
+        if request is None:
+            return Request(handout.url, meta={"depth": handout.depth, ALLOW_PRIVATE: False})
+        if isinstance(request, bytes):
+            return from_json(request, self._spider)
+        assert isinstance(request, Request)
+        return request
 
 
 class Dispatcher(FetchObserver):
     """Hands out the requests of waiting pages by importance, and tracks their outcome.
 
-    `crawlprio.live.leases` has the table of outcomes. A page stays leased until Scrapy is done
-    with it: its callback has ended, its requests are scheduled and its items processed. Until then
-    it counts as in flight, as far as `Patience` goes.
+    `crawlprio.live.leases` has the table of outcomes. A page stays leased until Scrapy is done with
+    it: its callback has ended, its requests are scheduled and its items processed. Until then it
+    counts as in flight, as far as `Patience` goes. An error of the frontier goes to `failed`.
 
-    Parameters
-    ----------
-    crawler
-        the crawler whose requests are dispatched.
-    frontier
-        holds the waiting pages.
-    identities
-        decides when two requests are for the same page.
-    config
-        how many fetches may be in flight, whether a visit is recorded with the items of its
-        callback, and which headers are stored with a request.
-    failed
-        called with the error when the frontier fails.
-
-    Attributes
-    ----------
-    starts
-        the gate for the requests of `start`.
-    takes_seeds
-        whether any request that did not come from a page is a seed, like those of `start`.
-    leases
-        the requests that are handed out.
-    retried
-        by identity, the URLs of pages that wait again after a failed fetch.
-    keep_exchange
-        archives the fetch of a visit that the frontier records elsewhere; None if it does not.
+    `starts` is the gate for requests of `start`. If `takes_seeds`, any other request that did not
+    come from a page is a seed too. `retried` has the URLs of pages that wait again after a failed
+    fetch, by identity. `keep_exchange` archives the fetch of a visit that the frontier records
+    elsewhere.
     """
 
     takes_seeds = False
@@ -90,6 +261,7 @@ class Dispatcher(FetchObserver):
         self._keeps_items = config.keeps_items
         self._packing = Packing(crawler, frontier, config.kept_headers)
         self.leases = Leases()
+        self._sources: WeakKeyDictionary[Request, Lease] = WeakKeyDictionary()
         self.retried: dict[str, str] = {}
         self._patience = Patience(self._release_site, self._wake)
         self.starts = StartGate()
@@ -100,6 +272,8 @@ class Dispatcher(FetchObserver):
         observe_fetches(crawler, self)
         fill_downloader(crawler, self._fills_downloader, self._at_once.most)
         engine.watch_requests(crawler, outcome=self._outcome, done=self._done)
+        if frontier.carries_json_only:
+            engine.watch_errbacks(crawler, self.yielded)
 
     def __len__(self) -> int:
         """The number of requests that wait or are leased."""
@@ -121,10 +295,7 @@ class Dispatcher(FetchObserver):
     def enqueue(self, request: Request, *, repeats: bool) -> bool:
         """Queue a request; return False for a duplicate, which is dropped.
 
-        Parameters
-        ----------
-        repeats
-            fetch its page even if it is already waiting or was fetched before.
+        If it `repeats`, its page is fetched even if it is already waiting or was fetched before.
         """
         try:
             return self._enqueue(request, repeats)
@@ -135,7 +306,7 @@ class Dispatcher(FetchObserver):
     def _enqueue(self, request: Request, repeats: bool) -> bool:
         lease = self.leases.replaced_by(request)
         if lease is None:
-            return self._add(request, repeats)
+            return self._add(request, repeats, self._sources.pop(request, None))
         if lease.is_given_back:
             request.dont_filter = lease.dont_filter
             self._end(lease)
@@ -148,9 +319,9 @@ class Dispatcher(FetchObserver):
             self.retried[identity] = request.url
             self._frontier.put_back(lease.handout.lease, packed, request.priority)
             return True
-        is_kept = self._add(request, repeats)
+        is_kept = self._add(request, repeats, lease)
         self._end(lease)
-        self._report(lease, self._redirect(lease, request), links_are_entries=True)
+        self._report(lease, self._redirect(lease, request))
         return is_kept
 
     def drop(self, request: Request) -> None:
@@ -158,19 +329,21 @@ class Dispatcher(FetchObserver):
         lease = self.leases.replaced_by(request)
         if lease is not None:
             self._end(lease)
-            self._report(lease, self._redirect(lease, request), links_are_entries=True)
+            self._report(lease, self._redirect(lease, request))
 
-    def _redirect(self, lease: Lease, request: Request) -> LinkPairs:
-        """Return the link pairs of a redirect, whose target is its only link."""
+    def _redirect(self, lease: Lease, request: Request) -> PageVisit:
+        """Return the visit of a redirect, whose target is its only link."""
         identity = self._identities.of_request(request)
-        return LinkPairs(lease.request.url, [identity] if identity != lease.identity else [])
+        is_to_itself = identity == lease.identity
+        pairs = LinkPairs(lease.request.url, [] if is_to_itself else [identity])
+        return PageVisit(pairs, links_are_entries=True, error=TO_ITSELF if is_to_itself else "")
 
-    def _add(self, request: Request, repeats: bool) -> bool:
+    def _add(self, request: Request, repeats: bool, source: Lease | None) -> bool:
         is_start = request in self.starts
         identity = self._identities.of_request(request)
         if not (repeats or is_start) and self._frontier.is_duplicate(identity):
             return False
-        forget_inherited_slot(request)
+        forget_inherited(request)
         depth = request.meta.get("depth", 0)
         is_kept = self._frontier.add(
             Entry(
@@ -182,6 +355,7 @@ class Dispatcher(FetchObserver):
                 request=self._packing.pack(request),
                 repeats=repeats,
                 is_seed=is_start or (self.takes_seeds and _is_from_outside(request)),
+                source=source.handout.lease if source is not None and repeats else None,
             )
         )
         if is_start:
@@ -242,7 +416,7 @@ class Dispatcher(FetchObserver):
         if not self.may_send(lease):
             return False
         lease.started_at = monotonic()
-        lease.state = State.FETCHING
+        lease.state = LeaseState.FETCHING
         return True
 
     def may_send(self, lease: Lease) -> bool:
@@ -264,6 +438,12 @@ class Dispatcher(FetchObserver):
         lease.request.dont_filter = True
         return lease.request
 
+    def yielded(self, source: Request, request: Request) -> None:
+        """Remember which callback or errback yields a request that is to be fetched in any case."""
+        lease = self.leases.of(source) if request.dont_filter else None
+        if lease is not None:
+            self._sources[request] = lease
+
     def progressed(self, lease: Lease) -> None:
         """Called when the callback of a lease has yielded, and when its output was consumed."""
         self._patience.prolong(lease)
@@ -278,7 +458,7 @@ class Dispatcher(FetchObserver):
         if lease is not None:
             lease.ended_at = monotonic()
             lease.fetched_at = time()
-            lease.state = State.HANDED_OUT
+            lease.state = LeaseState.HANDED_OUT
 
     def _outcome(self, request: Request, outcome: Response | Request | Failure) -> None:
         """Record what the downloader and its middlewares returned for a request."""
@@ -289,26 +469,23 @@ class Dispatcher(FetchObserver):
             self.leases.replace(lease, outcome)
             return
         if isinstance(outcome, Failure):
-            lease.error = cause_of(outcome.value) if outcome.value else "failed"
+            lease.error = cause_of(outcome.value, request) if outcome.value else "failed"
         elif isinstance(outcome, Response):  # the engine rejects anything else
             lease.status = outcome.status  # for a cached response, which was not fetched
-        lease.state = State.ANSWERED
+        lease.state = LeaseState.ANSWERED
         self._patience.begin(lease)
 
     def _release_site(self, lease: Lease) -> None:
         if self.leases.release_site(lease) and not lease.is_observed:
             self._frontier.release_site(lease.handout.lease)
 
-    def observe(self, lease: Lease, pairs: LinkPairs) -> None:
-        """Record the links of a leased page before its callback has ended, instead of at its end.
+    def observe(self, lease: Lease) -> None:
+        """Record what was read of a leased page before its callback has ended.
 
-        Where items are kept with visits, the links are recorded at the end, with all items.
+        Where items are kept with visits, it is recorded at the end, with all items.
         """
-        if self._keeps_items:
-            lease.brings_links = True
-            lease.pairs = lambda: pairs
-        elif not lease.is_observed:
-            self._report(lease, pairs, links_are_entries=False)
+        if not (self._keeps_items or lease.is_observed or lease.reading is None):
+            self._report(lease, lease.reading.visit()._replace(error=""))
 
     def _done(self, request: Request) -> None:
         """End the lease of a request that Scrapy is done with, callback and items included."""
@@ -317,8 +494,8 @@ class Dispatcher(FetchObserver):
             return
         self._end(lease)
         if not lease.is_observed:
-            pairs = LinkPairs(request.url, []) if lease.pairs is None else lease.pairs()
-            self._report(lease, pairs, links_are_entries=not lease.brings_links)
+            failed = PageVisit(LinkPairs(request.url, []), True, error=lease.error)
+            self._report(lease, failed if lease.reading is None else lease.reading.visit())
 
     def _end(self, lease: Lease) -> None:
         """Remove a lease; the caller tells the frontier that it has ended."""
@@ -327,25 +504,21 @@ class Dispatcher(FetchObserver):
         if lease.started_at is None:
             self._frontier.clock.not_fetched(site_of(lease.request))
 
-    def _report(self, lease: Lease, pairs: LinkPairs, *, links_are_entries: bool) -> None:
+    def _report(self, lease: Lease, visit: PageVisit) -> None:
         """Report the outcome of a leased page to the frontier."""
         lease.is_observed = True
-        if lease.pairs is None:
-            pairs.status = lease.status
+        if lease.reading is None:
+            visit.pairs.status = lease.status
         if lease.exchange is not None and self.keep_exchange is not None:
             self.keep_exchange(lease.exchange)
         try:
             self._frontier.observe(
                 lease.handout.lease,
-                PageVisit(
-                    pairs,
-                    links_are_entries,
-                    lease.fetched_at,
-                    lease.elapsed,
-                    lease.error,
-                    lease.items,
-                    lease.exchange,
-                    lease.body,
+                visit._replace(
+                    fetched_at=lease.fetched_at,
+                    elapsed=lease.elapsed,
+                    items=lease.items,
+                    exchange=lease.exchange,
                 ),
             )
         except CrawlprioError as error:

@@ -6,24 +6,30 @@ to wait here.
 
 from __future__ import annotations
 
+import errno
+import logging
+import os
 from asyncio import CancelledError
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from scrapy import Request, signals
 from scrapy.core.downloader import Downloader as StockDownloader
-from scrapy.exceptions import IgnoreRequest
+from scrapy.exceptions import CannotResolveHostError, IgnoreRequest
 from scrapy.http import Response
 from scrapy.utils.defer import deferred_from_coro, maybe_deferred_to_future
 from twisted.internet import defer
 
-from crawlprio.config import read_setting
-from crawlprio.live.engine import has_receivers, slot_of
+from crawlprio.live.engine import has_receivers, is_closing, sleep, slot_of
+from crawlprio.settings_table.config import read_setting
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from twisted.internet.defer import Deferred
 
+logger = logging.getLogger("crawlprio")
+
+_OWN_FAULTS = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS})
 
 KEPT_EXCHANGES = "_crawlprio_exchanges"
 """The `meta` key of a list that gets the last answer to a request, instead of the archive."""
@@ -41,6 +47,12 @@ class FetchObserver:
 
     def fetch_started(self, request: Request) -> None:
         """Called before anything is sent."""
+
+    def fetch_cut(self, request: Request, response: Response) -> None:
+        """Called before anything else with a response that has flags: its body may not be whole.
+
+        What this raises is what the fetch fails with.
+        """
 
     def fetch_answered(self, request: Request, response: Response) -> None:
         """Called when the complete response has arrived, before `fetch_ended`."""
@@ -63,13 +75,9 @@ class Downloader(StockDownloader):
     Set it as `DOWNLOADER`; the add-on does. Scrapy's own downloader keeps a queue per host and
     starts a task for each turn of it, to enforce delays and limits that crawlprio already enforces.
     Signals, `meta["download_slot"]` and the middlewares work as they do there; `slots` stays empty,
-    unless AutoThrottle needs them.
-    Without a `FetchGate` among the middlewares it behaves exactly like Scrapy's own.
-
-    Attributes
-    ----------
-    can_abort
-        Whether fetches can be aborted. Set it before the first; it costs each of them 20 µs.
+    unless AutoThrottle needs them. Without a `FetchGate` among the middlewares it behaves exactly
+    like Scrapy's own. `can_abort` lets fetches be aborted: set it before the first; it costs each
+    of them 20 µs.
     """
 
     can_abort = False
@@ -81,6 +89,7 @@ class Downloader(StockDownloader):
         self.observers: list[FetchObserver] = []
         self._fetching: dict[Request, Deferred[Response]] = {}
         self._aborted: set[Request] = set()
+        self._has_warned = False
         self.is_filled: Callable[[], bool] = lambda: False
 
     def needs_backout(self) -> bool:
@@ -115,7 +124,10 @@ class Downloader(StockDownloader):
         for observer in self.observers:
             observer.fetch_started(request)
         try:
-            response = await self._fetch_with_handler(request)
+            response = await self._fetch_when_possible(request)
+            if response.flags:
+                for observer in self.observers:
+                    observer.fetch_cut(request, response)
             self._send(signals.response_downloaded, response=response, request=request)
             for observer in self.observers:
                 observer.fetch_answered(request, response)
@@ -127,6 +139,27 @@ class Downloader(StockDownloader):
             for observer in self.observers:
                 observer.fetch_ended(request)
             self._send(signals.request_left_downloader, request=request)
+
+    async def _fetch_when_possible(self, request: Request) -> Response:
+        """Fetch a page; while this machine lacks files or memory, wait a second and try again."""
+        while True:
+            try:
+                return await self._fetch_with_handler(request)
+            except Exception as error:
+                lack = _lack_behind(error)
+                if not lack:
+                    raise
+                if is_closing(self.crawler):
+                    raise FetchAborted from None
+                if not self._has_warned:
+                    self._has_warned = True
+                    logger.warning(
+                        "%s: this is not the fault of %s; each such fetch is retried after a "
+                        "second. Raise the limit (ulimit -n), or lower CONCURRENT_REQUESTS.",
+                        os.strerror(lack),
+                        request.url,
+                    )
+            await sleep(1)
 
     async def _fetch_with_handler(self, request: Request) -> Response:
         """Fetch a page with its download handler, which `abort` can cancel."""
@@ -158,6 +191,22 @@ class Downloader(StockDownloader):
         """Send a signal if anything is connected to it."""
         if has_receivers(self.crawler, signal):
             self.signals.send_catch_log(signal=signal, spider=self.crawler.spider, **arguments)
+
+
+def _lack_behind(error: BaseException | None) -> int:
+    """Return the error number of what this machine lacked for a fetch; 0 if it lacked nothing."""
+    while error is not None:
+        # What a name lookup failed of is not told; it needs a file, as this does.
+        if isinstance(error, CannotResolveHostError):
+            try:
+                os.close(os.dup(0))
+            except OSError as lack:
+                error = lack
+        number = getattr(error, "osError", None) or getattr(error, "errno", None)
+        if number in _OWN_FAULTS:
+            return int(number or 0)
+        error = error.__cause__
+    return 0
 
 
 def observe_fetches(crawler: Crawler, observer: FetchObserver) -> None:

@@ -7,33 +7,72 @@ process exit with an error. A test fails first if one of these private names cha
 
 from __future__ import annotations
 
+import logging
 import math
+import os
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable
+import threading
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from pydispatch import dispatcher  # type: ignore[import-untyped]
-from scrapy import Request, signals
+from scrapy import Request, Spider, signals
 from scrapy.exceptions import CloseSpider
 from scrapy.extensions.corestats import CoreStats
 from scrapy.http import Response
+from scrapy.logformatter import LogFormatter, LogFormatterResult
 from scrapy.pipelines import ItemPipelineManager
 from scrapy.utils.asyncgen import as_async_generator
 from scrapy.utils.asyncio import call_later
 from scrapy.utils.defer import deferred_from_coro, maybe_deferred_to_future
 from scrapy.utils.misc import load_object
 from twisted.internet.defer import Deferred
+from twisted.python.failure import Failure
 from twisted.web.client import HTTPConnectionPool
 
-from crawlprio.live.logformatter import QuietLogFormatter
+from crawlprio.live.counts import cause_of
 
 if TYPE_CHECKING:
     from scrapy.core.downloader import Downloader, Slot
     from scrapy.crawler import Crawler
     from scrapy.utils.asyncio import CallLaterResult
-    from twisted.python.failure import Failure
+
+
+async def sleep(seconds: float) -> None:
+    """Return after some seconds; after 0, once the event loop has had a turn."""
+    over: Deferred[None] = Deferred()
+    call_later(seconds, over.callback, None)
+    await maybe_deferred_to_future(over)
+
+
+logger = logging.getLogger("crawlprio")
+
+
+class QuietLogFormatter(LogFormatter):
+    """Logs nothing for a fetched page or a scraped item, and one line for a failed fetch.
+
+    The final table counts them all, and Scrapy would format a line for each even where the log
+    level discards it. `LOG_FORMATTER = "scrapy.logformatter.LogFormatter"` restores those lines and
+    the tracebacks of failed fetches.
+    """
+
+    def crawled(self, *args: Any, **kwargs: Any) -> None:  # type: ignore[override]
+        return None
+
+    def scraped(self, *args: Any, **kwargs: Any) -> LogFormatterResult | None:  # type: ignore[override]
+        return None
+
+    def download_error(
+        self, failure: Failure, request: Request, spider: Spider, errmsg: str | None = None
+    ) -> LogFormatterResult:
+        """Log a failed fetch in one line, and keep Scrapy from logging it with a traceback."""
+        assert failure.value is not None
+        logger.warning("%s: %s", request.url, cause_of(failure.value, request))
+        return {"level": logging.NOTSET, "msg": "", "args": {}}
+
 
 _NO_RECEIVERS: dict[object, list[object]] = {}
 
@@ -41,10 +80,7 @@ _NO_RECEIVERS: dict[object, list[object]] = {}
 class EngineAlarm:
     """Wakes the engine at a given time, so that it asks for a page as soon as a site is ready.
 
-    Parameters
-    ----------
-    crawler
-        its engine must exist when the alarm is first set.
+    The engine must exist when the alarm is first set.
     """
 
     def __init__(self, crawler: Crawler) -> None:
@@ -91,20 +127,13 @@ def watch_requests(
     outcome: Callable[[Request, Response | Request | Failure], None],
     done: Callable[[Request], None],
 ) -> None:
-    """Watch the outcome of each request that the engine takes from the scheduler.
+    """Watch what becomes of each request that the engine takes from the scheduler.
 
-    Parameters
-    ----------
-    outcome
-        called with the result of the downloader and its middlewares, before the engine sees it: a
-        response or failure for the spider, or another request to schedule.
-    done
-        called when the engine is done with a request: its callback has ended, the requests that it
-        yielded are scheduled, and its items have passed through the pipelines.
-
-    Notes
-    -----
-    Call it once the engine has its slot: from the scheduler's `open`, at the earliest.
+    `outcome` is called with the result of the downloader and its middlewares, before the engine
+    sees it: a response or failure for the spider, or another request to schedule. `done` is called
+    when the callback of a request has ended, the requests that it yielded are scheduled, and its
+    items have passed through the pipelines. Call it from the scheduler's `open`, at the earliest:
+    the engine must have its slot.
     """
     engine = crawler.engine
     assert engine._slot is not None
@@ -123,19 +152,22 @@ def watch_requests(
     setattr(engine.downloader, "fetch", fetch_watched)  # noqa: B010
 
 
-def watch_errbacks(crawler: Crawler, yielded: Callable[[Request], None]) -> None:
-    """Call `yielded` with each request that an errback yields, which no spider middleware sees."""
+def watch_errbacks(crawler: Crawler, yielded: Callable[[Request, Request], None]) -> None:
+    """Call `yielded` with each failed request and each that its errback yields.
+
+    No spider middleware sees these.
+    """
     scraper = crawler.engine.scraper
     call = scraper.call_spider_async
 
     async def call_watched(result: Response | Failure, request: Request) -> Any:
         output = await call(result, request)
-        return output if isinstance(result, Response) else watched(output)
+        return output if isinstance(result, Response) else watched(request, output)
 
-    async def watched(outputs: Any) -> AsyncIterator[Any]:
+    async def watched(failed: Request, outputs: Any) -> AsyncIterator[Any]:
         async for output in as_async_generator(outputs):
             if isinstance(output, Request):
-                yielded(output)
+                yielded(failed, output)
             yield output
 
     setattr(scraper, "call_spider_async", call_watched)  # noqa: B010
@@ -238,6 +270,31 @@ def close_spider(crawler: Crawler, reason: str = "crawlprio_failed") -> None:
         await crawler.engine.close_spider_async(reason=reason)  # perhaps that of `before_closing`
 
     deferred_from_coro(close())
+
+
+_SECONDS_TO_STOP = 5.0
+
+
+@contextmanager
+def forced_end(process: Any) -> Iterator[None]:
+    """Let a second Ctrl-C end a crawler process with status 130 even while its event loop is busy.
+
+    Scrapy then asks the event loop to stop and ignores all further signals. While code is compiled,
+    say, the loop would not get to it for half a minute.
+    """
+    kill = process._signal_kill
+    timers: list[threading.Timer] = []
+
+    def kill_soon(*signal: Any) -> None:
+        kill(*signal)
+        timers.append(threading.Timer(_SECONDS_TO_STOP, os._exit, (130,)))
+        timers[-1].daemon = True
+        timers[-1].start()
+
+    process._signal_kill = kill_soon
+    yield
+    for timer in timers:
+        timer.cancel()
 
 
 def exit_with_error(crawler: Crawler) -> None:

@@ -14,14 +14,8 @@ from crawlprio.live.recorder import Recorder
 class HostClock:
     """A `crawlprio.frontier.protocol.FetchClock` over a `SiteClock` in this process.
 
-    Parameters
-    ----------
-    sites
-        the clock, by site id.
-    recorder
-        assigns site ids, and stores the state of sites.
-    failed
-        called with the error when the state of a site cannot be stored.
+    The recorder assigns site ids and stores the state of sites; an error of the store goes to
+    `failed`.
     """
 
     def __init__(
@@ -72,6 +66,11 @@ class HostClock:
         )
         if is_new:
             self._save(known)
+
+    def rest(self, site: str) -> None:
+        """Start no fetch on a site for one delay from now."""
+        known = self._site(site)
+        self.sites.rest(known, monotonic() + self.sites.delay(known))
 
     def set_delay(self, site: str, seconds: float) -> None:
         self.sites.set_site(self._site(site), delay=seconds)

@@ -26,7 +26,7 @@ for a page never depend on the outcome of its leases.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import TYPE_CHECKING
@@ -34,13 +34,13 @@ from typing import TYPE_CHECKING
 from scrapy import Request
 
 from crawlprio.frontier.protocol import Handout
-from crawlprio.items import LinkPairs
 
 if TYPE_CHECKING:
-    from crawlprio.archive import Exchange
+    from crawlprio.live.page_reading import Reading
+    from crawlprio.plugins.archive.warc_records import Exchange
 
 
-class State(Enum):
+class LeaseState(Enum):
     """How far a leased request has got."""
 
     HANDED_OUT = auto()
@@ -52,49 +52,24 @@ class State(Enum):
 class Lease:
     """A request that is handed out.
 
-    Parameters
-    ----------
-    request, handout
-        the request, and what the frontier handed out.
-    identity
-        the string that identifies its page.
-    dont_filter
-        the value that the request had when it was handed out.
-    state
-        how far it has got.
-    started_at, ended_at
-        monotonic times at which its fetch started and ended; None before.
-    fetched_at
-        Unix time at which its fetch ended.
-    status
-        HTTP status of the response; 0 until there is one.
-    is_given_back
-        whether it is rescheduled because its site turned out to be busy.
-    holds_site
-        whether its site still waits for it.
-    answered_at, progressed_at
-        ticks of its `Patience` at which it was answered and at which its callback last yielded.
-    pairs
-        returns the links of its page for the visit; None until its callback has started.
-    is_observed
-        whether its visit was observed before its callback ended.
-    error
-        short cause if there is no page.
-    items
-        items that its callback has scraped so far, each as JSON, where items are kept.
-    exchange
-        the records of its fetch, if the crawl is archived.
-    body
-        the body of its page, if bodies are kept.
-    brings_links
-        whether its links come with the visit instead of as requests before it.
+    `identity` identifies its page, and `dont_filter` is the value that it had when it was handed
+    out. `started_at` and `ended_at` are the monotonic times of its fetch, None before; `fetched_at`
+    is Unix time; `status` is 0 until there is a response. `is_given_back`: it is rescheduled
+    because its site turned out to be busy. `holds_site`: its site still waits for it. `answered_at`
+    and `progressed_at` are ticks of its `Patience` at which it was answered and at which its
+    callback last yielded.
+
+    `reading` is what its callback makes of its response, None until that has started; `error`, why
+    there is none. `is_observed`: its visit was observed before its callback ended. `items` were
+    scraped so far, each as JSON, where items are kept; `exchange` has the records of its fetch for
+    the archive.
     """
 
     request: Request
     handout: Handout
     identity: str
     dont_filter: bool
-    state: State = State.HANDED_OUT
+    state: LeaseState = LeaseState.HANDED_OUT
     started_at: float | None = None
     ended_at: float | None = None
     fetched_at: float = 0.0
@@ -103,13 +78,11 @@ class Lease:
     holds_site: bool = True
     answered_at: int = 0
     progressed_at: int = 0
-    pairs: Callable[[], LinkPairs] | None = None
+    reading: Reading | None = None
     is_observed: bool = False
     error: str = ""
     items: list[str] = field(default_factory=list)
     exchange: Exchange | None = None
-    body: bytes = b""
-    brings_links: bool = False
 
     @property
     def elapsed(self) -> float:
@@ -122,10 +95,7 @@ class Lease:
 class Leases:
     """The leases of a crawl by request, one for each fetch in flight or running callback.
 
-    Attributes
-    ----------
-    n_holding
-        leases whose site waits for them.
+    The sites of `n_holding` of them wait for them.
     """
 
     def __init__(self) -> None:
@@ -150,7 +120,7 @@ class Leases:
     def fetching(self, number: int) -> Request | None:
         """Return the request in flight under a lease of the frontier; None if there is none."""
         for request, lease in self._leases.items():
-            if lease.handout.lease == number and lease.state is State.FETCHING:
+            if lease.handout.lease == number and lease.state is LeaseState.FETCHING:
                 return request
         return None
 

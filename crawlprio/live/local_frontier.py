@@ -1,39 +1,118 @@
-"""The frontier of a crawl in one process: compiled queue, ordering and crawl store."""
+"""The frontier in this process: queue, waiting requests, site clock, replay on resume."""
 
 from __future__ import annotations
 
+import logging
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from scrapy.utils.asyncio import run_in_thread
+from scrapy.utils.defer import deferred_from_coro
+from twisted.python.failure import Failure
 
-from crawlprio.compiled import plain_until
-from crawlprio.config import CrawlConfig
 from crawlprio.errors import CrawlprioError
 from crawlprio.frontier import PageQueue, SiteClock
 from crawlprio.frontier.domain_shares import DomainShares
 from crawlprio.frontier.protocol import Entry, Handout, PageVisit, SharedFiles
 from crawlprio.frontier.records import MAX_LEASES, UNKNOWN, WAITING
-from crawlprio.frontier.replaying import FIRST, replay
-from crawlprio.live.computations import Computations
+from crawlprio.frontier.replaying import FIRST, columns_of, replay
+from crawlprio.graph.compiled import plain_until
+from crawlprio.graph.pages import NO_PAGE, Visit
 from crawlprio.live.host_clock import HostClock
 from crawlprio.live.recorder import Recorder
 from crawlprio.live.request_json import priority_of
 from crawlprio.live.requests import WaitingRequests
-from crawlprio.pages import NO_PAGE, Visit
+from crawlprio.live.state_keeper import n_known
+from crawlprio.orderings.base import Keys
+from crawlprio.settings_table.config import CrawlConfig
+from crawlprio.store.crawl_state import RequestRow, Source
 from crawlprio.store.outcomes import is_refusal
-from crawlprio.store.request_rows import RequestRow
+
+logger = logging.getLogger(__name__)
+
+
+class Computations:
+    """Recomputes an ordering's keys in a thread, on a snapshot, while the crawl continues.
+
+    At most one computation of an ordering runs at a time.
+
+    Parameters
+    ----------
+    queue
+        receives the keys once they are computed.
+    done
+        called after that.
+    failed
+        called with the error when the ordering fails.
+
+    Attributes
+    ----------
+    under_way
+        whether a computation is running.
+    """
+
+    def __init__(
+        self,
+        queue: PageQueue,
+        done: Callable[[], object],
+        failed: Callable[[CrawlprioError], object],
+    ) -> None:
+        self._queue = queue
+        self._done = done
+        self._failed = failed
+        self._is_closed = False
+        self.under_way = False
+        queue.recompute = self._start
+
+    def close(self) -> None:
+        """Discard the result of the computation under way."""
+        self._is_closed = True
+
+    def _start(self, work: Callable[[], Keys]) -> None:
+        self.under_way = True
+        deferred_from_coro(self._compute(work)).addErrback(self._report)
+
+    async def _compute(self, work: Callable[[], Keys]) -> None:
+        result = await run_in_thread(work)
+        self.under_way = False
+        if not self._is_closed:
+            self._queue.accept(result)
+            self._done()
+
+    def _report(self, failure: Failure) -> None:
+        self.under_way = False
+        if isinstance(failure.value, CrawlprioError):
+            self._failed(failure.value)
+            return
+        logger.error("The ordering could not be recomputed: %s", failure.getTraceback())
+        self._queue.hold_none_back()
+        self._done()
+
+
+_VISITED, _SCRAPED = 1, 2
+"""What an earlier run did with a page: visit it, and store its items."""
 
 
 @dataclass(slots=True)
 class _Lease:
-    """A leased page; `number` identifies its saved request, if it has one."""
+    """A leased page; `number` identifies its saved request, if it has one.
+
+    `is_again`: an earlier run visited the page, and this one only because `start` runs again.
+    """
 
     page: int
     site: int
     request: object | None
     number: int | None
+    is_again: bool
     holds_site: bool = True
+
+    @property
+    def source(self) -> Source:
+        """What its callback's requests are marked with in the store."""
+        return self.page, self.number or 0
 
 
 class LocalFrontier:
@@ -121,6 +200,8 @@ class LocalFrontier:
         self._requests = WaitingRequests(recorder.requests, priority_of)
         # As in Scrapy, a request with dont_filter does not make later ones without it duplicates.
         self._unfiltered: set[int] = set()
+        self._earlier = bytearray()
+        self._refused: dict[int, str] = {}
         self._leases: dict[int, _Lease] = {}
         self._n_leases = 0
         self._call_soon = call_soon
@@ -138,6 +219,10 @@ class LocalFrontier:
 
     def close(self) -> None:
         self._computations.close()
+        if self._recorder.states is not None and len(self.queue):
+            self._recorder.states.wait()
+            self._recorder.states.save(self._recorder, self.queue, self._refused)
+            self._recorder.states.wait()
 
     # Adding pages
 
@@ -174,10 +259,16 @@ class LocalFrontier:
         is_link = state == WAITING and entry.request is not None and not self._requests.has(page)
         if not (repeats or is_link or state == UNKNOWN):
             return False
-        if entry.is_seed and repeats and self._recorder.requests.left_waiting(page, entry.request):
+        source = self._source_of(entry)
+        is_again = entry.repeats and (entry.is_seed or (source is not None and source.is_again))
+        saved = recorder.requests
+        if (source is not None and saved.was_yielded(source.source, entry.request)) or (
+            is_again and saved.left_waiting(page, entry.request)
+        ):
             return True
         is_alone = (is_link or state == UNKNOWN) and not self._requests.has(page)
-        self._keep(page, entry, is_alone=is_alone)
+        is_again = is_again and page < len(self._earlier) and self._earlier[page] > 0
+        self._keep(page, entry, is_alone=is_alone, is_again=is_again)
         self._wait_for_request(page, entry.priority)
         return True
 
@@ -199,11 +290,21 @@ class LocalFrontier:
         new = self._recorder.add_seeds(pages)
         self.queue.observe(Visit(NO_PAGE, np.array(new, dtype=np.int32)))
 
-    def _keep(self, page: int, entry: Entry, *, is_alone: bool) -> None:
-        """Keep the request of an entry until its page is handed out."""
+    def _source_of(self, entry: Entry) -> _Lease | None:
+        """Return the lease whose callback or redirect led to a request, if it has not ended."""
+        return None if entry.source is None else self._leases.get(entry.source)
+
+    def _keep(self, page: int, entry: Entry, *, is_alone: bool, is_again: bool = False) -> None:
+        """Keep the request of an entry until its page is handed out.
+
+        One that each run makes again is not saved.
+        """
         request = entry.request
-        if isinstance(request, bytes) and self._recorder.saves_requests:
-            number = self._recorder.requests.save(page, request)
+        if isinstance(request, bytes) and self._recorder.saves_requests and not is_again:
+            source = self._source_of(entry)
+            number = self._recorder.requests.save(
+                page, request, source=None if source is None else source.source
+            )
             if is_alone:
                 self._requests.add_saved(page)
             else:
@@ -235,7 +336,8 @@ class LocalFrontier:
 
     def next_page(self, now: float) -> Handout | None:
         self._recorder.commit()
-        if self._is_exact and self._computations.under_way:
+        self._save_state_if_due()
+        if self._is_full or (self._is_exact and self._computations.under_way):
             return None
         page = (self._shares or self.queue).next_page(now)
         if page == NO_PAGE:
@@ -251,7 +353,8 @@ class LocalFrontier:
         if self._marks_leases and self._recorder.store is not None:
             self._recorder.store.mark_leased(page)
         self._n_leases += 1
-        self._leases[self._n_leases] = _Lease(page, site, request, number)
+        is_again = self.carries_json_only and isinstance(request, bytes) and number is None
+        self._leases[self._n_leases] = _Lease(page, site, request, number, is_again)
         return Handout(self._n_leases, pages.url(page), int(pages.depths[page]), request)
 
     def holds(self, lease: int) -> bool:
@@ -273,16 +376,27 @@ class LocalFrontier:
         n_pages = len(self._recorder.pages)
         evidence = self._recorder.discovery.visit_of(ended.page, visit)
         self.n_links += len(self._recorder.pages) - n_pages
-        # The request of a refused page is kept for the next run, which may not refuse it.
-        number = None if is_refusal(evidence.status, evidence.error) else ended.number
+        # A refused page and its request are kept for the next run, which may not refuse it.
+        number = ended.number
+        if is_refusal(evidence.status, evidence.error):
+            number = None
+            self._refused[ended.page] = evidence.error
+        elif self._refused:
+            self._refused.pop(ended.page, None)
+        was_scraped = ended.is_again and self._earlier[ended.page] == _SCRAPED
         self._recorder.record(
             evidence,
             number,
-            items=visit.items,
+            items=() if was_scraped else visit.items,
             exchange=visit.exchange,
-            commits=self._call_soon is None,
+            commits=False,
         )
-        if self._call_soon is not None and not self._commits_soon:
+        self._recorder.requests.end_source(ended.source)
+        if number is not None and self._recorder.requests.is_of_earlier_run(number):
+            self._note_earlier(ended.page, _SCRAPED if visit.items else _VISITED)
+        if self._call_soon is None:
+            self._recorder.commit()
+        elif not self._commits_soon:
             self._commits_soon = True
             self._call_soon(self._commit)
         self.queue.observe(evidence)
@@ -303,7 +417,7 @@ class LocalFrontier:
             request = ended.request
             if waits_with is None and request is not None:
                 waits_with = self._priority(request)
-        elif isinstance(request, bytes) and self._recorder.saves_requests:
+        elif isinstance(request, bytes) and self._recorder.saves_requests and not ended.is_again:
             number = self._recorder.requests.save(page, request, number)
         if request is not None:
             is_saved = isinstance(request, bytes) and number is not None
@@ -318,7 +432,12 @@ class LocalFrontier:
         return int(getattr(request, "priority", 0))
 
     def ready_at(self) -> float:
-        return self.queue.ready_at()
+        return math.inf if self._is_full else self.queue.ready_at()
+
+    @property
+    def _is_full(self) -> bool:
+        """Whether as many pages are leased as this run may still get."""
+        return len(self._leases) >= self._recorder.n_left
 
     def figures(self) -> dict[str, int | str]:
         queue = self.queue
@@ -333,6 +452,11 @@ class LocalFrontier:
 
     # Commit and resume
 
+    def _save_state_if_due(self) -> None:
+        states, store = self._recorder.states, self._recorder.store
+        if states is not None and store is not None and states.is_due(store):
+            states.save(self._recorder, self.queue, self._refused)
+
     def _commit(self) -> None:
         """Commit the visits observed in this turn of the event loop, all at once."""
         self._commits_soon = False
@@ -344,18 +468,32 @@ class LocalFrontier:
     def _resume(self) -> None:
         """Replay the visits of earlier runs, and queue what was waiting when they ended.
 
-        O(visits).
+        O(visits), or those since the state was saved.
         """
         recorder, queue = self._recorder, self.queue
         assert recorder.store is not None
         recorder.restore_seeds()
+        self._earlier = bytearray(len(recorder.pages))
         model = self._learning_model
         texts = queue.hot_queue is not None or model is not None
-        visits = recorder.store.visits(texts=texts, anchors=texts or queue.ordering.needs_anchors)
-        for visit, n_before in replay(queue, visits, recorder.seeds, len(recorder.pages)):
-            recorder.replay(visit, n_before)
-            if model is not None and visit.value is not None and (visit.title or visit.text):
-                model.score_again(recorder.pages.url(visit.page), visit.title, visit.text)
+        n_seen = 0
+        if recorder.state is not None:
+            n_seen, *_ = n_known(recorder.state)
+            queue.restore(recorder.state.take)
+            for page in recorder.figures.visited:
+                self._note_earlier(page, _VISITED)
+        anchors = texts or queue.ordering.needs_anchors
+        columns = columns_of(recorder.store.visits(texts=texts, anchors=anchors, after=n_seen))
+        n_pages, n_keyed = len(recorder.pages), queue.ordering.n_pages
+        for some in replay(queue, columns, recorder.seeds, n_pages, n_known=n_keyed):
+            for visit, n_before in some.evidence():
+                recorder.replay(visit, n_before)
+                if model is not None and visit.value is not None and (visit.title or visit.text):
+                    model.score_again(recorder.pages.url(visit.page), visit.title, visit.text)
+                if visit.page != NO_PAGE:
+                    self._note_earlier(visit.page, _VISITED)
+        for page in recorder.restore_items():
+            self._note_earlier(page, _SCRAPED)
         recorder.figures.n_before = recorder.figures.n_fetched
         asked_for = []
         for saved in recorder.store.requests():
@@ -367,6 +505,10 @@ class LocalFrontier:
             if queue.state(page) == WAITING:
                 queue.add(page, FIRST)
         self.clock.restore()
+
+    def _note_earlier(self, page: int, outcome: int) -> None:
+        """Note what became of a page in an earlier run, or of a request that it left waiting."""
+        self._earlier[page] = max(self._earlier[page], outcome)
 
     def _restore_request(self, saved: RequestRow) -> None:
         """Queue a request that an earlier run saved and did not finish."""

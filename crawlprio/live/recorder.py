@@ -1,29 +1,278 @@
-"""The page table of a crawl and the recording of its visits, under any scheduler."""
+"""The recorder: where a crawl is kept, its page table, discovery, and the record of its visits."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import math
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from itertools import repeat
+from pathlib import Path
 from time import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from crawlprio.config import CrawlConfig
+import numpy as np
+
 from crawlprio.errors import ConfigError, StoreError
-from crawlprio.live.discovery import Discovery
-from crawlprio.live.figures import Figures
-from crawlprio.live.identity import Identities
-from crawlprio.live.job_store import StorePlace
-from crawlprio.live.receipts import certain_share, likely_share
-from crawlprio.live.requests import SavedRequests
-from crawlprio.pages import NO_PAGE, PageTable, Visit
+from crawlprio.frontier.protocol import PageVisit
+from crawlprio.graph.pages import NO_PAGE, NO_PAGES, PageTable, Visit
+from crawlprio.items import LinkPairs
+from crawlprio.live.counts import Figures
+from crawlprio.live.requests import Identities, SavedRequests
+from crawlprio.live.state_keeper import StateKeeper, n_known
+from crawlprio.measure.stored_crawl import COVERED, ENDED_KEY, ENOUGH_PAGES
 from crawlprio.ranking.coverage import Coverage
-from crawlprio.receipt.rules import ENDED_KEY
-from crawlprio.store import SiteState, StoredPages
+from crawlprio.settings_table.config import CrawlConfig
+from crawlprio.store import (
+    SiteState,
+    Store,
+    StoredPages,
+    StoreInUse,
+    discard,
+    discard_unfinished,
+    earlier_stores,
+    keep_existing,
+    make_private_folder,
+)
+from crawlprio.store.outcomes import failure_of, has_links
+from crawlprio.store.saved_state import SavedState
 from crawlprio.store.stored_pages import UrlRow
-from crawlprio.web.budgets import Budgets
+from crawlprio.store.visit_rows import storable
+from crawlprio.web.budgets import NO_SITE, REFUSED_TEXT, Budgets
 from crawlprio.web.scope import registered_domain
+from crawlprio.web.urls import host_if_any, host_of
 
 if TYPE_CHECKING:
-    from crawlprio.archive import Archive, Exchange
+    from crawlprio.plugins.archive.archive import Archive
+    from crawlprio.plugins.archive.warc_records import Exchange
+
+
+class StorePlace(NamedTuple):
+    """Where a crawl is recorded.
+
+    Parameters
+    ----------
+    path
+        path of the store; None: nothing is recorded in this process.
+    is_job
+        whether the store is in a job directory, and a crawl that it holds is resumed.
+    n_kept
+        number of stores of earlier crawls to keep beside a new one; None: all.
+    """
+
+    path: Path | None
+    is_job: bool
+    n_kept: int | None = None
+
+    @property
+    def saves_requests(self) -> bool:
+        """Whether waiting requests are saved for a later run."""
+        return self.path is not None and self.is_job
+
+    def existing(self) -> Store | None:
+        """Open the store of the crawl to resume; None if the job directory has none."""
+        path = self.path
+        if path is None or not self.is_job or not path.exists():
+            return None
+        return None if discard_unfinished(path) else Store.open(path)
+
+    def create(self) -> tuple[Store | None, str]:
+        """Create a store, and rename an existing one; None if nothing is recorded.
+
+        The second value is a one-sentence remark for the user, or empty.
+        """
+        path = self.path
+        if path is None:
+            return None, ""
+        if self.is_job:
+            make_private_folder(path.parent)
+            return Store.create(path), ""
+        try:
+            kept = keep_existing(path)
+        except StoreInUse:
+            store = Store.create_numbered(path)
+            return store, f"{path} is in use; this crawl is recorded in {store.path}."
+        store = Store.create(path)
+        surplus = [] if self.n_kept is None else earlier_stores(path)[self.n_kept :]
+        for earlier in surplus:
+            with suppress(StoreError):
+                discard(earlier)
+        if kept is None or not kept.exists():
+            return store, ""
+        return store, f"{path} already existed; it was renamed to {kept}."
+
+
+class Discovery:
+    """Finds the pages of links in the page table, and adds those that are new.
+
+    Parameters
+    ----------
+    pages
+        the page table.
+    identities
+        decides when two URLs are the same page.
+    budgets
+        what a site, a domain, a pattern and the crawl may have.
+    refused
+        called with the reason and the URL when a budget has no room for a page.
+    """
+
+    def __init__(
+        self,
+        pages: PageTable,
+        identities: Identities,
+        budgets: Budgets,
+        refused: Callable[[str, str], object],
+    ) -> None:
+        self._pages = pages
+        self._identities = identities
+        self._budgets = budgets
+        self._refused = refused
+
+    def add_page(self, identity: str, url: str, site: int, depth: int) -> int:
+        """Add a new page under the next id, whether or not the budgets have room for it."""
+        self._budgets.add(site, self._pages.host(site), url)
+        return self._pages.add(identity, url, site, depth)
+
+    def page_of(self, identity: str, url: str, host: str, depth: int) -> int:
+        """Return the page with an identity, added if it is new, with or without room for it."""
+        page = self._pages.find(identity)
+        if page == NO_PAGE:
+            page = self.add_page(identity, url, self._pages.site(host), depth)
+        return page
+
+    def domain_of(self, site: int) -> int:
+        """Return a number of 32 bits for the registered domain of a site, not 0."""
+        return self._budgets.domain(site, self._pages.host(site))
+
+    def has_room(self, site: int, url: str) -> bool:
+        """Return whether the budgets of a site, its domain and its pattern have room for a page."""
+        refusal = self._budgets.refuses(site, self._pages.host(site), url)
+        if refusal:
+            self._refused(refusal, url)
+        return not refusal
+
+    def find_or_add(self, urls: Iterable[str], depth: int, source: int = NO_PAGE) -> list[int]:
+        """Return the pages that plain links of a page lead to, adding new ones with the next ids.
+
+        A link that a budget has no room for is `NO_PAGE`.
+        """
+        urls = list(urls)
+        pages = self._pages
+        found = pages.find_all(urls)
+        if NO_PAGE not in found:
+            return found
+        identity_of, site_of = self._identities.of_url, pages.site
+        take, add = self._budgets.take, pages.add
+        source_site = NO_SITE if source == NO_PAGE else int(pages.sites[source])
+        added: dict[str, int] = {}
+        bounds_sites = source_site != NO_SITE and self._budgets.limits_sites
+        n_new_sites = 0
+        for at, url in enumerate(urls):
+            if found[at] != NO_PAGE:
+                continue
+            identity = identity_of(url)
+            page = added.get(identity, NO_PAGE)
+            if page == NO_PAGE and identity != url:
+                page = pages.find(identity)
+            if page == NO_PAGE:
+                host = host_of(url)
+                if bounds_sites and not pages.knows_host(host):
+                    n_new_sites += 1
+                    if not self._budgets.take_site(
+                        n_new_sites, pages.n_sites, source_site, pages.host(source_site)
+                    ):
+                        self._refused("sites", url)
+                        continue
+                site = site_of(host)
+                refusal = take(site, host, url, len(pages), source_site)
+                if refusal:
+                    self._refused(refusal, url)
+                else:
+                    page = added[identity] = add(identity, url, site, depth)
+            found[at] = page
+        return found
+
+    def _find_known(self, urls: list[str]) -> list[int]:
+        """Return the pages that links lead to, `NO_PAGE` for those that are unknown."""
+        pages, identity_of = self._pages, self._identities.of_url
+        found = pages.find_all(urls)
+        for at, url in enumerate(urls):
+            if found[at] == NO_PAGE and pages.knows_host(host_if_any(url)):
+                identity = identity_of(url)
+                if identity != url:
+                    found[at] = pages.find(identity)
+        return found
+
+    def visit_of(self, page: int, reported: PageVisit) -> Visit:
+        """Return a visit with page ids for its links: distinct targets, without the page itself.
+
+        The links that are followed come first, in page order, then other links to known pages.
+        """
+        pairs = reported.pairs
+        anchors, outside = pairs.anchors, pairs.outside
+        if reported.links_are_entries:
+            found = self._pages.find_all(pairs.targets)
+        else:
+            depth = 0 if page == NO_PAGE else int(self._pages.depths[page]) + 1
+            found = self.find_or_add(pairs.targets, depth, page)
+        targets = found
+        if len(set(found)) != len(found) or page in found or NO_PAGE in found:
+            first_at: dict[int, int] = {}
+            for at, target in enumerate(found):
+                first_at.setdefault(target, at)
+            first_at.pop(page, None)
+            was_refused = first_at.pop(NO_PAGE, None) is not None
+            targets = list(first_at)
+            anchors = [pairs.anchors[at] for at in first_at.values()] if pairs.anchors else []
+            if was_refused and not reported.links_are_entries:
+                outside = [*outside, *_recorded_of_refused(pairs, found)]
+        known = self._find_known([url for url, _ in outside]) if outside else ()
+        if known and max(known) != NO_PAGE:
+            # Scope decides which links are followed, not which are edges of the graph.
+            places = dict.fromkeys(targets)
+            places[page] = None
+            anchors = list(anchors or [""] * len(targets))
+            targets = list(targets)
+            rest = []
+            for link, target in zip(outside, known, strict=True):
+                if target == NO_PAGE:
+                    rest.append(link)
+                elif target not in places:
+                    places[target] = None
+                    targets.append(target)
+                    anchors.append(link[1])
+            outside = rest
+        return Visit(
+            page=page,
+            targets=np.array(targets, dtype=np.int32) if targets else NO_PAGES,
+            anchors=anchors,
+            outside=outside,
+            status=pairs.status,
+            title=pairs.title,
+            text=pairs.text,
+            content_hash=pairs.content_hash,
+            n_bytes=pairs.n_bytes,
+            fetched_at=reported.fetched_at or time(),
+            elapsed=reported.elapsed,
+            error=reported.error,
+            directives=pairs.directives,
+            value=pairs.value,
+            fingerprint=pairs.fingerprint,
+            body=reported.body,
+            notes=pairs.notes,
+        )
+
+
+def _recorded_of_refused(pairs: LinkPairs, found: list[int]) -> Iterator[tuple[str, str]]:
+    """Yield URL and anchor of the first links that no budget had room for, up to `REFUSED_TEXT`."""
+    room = REFUSED_TEXT
+    for url, anchor, page in zip(pairs.targets, pairs.anchors or repeat(""), found, strict=False):
+        if page == NO_PAGE:
+            room -= len(url) + len(anchor)
+            if room < 0:
+                return
+            yield url, anchor
 
 
 class Recorder:
@@ -41,8 +290,8 @@ class Recorder:
         whether the budget per URL pattern applies; False in a web that is known completely.
     refused
         called with the reason and the URL when a budget has no room for a page.
-    covered
-        called after each visit once CRAWLPRIO_STOP_AT_COVERAGE is reached.
+    enough
+        called with the reason after each visit once the run has `enough`.
     on_visit
         called with each visit, those of a resumed crawl included; None: nothing is.
 
@@ -66,6 +315,10 @@ class Recorder:
         a lower bound of the share of all importance that is fetched; None if it is not asked for.
     seeds
         the pages that the crawl started from, in order.
+    states
+        saves the state of the crawl; None if a resume has to see every visit again.
+    state
+        the saved state that the crawl resumes from; None if all visits are replayed.
     remark
         one sentence on the store for the user (an existing file was renamed, say), or empty.
     archive
@@ -82,21 +335,25 @@ class Recorder:
         is_elsewhere: bool = False,
         bounds_patterns: bool = True,
         refused: Callable[[str, str], object] = lambda reason, url: None,
-        covered: Callable[[], object] = lambda: None,
+        enough: Callable[[str], object] = lambda reason: None,
         on_visit: Callable[[Visit], object] | None = None,
     ) -> None:
         self._config = config
         self._on_visit = on_visit
         self.is_elsewhere = is_elsewhere
-        self._covered = covered
+        self._on_enough = enough
         path = None if is_elsewhere else config.store_path
         self._place = StorePlace(path, config.resumes, config.keep_stores)
         self.store = self._place.existing()
         self.resumes = self.store is not None and self.store.n_pages > 0
         self.previous_end = None if self.store is None else self.store.ended_at
+        stop_at = config.stop_at_coverage
+        self.coverage = None if stop_at is None or not stop_at.is_certain else Coverage()
+        self.states = self._state_keeper(bounds_patterns)
+        self.state = self._saved_state()
         self.pages = self._page_table()
         self.figures = Figures(self.pages)
-        self.coverage = Coverage() if certain_share(config.stop_at_coverage) else None
+        self._has_links = False
         self.seeds: dict[int, None] = {}
         self._budgets = Budgets(
             registered_domain,
@@ -108,6 +365,11 @@ class Recorder:
         )
         self.discovery = Discovery(self.pages, identities, self._budgets, refused)
         self.requests = SavedRequests(self.commit, self.store)
+        self._items_before: Counter[str] = Counter()
+        if self.state is not None:
+            take, (_, n_pages, n_sites) = self.state.take, n_known(self.state)
+            self._budgets.restore(lambda *of: take(f"budgets.{of[0]}", of[1]), n_pages, n_sites)
+            self.figures.restore(self.state)
         self._failed = False
         self.remark = ""
         self.archive: Archive | None = None
@@ -117,12 +379,18 @@ class Recorder:
         if self.store is None:
             self.store, self.remark = self._place.create()
             self.requests.store = self.store
-        if self.store is None and likely_share(self._config.stop_at_coverage):
+        stop_at = self._config.stop_at_coverage
+        if self.store is None and stop_at is not None and not stop_at.is_certain:
             raise ConfigError(
-                f"CRAWLPRIO_STOP_AT_COVERAGE is {self._config.stop_at_coverage!r}, an estimate "
+                f"CRAWLPRIO_STOP_AT_COVERAGE is {stop_at.written!r}, an estimate "
                 "from the crawl store, and this process keeps none; give a number instead."
             )
         if self.store is not None:
+            if self.store.is_archived and self._config.warc_folder is None:  # it would leave a gap
+                raise StoreError(
+                    f"{self.store.path}: this crawl is archived, and CRAWLPRIO_WARC is not set; "
+                    "name the folder again (--warc FOLDER)."
+                )
             if self._config.max_store_bytes is not None:
                 self.store.limit_size(self._config.max_store_bytes)
             topic = self._config.topic
@@ -131,14 +399,6 @@ class Recorder:
             model = self._config.value_model
             if model is not None:
                 self.store.set_meta("value_model", model.name)
-
-    def check_no_archive(self) -> None:
-        """Raise StoreError if the crawl has been archived so far: no run may leave a gap."""
-        if self.store is not None and self.store.is_archived:
-            raise StoreError(
-                f"{self.store.path}: this crawl is archived, and CRAWLPRIO_WARC is not set; name "
-                "the folder again (--warc FOLDER)."
-            )
 
     def open_archive(self, archive: Archive) -> None:
         """Archive visits from now on, in the transactions of the store if there is one."""
@@ -204,21 +464,39 @@ class Recorder:
         if page != NO_PAGE and 200 <= visit.status < 300:
             self._budgets.fetched(page, int(self.pages.sites[page]))
         self._count(visit)
-        if self.is_covered:
-            self._covered()
+        if self.enough:
+            self._on_enough(self.enough)
 
     @property
-    def is_covered(self) -> bool:
-        """Whether a share that is certain has reached CRAWLPRIO_STOP_AT_COVERAGE."""
-        share = certain_share(self._config.stop_at_coverage)
-        return share is not None and self.coverage is not None and self.coverage.bound >= share
+    def enough(self) -> str:
+        """The reason to stop: CRAWLPRIO_STOP_AT_COVERAGE or CRAWLPRIO_MAX_PAGES, or empty."""
+        stop_at, certain = self._config.stop_at_coverage, self.certain_share
+        if stop_at is not None and certain is not None and certain >= stop_at.share:
+            return COVERED
+        return ENOUGH_PAGES if self.n_left <= 0 else ""
+
+    @property
+    def n_left(self) -> float:
+        """Pages that this run may still get; infinite if no limit is kept here."""
+        most = self._config.max_pages
+        if most is None or self.is_elsewhere:
+            return math.inf
+        return most - (self.figures.n_fetched - self.figures.n_before)
+
+    @property
+    def certain_share(self) -> float | None:
+        """The certain share of all importance; None if not asked for, or no page has a link."""
+        if self.coverage is None or not self._has_links:
+            return None
+        return self.coverage.bound
 
     def _count(self, visit: Visit) -> None:
         self.figures.count(visit)
         if self._on_visit is not None:
             self._on_visit(visit)
         if self.coverage is not None:
-            self.coverage.observe(visit.page, visit.targets)
+            self._has_links = self._has_links or has_links(visit)
+            self.coverage.observe(visit.page, visit.targets, is_got=not failure_of(visit))
 
     def archive_fetch(self, exchange: Exchange, visit: int | None = None) -> None:
         """Archive a fetch with the next transaction; `visit` is None if it is no visit."""
@@ -230,9 +508,22 @@ class Recorder:
             raise
 
     def keep_item(self, item: str) -> None:
-        """Record an item that belongs to no page, immediately."""
-        if self.store is not None:
+        """Record an item that belongs to no page, immediately, unless an earlier run did."""
+        item = storable(item)
+        if self._items_before[item]:
+            self._items_before[item] -= 1
+        elif self.store is not None:
             self.store.keep_items([(NO_PAGE, item)])
+
+    def restore_items(self) -> Iterator[int]:
+        """Yield the pages with items, if items are kept; take note of those that belong to none."""
+        if not self._config.keeps_items or self.store is None:
+            return
+        for page, item in self.store.kept_items():
+            if page == NO_PAGE:
+                self._items_before[item] += 1
+            else:
+                yield page
 
     def add_seeds(self, pages: Sequence[int]) -> list[int]:
         """Record pages as seeds; return the new ones, in order."""
@@ -305,15 +596,40 @@ class Recorder:
             self._budgets.replay_asked_for(page)
         assert self.store is not None
         sites, host = self.pages.sites.tolist(), self.pages.host
+        first = 0 if self.state is None else n_known(self.state)[1]
+        urls = self.store.page_urls(first)
         self._budgets.add_all(
-            (site, host(site), url) for site, url in zip(sites, self.store.page_urls(), strict=True)
+            (site, host(site), url) for site, url in zip(sites[first:], urls, strict=True)
         )
+
+    def save(self, state: SavedState, refused: Iterable[str]) -> None:
+        """Put the page table, budgets and counts into a saved state; `refused` as for figures."""
+        assert isinstance(self.pages, StoredPages)
+        self.pages.save(state)
+        state.put({f"budgets.{name}": each for name, each in self._budgets.arrays().items()})
+        self.figures.save(state, refused)
+
+    def _state_keeper(self, bounds_patterns: bool) -> StateKeeper | None:
+        """Return the keeper of the state; None if a resume has to see every visit again."""
+        model = self._config.value_model
+        replays = self._on_visit or self.coverage or (model is not None and model.learns)
+        if replays or not self.saves_requests:
+            return None
+        return StateKeeper(self._config, bounds_patterns=bounds_patterns)
+
+    def _saved_state(self) -> SavedState | None:
+        """Return the state that the crawl resumes from, if one was saved that fits."""
+        if self.states is None or self.store is None or not self.resumes:
+            return None
+        return self.states.read(self.store)
 
     def _page_table(self) -> PageTable:
         """Return the pages known so far, with URLs in memory only if no store will hold them."""
         if self._place.path is None:
             return PageTable()
-        return StoredPages(self._stored_urls) if self.store is None else self.store.stored_pages()
+        if self.store is None:
+            return StoredPages(self._stored_urls)
+        return self.store.stored_pages(self.state)
 
     def _stored_urls(self, pages: Iterable[int]) -> list[UrlRow]:
         """Return URLs and identities of pages of a crawl that began with an empty store."""

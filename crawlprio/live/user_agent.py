@@ -6,8 +6,7 @@ import re
 
 from crawlprio import __version__
 from crawlprio.errors import ConfigError
-from crawlprio.setting_table.contact import Contact
-from crawlprio.setting_table.kinds import checked
+from crawlprio.settings_table.kinds import Contact, checked
 
 _PRODUCT = re.compile(r"[\w!#$%&'*+.^`|~-]+(/[\w!#$%&'*+.^`|~-]+)?", re.ASCII).fullmatch
 _OUR_AGENT = re.compile(r"(?:(\S+) )?crawlprio/\S+ \(\+?(.*)\)").fullmatch
@@ -17,15 +16,8 @@ _NO_CONTACT = "a Scrapy crawler"
 def user_agent(name: str | None, contact: str | None, earlier: str) -> str:
     """Return a user agent that names the robot, if it has a name, crawlprio and the contact.
 
-    Parameters
-    ----------
-    earlier
-        the user agent so far, which has what is not given.
-
-    Raises
-    ------
-    ConfigError
-        if the name is not one, or the contact neither a mail address nor a URL.
+    What is not given is taken from the user agent so far, `earlier`. A name with spaces, or a
+    contact that is neither a mail address nor a URL, is a ConfigError.
     """
     if name is not None and not _PRODUCT(name):
         raise ConfigError(f"--agent is {name!r}; give a name without spaces, as in mybot/1.0.")

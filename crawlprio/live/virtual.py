@@ -14,15 +14,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from crawlprio.config import read_setting
 from crawlprio.demo.process import LoopbackServer
 from crawlprio.demo.recordings import StoreWeb, WarcWeb, open_web, page_key
 from crawlprio.demo.truth import whole_graph
 from crawlprio.demo.web import DemoWeb
 from crawlprio.errors import ConfigError
-from crawlprio.linkgraph import LinkGraph
+from crawlprio.graph.linkgraph import LinkGraph
 from crawlprio.ranking.pagerank import pagerank, round_significant
-from crawlprio.setting_table.kinds import can_write
+from crawlprio.settings_table.config import read_setting
+from crawlprio.settings_table.kinds import can_write
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
@@ -36,14 +36,8 @@ _HANDLER = "crawlprio.demo.handler.LoopbackHandler"
 class VirtualWeb:
     """A web served on loopback in place of the real one, and known completely.
 
-    Attributes
-    ----------
-    name
-        its name in reports.
-    seeds, hosts
-        the default seeds, and the hosts that exist.
-    server
-        the process that serves it.
+    It has a `name` in reports, default `seeds`, and the `hosts` that exist; `server` is the process
+    that serves it.
     """
 
     def __init__(self, name: str, web: Callable[[], _Web], server: LoopbackServer) -> None:
@@ -57,12 +51,8 @@ class VirtualWeb:
     def start(cls, crawler: Crawler, recording: Path | None) -> VirtualWeb:
         """Serve a recording, or the demo web, and send all requests of a crawler there.
 
-        Call it while the crawler's settings can still be changed.
-
-        Raises
-        ------
-        CrawlprioError
-            if the recording cannot be read, or the port is in use.
+        Call it while the crawler's settings can still be changed. A recording that cannot be read,
+        or a port in use, raises CrawlprioError.
         """
         settings = crawler.settings
         port = read_setting(settings, "CRAWLPRIO_DEMO_PORT")
@@ -134,13 +124,7 @@ class VirtualWeb:
 
 
 def plot_path(settings: BaseSettings) -> Path | None:
-    """Return CRAWLPRIO_PLOT, inside JOBDIR if that is set, checked for a crawl that will draw it.
-
-    Raises
-    ------
-    ConfigError
-        if it is not writable.
-    """
+    """Return CRAWLPRIO_PLOT, inside JOBDIR if set; raise ConfigError if it is not writable."""
     path: Path | None = read_setting(settings, "CRAWLPRIO_PLOT")
     folder = read_setting(settings, "JOBDIR")
     if path is not None and folder:  # which is created later, or refused

@@ -1,12 +1,10 @@
 """Middlewares for Scrapy: visits, delays, robots.txt and refusals."""
 
-from crawlprio.middlewares.links import LinksMiddleware
+from crawlprio.middlewares.fetch_gate import PolitenessMiddleware
 from crawlprio.middlewares.permission import RobotsMiddleware
-from crawlprio.middlewares.politeness import PolitenessMiddleware
-from crawlprio.middlewares.referer import RedirectReferer
 from crawlprio.middlewares.refusals import BoundedCompression, RefusalMiddleware
 from crawlprio.middlewares.signing import SigningMiddleware
-from crawlprio.middlewares.yielded import YieldedLinksMiddleware
+from crawlprio.middlewares.visits import LinksMiddleware, RedirectReferer, YieldedLinksMiddleware
 
 __all__ = [
     "BoundedCompression",

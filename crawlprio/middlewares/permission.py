@@ -20,14 +20,16 @@ from scrapy.utils.misc import build_from_crawler
 from scrapy.utils.python import to_unicode
 from twisted.internet.defer import Deferred
 
-from crawlprio.config import read_setting
-from crawlprio.live.causes import cause_of
-from crawlprio.live.crawl import Crawl
+from crawlprio.live.counts import cause_of
+from crawlprio.live.page_reading import USAGES
+from crawlprio.live.running import RunningCrawl
+from crawlprio.settings_table.config import read_setting
 from crawlprio.store.outcomes import ROBOTS, UNREACHABLE
 from crawlprio.web import robots_txt
 from crawlprio.web.addresses import ALLOW_PRIVATE
 from crawlprio.web.directives import USAGE_LINE, UsageRules
 from crawlprio.web.robots_txt import RobotsFiles, RobotsTxt, can_be_read
+from crawlprio.web.urls import without_credentials
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
@@ -70,7 +72,8 @@ class RobotsMiddleware(RobotsTxtMiddleware):
         self._forbids = read_setting(crawler.settings, "CRAWLPRIO_ROBOTS_UNREACHABLE") == "forbid"
         parser: object = self._parserimpl
         self._reduces = parser is ProtegoRobotParser
-        self._crawl = Crawl.of(crawler)
+        self._own_agent = to_unicode(self._robotstxt_useragent or self._default_useragent or "*")
+        self._crawl = RunningCrawl.of(crawler)
         self._files = RobotsFiles(MAX_BYTES_KEPT)
         self._waiting: dict[str, list[Deferred[None]]] = {}
         self._parsed: OrderedDict[str, RobotParser] = OrderedDict()
@@ -78,7 +81,8 @@ class RobotsMiddleware(RobotsTxtMiddleware):
 
     def waiting(self) -> dict[str, int]:
         """Return how many pages wait for each robots.txt that is being read, by host and port."""
-        return {netloc: 1 + len(others) for netloc, others in self._waiting.items()}
+        waiting = self._waiting.items()
+        return {netloc.rpartition("@")[2]: 1 + len(others) for netloc, others in waiting}
 
     def judged(self, url: str) -> str:
         """Return why a page may not be fetched, by the files read so far; empty if it may."""
@@ -120,7 +124,7 @@ class RobotsMiddleware(RobotsTxtMiddleware):
     def _note_usage(self, request: Request, rules: str) -> None:
         """Keep the preferences on the use of a page, for its visit."""
         if self._reduces and USAGE_LINE in rules:
-            self._crawl.usages[request] = _usage_rules(rules).preferences(request.url)
+            USAGES[request] = _usage_rules(rules).preferences(request.url)
 
     def _agent(self, request: Request) -> str:
         """Return the robot whose rules apply to a request, as in Scrapy; empty for all robots."""
@@ -177,12 +181,12 @@ class RobotsMiddleware(RobotsTxtMiddleware):
             if is_refused:
                 cause = "refused by a middleware" if _is_own(request) else _REFUSED_TO_PAGES
             else:
-                cause = cause_of(error)
+                cause = cause_of(error, robots)
                 self._stats.inc_value(f"robotstxt/exception_count/{type(error)}")
         if not is_refused:
             logger.error(
                 "%s could not be read: %s%s.",
-                url,
+                without_credentials(url),
                 cause,
                 f"; nothing of the site is fetched for {robots_txt.ASK_AGAIN} s"
                 if self._forbids
@@ -209,6 +213,9 @@ class RobotsMiddleware(RobotsTxtMiddleware):
             text = file.text
             rules = robots_txt.rules_for(text, agent)[0] if self._reduces else text
             self._files.keep_rules(netloc, agent, rules)
+            store = self._crawl.recorder.store
+            if self._reduces and agent == self._own_agent and store is not None:
+                store.marks.keep_robots(netloc.rpartition("@")[2], robots_txt.permissions(rules))
             if agent != file.agent:
                 await self._announce(text, agent, request)
         return rules

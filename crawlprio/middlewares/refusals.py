@@ -18,11 +18,11 @@ from scrapy.utils.misc import load_object
 from scrapy.utils.python import to_bytes
 from twisted.web.client import URI
 
-from crawlprio.config import download_handler, read_setting
 from crawlprio.live import engine
-from crawlprio.live.crawl import Crawl
 from crawlprio.live.downloader import FetchObserver, observe_fetches
-from crawlprio.live.resolving import Asker, CheckingResolver
+from crawlprio.live.private_networks import Asker, CheckingResolver
+from crawlprio.live.running import RunningCrawl
+from crawlprio.settings_table.config import download_handler, read_setting
 from crawlprio.web.addresses import ALLOW_PRIVATE, PrivateAddresses, normal_host
 from crawlprio.web.urls import host_if_any, parse_url
 
@@ -62,7 +62,7 @@ class RefusalMiddleware(FetchObserver):
 
     def __init__(self, crawler: Crawler) -> None:
         self._crawler = crawler
-        self._crawl = Crawl.of(crawler)
+        self._crawl = RunningCrawl.of(crawler)
         self._private = PrivateAddresses("refuse")
         self._max_redirects = read_setting(crawler.settings, "REDIRECT_MAX_TIMES")
         self._resolver: CheckingResolver | None = None
@@ -164,7 +164,7 @@ class RefusalMiddleware(FetchObserver):
                 self._resolved[request] = asker.is_refused
 
 
-def _count_as_the_pages(request: Request) -> None:
+def _count_as_the_pages(failed: Request, request: Request) -> None:
     """Have a request checked, unless it says itself that it may go anywhere."""
     request.meta.setdefault(ALLOW_PRIVATE, False)
 
@@ -215,6 +215,10 @@ def _resolves_with_reactor(handler: Any) -> bool:
     )
 
 
+class TooLarge(IgnoreRequest):
+    """The body of a page is larger than DOWNLOAD_MAXSIZE once decompressed."""
+
+
 class BoundedCompression(HttpCompressionMiddleware):
     """Scrapy's decompression, which also counts bodies that grow beyond DOWNLOAD_MAXSIZE.
 
@@ -235,4 +239,4 @@ class BoundedCompression(HttpCompressionMiddleware):
             if self.stats:
                 self.stats.inc_value("crawlprio/refused/too-large")
         # Not chained to that exception, whose frames hold the decompressed data: 100 took 1 GB.
-        raise IgnoreRequest("its body grows beyond DOWNLOAD_MAXSIZE")
+        raise TooLarge("its body grows beyond DOWNLOAD_MAXSIZE")

@@ -8,14 +8,15 @@ from typing import TYPE_CHECKING
 from scrapy import Request
 from scrapy.exceptions import NotConfigured
 
-from crawlprio.config import read_setting
 from crawlprio.errors import ConfigError
-from crawlprio.live.crawl import Crawl
+from crawlprio.live.running import RunningCrawl
+from crawlprio.plugins import load
+from crawlprio.settings_table.config import read_setting
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
 
-    from crawlprio.web.signing import Signer
+    from crawlprio.plugins.manners.signatures import Signer
 
 
 class SigningMiddleware:
@@ -41,11 +42,9 @@ class SigningMiddleware:
                     "CRAWLPRIO_SIGNING_KEY and CRAWLPRIO_SIGNATURE_AGENT belong together, but only "
                     "one of them is set; set both, or none."
                 )
-            from crawlprio.web.signing import Signer
-
-            return cls(Signer(key, agent))
+            return cls(load("signers", "CRAWLPRIO_SIGNING_KEY")(key, agent))
         except ConfigError as error:
-            Crawl.of(crawler).refuse(error)
+            RunningCrawl.of(crawler).refuse(error)
             raise NotConfigured from None
 
     def process_request(self, request: Request) -> None:

@@ -2,29 +2,38 @@
 
 from __future__ import annotations
 
-import importlib
 import inspect
 from collections.abc import Mapping
 from typing import Any
 
 from crawlprio.errors import ConfigError, CrawlprioError
-from crawlprio.orderings.backlink_count import BacklinkCount
-from crawlprio.orderings.base import ALL_PAGES, Changed, CompiledOrdering, Ordering
-from crawlprio.orderings.baseline import BreadthFirst, DepthFirst, LargerSitesFirst, Random
-from crawlprio.orderings.combined import Combined
-from crawlprio.orderings.fica import Fica
+from crawlprio.orderings.base import (
+    ALL_PAGES,
+    Changed,
+    CompiledOrdering,
+    KeyHistory,
+    Ordering,
+    Part,
+    checked_number,
+    made_of,
+)
+from crawlprio.orderings.baseline import (
+    BacklinkCount,
+    BreadthFirst,
+    DepthFirst,
+    LargerSitesFirst,
+    Random,
+)
+from crawlprio.orderings.by_pagerank import BatchPageRank, PageRank, PartialPageRank
 from crawlprio.orderings.historical import HistoricalPageRank, Omniscient
 from crawlprio.orderings.location import Location
 from crawlprio.orderings.opic import Opic
-from crawlprio.orderings.options import checked_number
-from crawlprio.orderings.pagerank import BatchPageRank, PageRank, PartialPageRank
-from crawlprio.orderings.quality import BestFirst, ParentQuality
 from crawlprio.orderings.rankmass import RankMass
 from crawlprio.orderings.scout import Scout
 from crawlprio.orderings.siblings import SiblingSampling
 from crawlprio.orderings.topical import AnchorSimilarity
-from crawlprio.orderings.value import Value
-from crawlprio.orderings.value_and_importance import ValueAndImportance
+from crawlprio.outside.import_path import load_named
+from crawlprio.plugins import ByName
 
 __all__ = [
     "ALL_PAGES",
@@ -34,41 +43,40 @@ __all__ = [
     "ORDERINGS",
     "Changed",
     "CompiledOrdering",
+    "KeyHistory",
     "Ordering",
+    "Part",
+    "made_of",
     "make_ordering",
     "option_names",
 ]
 
-ORDERINGS: dict[str, type[Ordering]] = {
-    "random": Random,
-    "breadth-first": BreadthFirst,
-    "depth-first": DepthFirst,
-    "backlink-count": BacklinkCount,
-    "opic": Opic,
-    "larger-sites-first": LargerSitesFirst,
-    "location": Location,
-    "omniscient": Omniscient,
-    "historical-pagerank": HistoricalPageRank,
-    "pagerank": PageRank,
-    "partial-pagerank": PartialPageRank,
-    "batch-pagerank": BatchPageRank,
-    "anchor-similarity": AnchorSimilarity,
-    "combined": Combined,
-    "fica": Fica,
-    "rankmass": RankMass,
-    "scout": Scout,
-    "sibling-sampling": SiblingSampling,
-}
+ORDERINGS: ByName[type[Ordering]] = ByName(
+    {
+        "random": Random,
+        "breadth-first": BreadthFirst,
+        "depth-first": DepthFirst,
+        "backlink-count": BacklinkCount,
+        "opic": Opic,
+        "larger-sites-first": LargerSitesFirst,
+        "location": Location,
+        "omniscient": Omniscient,
+        "historical-pagerank": HistoricalPageRank,
+        "pagerank": PageRank,
+        "partial-pagerank": PartialPageRank,
+        "batch-pagerank": BatchPageRank,
+        "anchor-similarity": AnchorSimilarity,
+        "rankmass": RankMass,
+        "scout": Scout,
+        "sibling-sampling": SiblingSampling,
+    },
+    "orderings",
+)
 
-BY_VALUE: dict[str, type[Ordering]] = {
-    "value": Value,
-    "value-and-importance": ValueAndImportance,
-    "best-first": BestFirst,
-    "parent-quality": ParentQuality,
-}
+BY_VALUE: ByName[type[Ordering]] = ByName({}, "orderings by value")
 """The orderings that rank by the values of pages, and so need a value model."""
 
-NAMED = {**ORDERINGS, **BY_VALUE}
+NAMED: ByName[type[Ordering]] = ByName(ORDERINGS.own, "orderings", "orderings by value")
 """All orderings by name."""
 
 COMPARED = (
@@ -156,13 +164,7 @@ def _find(name: str | type[Ordering]) -> type[Ordering]:
             f"ORDERING is {name!r}; known orderings: {', '.join(sorted(NAMED))}; or give an "
             "import path."
         )
-    module_name, _, class_name = name.rpartition(".")
-    try:
-        found = getattr(importlib.import_module(module_name), class_name)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise ConfigError(
-            f"ORDERING is {name!r}, which cannot be imported ({error}); check the import path."
-        ) from error
+    found = load_named("ORDERING", name)
     if not (isinstance(found, type) and issubclass(found, Ordering)):
         raise ConfigError(
             f"ORDERING is {name!r}, which is not a subclass of crawlprio.Ordering; make it one."

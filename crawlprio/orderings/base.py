@@ -1,4 +1,4 @@
-"""The base classes of orderings: policies that give each waiting page a key from past visits.
+"""What an ordering is, and the checks of its options.
 
 An ordering has no clock, no queue and no Scrapy object, so the same object serves the live crawl
 and the simulator.
@@ -7,19 +7,75 @@ and the simulator.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import Enum
 from typing import Any, ClassVar, Final, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from crawlprio import compiled
-from crawlprio.compiled.layout import Addresses, Layout
 from crawlprio.errors import ConfigError
-from crawlprio.orderings.explaining import Part, Watch
+from crawlprio.graph import compiled
+from crawlprio.graph.compiled import Addresses, Layout
+from crawlprio.graph.pages import NO_PAGE, NO_PAGES, PageIds, Visit
 from crawlprio.orderings.rules import NO_STATE, VisitRule, compile_rule
-from crawlprio.pages import NO_PAGE, NO_PAGES, PageIds, Visit
+
+
+def checked_number(
+    ordering: str,
+    option: str,
+    value: object,
+    *,
+    least: float | None = None,
+    below: float | None = None,
+    whole: bool = False,
+) -> float:
+    """Return an option as a number; raise ConfigError if it is invalid."""
+    kind = "a whole number" if whole else "a number"
+    bound = "" if least is None else f" of {least:g} or more"
+    if below is not None:
+        bound += f", below {below:.16g}"
+    try:
+        if isinstance(value, bool):
+            raise TypeError
+        number = float(value)  # type: ignore[arg-type]
+        if not np.isfinite(number) or (whole and number != int(number)):
+            raise ValueError
+        if (least is not None and number < least) or (below is not None and number >= below):
+            raise ValueError
+    except (TypeError, ValueError, OverflowError):
+        raise ConfigError(
+            f"ORDERING_OPTIONS of {ordering}: {option} is {value!r}; give {kind}{bound}."
+        ) from None
+    return number
+
+
+def checked_weights(ordering: str, option: str, value: object) -> dict[str, float]:
+    """Return an option that maps names to weights; raise ConfigError if it is invalid."""
+    if not isinstance(value, Mapping):
+        raise ConfigError(
+            f"ORDERING_OPTIONS of {ordering}: {option} is {value!r}; give a dict of names and "
+            'weights, such as {"com": 1.0}.'
+        )
+    return {
+        str(name).casefold(): checked_number(ordering, f"{option}[{name!r}]", weight)
+        for name, weight in value.items()
+    }
+
+
+def checked_switch(ordering: str, option: str, value: object) -> bool:
+    """Return an option that is True or False; raise ConfigError if it is neither."""
+    if not isinstance(value, bool):
+        raise ConfigError(
+            f"ORDERING_OPTIONS of {ordering}: {option} is {value!r}; give True or False."
+        )
+    return value
+
+
+def checked_seed(ordering: str, value: object) -> int:
+    """Return the seed of the random number generator; raise ConfigError if it is invalid."""
+    return int(checked_number(ordering, "seed", value, least=0, below=2**53, whole=True))
+
 
 Keys = NDArray[np.float64]
 
@@ -83,6 +139,8 @@ class Ordering:
     needs_truth
         Set to True in a class that calls `truth(page)`, the PageRank of a page in the whole graph,
         which only the simulator, a replay and the demo web know.
+    members
+        The orderings that this one learns through, if any: what it observes, they observe.
 
     Notes
     -----
@@ -97,6 +155,7 @@ class Ordering:
     needs_anchors: bool = False
     needs_values: bool = False
     needs_truth: bool = False
+    members: Sequence[Ordering] = ()
 
     keys: Keys
     pages: Pages
@@ -156,15 +215,21 @@ class Ordering:
         """
         return best_key
 
-    def watch(self, page: int) -> None:
-        """Note what `explain` has to say of a page; called before the first visit, if at all."""
-
     def explain(self, page: int) -> Part:
-        """Return how the key of the page that is watched came about; by default the key alone.
+        """Return what the key of a page is made of now; by default the key alone.
 
-        Its amounts add up to the key exactly, or the key alone is shown.
+        Called after each visit that changed the key, when a crawl is replayed to explain it. The
+        amounts add up to the key exactly, or the key alone is shown.
         """
         return Part("its key", float(self.keys[page]))
+
+    def explain_history(self, history: KeyHistory) -> Part:
+        """Return how the key came about, from the visits that made it; called once, after them.
+
+        By default what `explain` said after the visit that last changed the key. An ordering whose
+        keys are sums over links, or come from one, overrides this instead.
+        """
+        return history.part
 
     def recomputation(self) -> Callable[[], Keys] | None:
         """Return the computation that is due after the last visit, to run in any thread."""
@@ -197,6 +262,115 @@ class Ordering:
         return first
 
 
+class Part(NamedTuple):
+    """A part of a key, or a whole key.
+
+    Parameters
+    ----------
+    what
+        What it is for, in words.
+    amount
+        How much it is. If it has parts: exactly their amounts, added in turn, times `factor`.
+    page
+        The page that it is from; `NO_PAGE` if none is.
+    factor
+        By which the sum of its parts is multiplied.
+    parts
+        What it is made of.
+    """
+
+    what: str
+    amount: float
+    page: int = NO_PAGE
+    factor: float = 1.0
+    parts: tuple[Part, ...] = ()
+
+    def adds_up(self) -> bool:
+        """Return whether each amount is that of its parts, to the last bit."""
+        if not self.parts:
+            return True
+        is_sum = self.amount == _sum(self.parts) * self.factor
+        return is_sum and all(part.adds_up() for part in self.parts)
+
+
+def made_of(what: str, parts: Iterable[Part], *, factor: float = 1.0, page: int = NO_PAGE) -> Part:
+    """Return the part that consists of others."""
+    made = tuple(parts)
+    return Part(what, _sum(made) * factor, page, factor, made)
+
+
+def _sum(parts: Iterable[Part]) -> float:
+    amount = 0.0
+    for part in parts:
+        amount += part.amount
+    return amount
+
+
+class LinkingVisit(NamedTuple):
+    """A visit that shows a page: the visited page, its key until then, its links, the anchor."""
+
+    page: int = NO_PAGE
+    key: float = 0.0
+    n_links: int = 0
+    anchor: str = ""
+
+
+class KeyHistory:
+    """The visits that made the key of one page, noted as a crawl is replayed.
+
+    Whoever replays calls `before` and `after` around each visit, and `after` alone once the key may
+    have changed otherwise. `found` is the visit that discovered the page (of `NO_PAGE` for a seed,
+    or a page asked for), `first_key` the key after it, `links` are the visits that count as
+    evidence, in turn, and `last` is that which last changed the key, if it links to the page. `key`
+    is the key now, NaN before the page is known, and `part` what the ordering said of it then.
+    """
+
+    def __init__(self, ordering: Ordering, page: int) -> None:
+        self.page = page
+        self.found = LinkingVisit()
+        self.links: list[LinkingVisit] = []
+        self.last: LinkingVisit | None = None
+        self.first_key = self.key = math.nan
+        self.part = Part("its key", math.nan)
+        self.members = [KeyHistory(member, page) for member in ordering.members]
+        self._ordering = ordering
+        self._link: LinkingVisit | None = None
+
+    def before(self, visit: Visit, n_pages: int, *, again: bool) -> None:
+        """Note a visit that is about to be learned, as `Ordering.learn` takes it."""
+        page, ordering = self.page, self._ordering
+        if not again:
+            for member in self.members:
+                member.before(visit, n_pages, again=False)
+        at = np.flatnonzero(visit.targets == page)
+        is_new = ordering.n_pages <= page < n_pages
+        is_link = not again and visit.page >= 0 and len(at) > 0
+        if visit.page < 0 or not (is_new or is_link):
+            return
+        is_known = visit.page < ordering.n_pages
+        key = float(ordering.keys[visit.page]) if is_known else ordering.initial_key
+        anchor = visit.anchors[at[0]] if is_link and len(visit.anchors) else ""
+        link = LinkingVisit(visit.page, key, len(visit.targets), anchor)
+        if is_new:
+            self.found = link
+        if is_link:
+            self._link = link
+            self.links.append(link)
+
+    def after(self) -> None:
+        """Note the key of the page, if it is known by now and has changed."""
+        for member in self.members:
+            member.after()
+        ordering, link = self._ordering, self._link
+        self._link = None
+        key = float(ordering.keys[self.page]) if self.page < ordering.n_pages else self.key
+        if key == self.key or math.isnan(key):
+            return
+        if math.isnan(self.key):
+            self.first_key = key
+        self.key, self.last, self.part = key, link, ordering.explain(self.page)
+
+
 class RuleArguments(NamedTuple):
     """What calls of a visit rule share while there is room, and where it writes changed pages."""
 
@@ -207,53 +381,19 @@ class RuleArguments(NamedTuple):
     changed: PageIds
 
 
-class Noted(NamedTuple):
-    """What has been noted of the page that is watched.
-
-    Parameters
-    ----------
-    page
-        The page; `NO_PAGE` if none is.
-    reads_state
-        Whether a note also takes in what a visit of pages that do not link to the page did to it.
-    key
-        The key that is explained so far.
-    n_gifts
-        int64, shape (1,): gifts of the last visit.
-    """
-
-    page: int
-    reads_state: bool
-    key: float
-    n_gifts: NDArray[np.int64]
-
-
 class CompiledOrdering(Ordering):
     """An ordering whose class defines a compiled visit rule, which every driver runs.
 
     A class runs in the simulator's compiled loop if its own body defines `rule`. A subclass that
     does not runs page by page, so that its overrides take effect. By setting a rule (`rule =
     Opic.rule`), a class declares that the rule, with `first_scores` and the recomputations, is its
-    whole behaviour.
+    whole behaviour. The arguments of a rule are listed at `crawlprio.orderings.rules.VisitRule`.
 
-    Attributes
-    ----------
-    rule
-        The visit rule; its arguments are listed at `crawlprio.orderings.rules.VisitRule`.
-    changes_known
-        Whether a visit may change the keys of pages that were already known.
-    layout
-        The types of the arrays of the rule's state; default: no state.
-    state
-        These arrays, by name.
-    reads_sites
-        Whether the rule reads the sites of pages.
-    numbers
-        float64: the rule's own numbers, set by `open`; default none.
-    by_waiting_pages
-        Whether sites rank by their number of waiting pages instead of their first page.
-    due_when_ranked_are_fetched
-        Whether keys are also recomputed once all pages below `n_ranked` are fetched.
+    A class declares the `layout` of its rule's `state`, arrays by name (default: none), whether the
+    rule `reads_sites`, and whether a visit `changes_known` keys, those of pages already known.
+    `by_waiting_pages`: sites rank by their number of waiting pages instead of their first page.
+    `due_when_ranked_are_fetched`: keys are also recomputed once all pages below `n_ranked` are
+    fetched. `numbers` are the rule's own, which `open` sets.
     """
 
     rule: ClassVar[VisitRule]
@@ -265,7 +405,6 @@ class CompiledOrdering(Ordering):
 
     state: Any
     numbers: NDArray[np.float64]
-    _watched: Watch | None = None
 
     @property
     def n_ranked(self) -> int:
@@ -283,8 +422,6 @@ class CompiledOrdering(Ordering):
     def compile(self) -> None:
         """Compile the rule, or load it from numba's cache, for every driver."""
         self._rule = compile_rule(type(self).rule)
-        if self._watched is not None:
-            self._rule = self._watched.around(self._rule)
 
     @property
     def runs_compiled(self) -> bool:
@@ -319,17 +456,9 @@ class CompiledOrdering(Ordering):
     ) -> Keys | None:
         """Return the first key of each page of a link graph, NaN where the rule decides.
 
-        The compiled loop calls it once, in place of `discover`. By default None: the rule decides
-        for all pages.
-
-        Parameters
-        ----------
-        n_pages
-            Number of pages in the graph.
-        urls
-            The URL of each page, if known.
-        truth
-            float64, shape (n_pages,): PageRank of the whole graph, if needed.
+        The compiled loop calls it once, in place of `discover`, with the number of pages in the
+        graph, their URLs if known, and the PageRank of the whole graph if needed. By default None:
+        the rule decides for all pages.
         """
         return None
 
@@ -342,22 +471,8 @@ class CompiledOrdering(Ordering):
         self._room: tuple[int, ...] = (0, 0, 0, 0)
         self._n_links = 0
         self._rule = type(self).rule
-        self._watched = None
         if not self._has_plain_rule or compiled.plain_until() == 0:
             self.compile()  # now rather than at the first visit
-
-    def watch(self, page: int) -> None:
-        self._watched = Watch(page, self.note)
-        self._rule = self._watched.around(self._rule)
-
-    def note(self) -> None:
-        """Called after each call of the rule that may have changed the page that is watched."""
-
-    @property
-    def noted(self) -> Noted:
-        """What `note` has taken in; a class that overrides `note` overrides this too."""
-        page = NO_PAGE if self._watched is None else self._watched.page
-        return Noted(page, False, math.nan, _NO_GIFTS)
 
     def first_numbers(self) -> NDArray[np.float64]:
         """Return the initial value of `numbers`; by default empty."""
@@ -437,7 +552,5 @@ def _with(targets: PageIds, others: PageIds) -> PageIds:
     """The pages whose keys a visit changed."""
     return np.concatenate([targets, others]) if len(others) else targets
 
-
-_NO_GIFTS = np.zeros(1, dtype=np.int64)
 
 _RULE_ALONE = CompiledOrdering.discover, CompiledOrdering.observe

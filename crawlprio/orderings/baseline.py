@@ -1,4 +1,4 @@
-"""Orderings that ignore links: random, breadth-first, depth-first and larger sites first."""
+"""Orderings that estimate nothing: breadth-first, backlink count, larger sites first and others."""
 
 from __future__ import annotations
 
@@ -8,27 +8,55 @@ from typing import ClassVar
 
 import numpy as np
 
-from crawlprio.compiled import njit
-from crawlprio.compiled.layout import Addresses
-from crawlprio.orderings.base import Changed, CompiledOrdering, Keys, Pages
-from crawlprio.orderings.explaining import Part, made_of
-from crawlprio.orderings.options import checked_seed
+from crawlprio.graph.compiled import Addresses, njit
+from crawlprio.graph.pages import PageIds, Visit
+from crawlprio.orderings.base import (
+    Changed,
+    CompiledOrdering,
+    KeyHistory,
+    Keys,
+    Pages,
+    Part,
+    checked_seed,
+    made_of,
+)
 from crawlprio.orderings.rules import uniform
-from crawlprio.pages import PageIds, Visit
+
+
+@njit(cache=True, plain=True)
+def count_links(
+    keys: Keys, page: int, targets: PageIds, first: int, last: int, again: bool,
+    numbers: Keys, sites: PageIds, addresses: Addresses,
+) -> int:  # fmt: skip
+    """A page's key is the number of fetched pages that link to it."""
+    for new in range(first, last):
+        keys[new] = 0.0
+    if not again:
+        for target in targets:
+            keys[target] += 1.0
+    return 0
+
+
+class BacklinkCount(CompiledOrdering):
+    """Pages with the most links from fetched pages first.
+
+    Source: Cho, Garcia-Molina & Page, Efficient crawling through URL ordering, WWW7, 1998, Fig. 2
+    (2). O(1) per link and page, and a heap operation for each waiting target.
+    """
+
+    rule = count_links
+    changes_known: ClassVar[bool] = True
+
+    def explain_history(self, history: KeyHistory) -> Part:
+        links = (Part("a link", 1.0, link.page) for link in history.links)
+        return made_of("links from fetched pages", links)
 
 
 @njit(cache=True, plain=True)
 def keep_zero(
-    keys: Keys,
-    page: int,
-    targets: PageIds,
-    first: int,
-    last: int,
-    again: bool,
-    numbers: Keys,
-    sites: PageIds,
-    addresses: Addresses,
-) -> int:
+    keys: Keys, page: int, targets: PageIds, first: int, last: int, again: bool,
+    numbers: Keys, sites: PageIds, addresses: Addresses,
+) -> int:  # fmt: skip
     """All keys are 0: pages leave in order of discovery."""
     for new in range(first, last):
         keys[new] = 0.0
@@ -37,16 +65,9 @@ def keep_zero(
 
 @njit(cache=True, plain=True)
 def run_clocks(
-    keys: Keys,
-    page: int,
-    targets: PageIds,
-    first: int,
-    last: int,
-    again: bool,
-    numbers: Keys,
-    sites: PageIds,
-    addresses: Addresses,
-) -> int:
+    keys: Keys, page: int, targets: PageIds, first: int, last: int, again: bool,
+    numbers: Keys, sites: PageIds, addresses: Addresses,
+) -> int:  # fmt: skip
     """A new page's key is that of the page that links to it, plus ln u with u from (0, 1].
 
     `numbers`: the seed of u; the key of the last page visited, from which seeds continue.
@@ -62,16 +83,9 @@ def run_clocks(
 
 @njit(cache=True, plain=True)
 def number_visits(
-    keys: Keys,
-    page: int,
-    targets: PageIds,
-    first: int,
-    last: int,
-    again: bool,
-    numbers: Keys,
-    sites: PageIds,
-    addresses: Addresses,
-) -> int:
+    keys: Keys, page: int, targets: PageIds, first: int, last: int, again: bool,
+    numbers: Keys, sites: PageIds, addresses: Addresses,
+) -> int:  # fmt: skip
     """A new page's key is the number of the visit that found it, 0 for a seed.
 
     `numbers`: the number of visits so far.
@@ -133,20 +147,13 @@ class Random(CompiledOrdering):
         self.initial_key = float(self.numbers[1]) - 1.0
         return changed
 
-    def explain(self, page: int) -> Part:
-        watched = self._watched
-        if watched is None or not watched.first_numbers:
-            return super().explain(page)
-        if watched.found.page < 0:
-            begin = Part(
-                "when the clock of the page visited before it ended", watched.first_numbers[1]
-            )
-        else:
-            begin = Part("when its clock ended", watched.found.key, watched.found.page)
-        runs = Part(
-            "for how long its own clock runs, drawn", math.log(1.0 - uniform(self._seed, page))
-        )
-        return made_of("minus the time at which its clock ends", (begin, runs))
+    def explain_history(self, history: KeyHistory) -> Part:
+        what, found = "minus the time at which its clock ends", history.found
+        if found.page < 0:
+            return Part(f"{what}, drawn", history.key)
+        begin = Part("when its clock ended", found.key, found.page)
+        drawn = math.log(1.0 - uniform(self._seed, history.page))
+        return made_of(what, (begin, Part("for how long its own clock runs, drawn", drawn)))
 
 
 class BreadthFirst(CompiledOrdering):
@@ -175,11 +182,8 @@ class DepthFirst(CompiledOrdering):
     def first_numbers(self) -> Keys:
         return np.zeros(1)
 
-    def explain(self, page: int) -> Part:
-        if self._watched is None:
-            return super().explain(page)
-        what = "the number of the visit that found it"
-        return Part(what, float(self.keys[page]), self._watched.found.page)
+    def explain_history(self, history: KeyHistory) -> Part:
+        return Part("the number of the visit that found it", history.key, history.found.page)
 
 
 class LargerSitesFirst(CompiledOrdering):

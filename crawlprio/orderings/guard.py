@@ -11,8 +11,8 @@ from collections.abc import Callable
 import numpy as np
 
 from crawlprio.errors import CrawlprioError
+from crawlprio.graph.pages import PageIds, Visit
 from crawlprio.orderings.base import ALL_PAGES, Changed, CompiledOrdering, Keys, Ordering, Pages
-from crawlprio.pages import PageIds, Visit
 
 _REMEDY = "fix it, or resume with another ORDERING"
 
@@ -34,11 +34,8 @@ def open_ordering(
 def learn(ordering: Ordering, visit: Visit, n_pages: int, *, again: bool) -> Changed:
     """Pass a visit to an ordering; return the valid page ids whose keys changed, or `ALL_PAGES`.
 
-    Raises
-    ------
-    OrderingError
-        If it raises, if it returns neither `ALL_PAGES` nor page ids, or if its keys are not
-        float64, too few or not finite. Only keys that may have changed are checked.
+    Raises OrderingError if it raises, if it returns neither `ALL_PAGES` nor page ids, or if its
+    keys are not float64, too few or not finite. Only keys that may have changed are checked.
     """
     first = ordering.n_pages
     try:
@@ -113,7 +110,7 @@ def is_by_rule_alone(ordering: Ordering) -> bool:
 
 def _is_trusted(ordering: Ordering) -> bool:
     """Whether an ordering is one of crawlprio's own, which need no checks."""
-    return type(ordering).__module__.startswith("crawlprio.orderings.")
+    return type(ordering).__module__.startswith("crawlprio.")
 
 
 def _page_ids(

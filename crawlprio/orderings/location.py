@@ -7,10 +7,8 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from urllib.parse import urlsplit
 
-from crawlprio.orderings.base import Ordering
-from crawlprio.orderings.explaining import Part, made_of
-from crawlprio.orderings.options import checked_number, checked_weights
-from crawlprio.pages import Visit
+from crawlprio.graph.pages import Visit
+from crawlprio.orderings.base import Ordering, Part, checked_number, checked_weights, made_of
 
 _WORD = re.compile(r"[^\W_]+")
 _TLDS: Mapping[str, float] = MappingProxyType({"com": 1.0})

@@ -8,27 +8,26 @@ from typing import ClassVar
 
 import numpy as np
 
-from crawlprio.compiled import njit
-from crawlprio.compiled.layout import Addresses
 from crawlprio.errors import ConfigError
-from crawlprio.orderings.base import Changed, CompiledOrdering, Keys, Pages
-from crawlprio.orderings.explaining import Part, made_of
-from crawlprio.orderings.options import checked_number
-from crawlprio.pages import NO_PAGES, PageIds, Visit
+from crawlprio.graph.compiled import Addresses, njit
+from crawlprio.graph.pages import NO_PAGES, PageIds, Visit
+from crawlprio.orderings.base import (
+    Changed,
+    CompiledOrdering,
+    KeyHistory,
+    Keys,
+    Pages,
+    Part,
+    checked_number,
+    made_of,
+)
 
 
 @njit(cache=True, plain=True)
 def spread_cash(
-    keys: Keys,
-    page: int,
-    targets: PageIds,
-    first: int,
-    last: int,
-    again: bool,
-    numbers: Keys,
-    sites: PageIds,
-    addresses: Addresses,
-) -> int:
+    keys: Keys, page: int, targets: PageIds, first: int, last: int, again: bool,
+    numbers: Keys, sites: PageIds, addresses: Addresses,
+) -> int:  # fmt: skip
     """A new page has cash 1; a fetched page splits its cash evenly over its links.
 
     `numbers`: the cash of a seed.
@@ -149,16 +148,14 @@ class Opic(CompiledOrdering):
                     waiting_to_give.append(target)
         return np.unique(np.concatenate(changed))
 
-    def explain(self, page: int) -> Part:
-        if self._watched is None:
-            return super().explain(page)
-        is_seed = self._watched.found.page < 0
-        parts = [
-            Part("the cash of a seed", self._seed_cash)
-            if is_seed
-            else Part("the cash of a new page", 1.0)
-        ]
-        for giver, cash, n_links in self._watched.gifts:
+    def explain_history(self, history: KeyHistory) -> Part:
+        if self._threshold is not None:
+            return Part("cash, some of it passed on by pages that were fetched before", history.key)
+        if history.found.page < 0:
+            parts = [Part("the cash of a seed", self._seed_cash)]
+        else:
+            parts = [Part("the cash of a new page", 1.0)]
+        for giver, cash, n_links, _ in history.links:
             parts.append(Part(f"its cash, over {n_links:,} links", cash / n_links, giver))
         return made_of("cash", parts)
 
@@ -170,16 +167,8 @@ class Opic(CompiledOrdering):
         cash from the start. Here each page adds its own. If every page has links, one step of a
         random surfer changes the estimate by at most 2 T / (G + T) in L1, so it converges to
         PageRank without teleport as cash flows. That requires `pass_on`, because each page is
-        fetched only once.
-
-        Returns
-        -------
-        float64, shape (n_pages,), sum 1; all 0 before there is cash.
-
-        Raises
-        ------
-        ConfigError
-            Without the option `history`.
+        fetched only once. The shares sum to 1; before there is cash, all are 0. Without the option
+        `history`, raises ConfigError.
         """
         if not self._keeps_history:
             raise ConfigError(

@@ -6,26 +6,23 @@ from typing import ClassVar
 
 import numpy as np
 
-from crawlprio.compiled import njit
-from crawlprio.compiled.layout import Addresses
-from crawlprio.orderings.base import CompiledOrdering, Keys
-from crawlprio.orderings.explaining import Part, made_of
-from crawlprio.orderings.options import checked_number
-from crawlprio.pages import PageIds
+from crawlprio.graph.compiled import Addresses, njit
+from crawlprio.graph.pages import PageIds
+from crawlprio.orderings.base import (
+    CompiledOrdering,
+    KeyHistory,
+    Keys,
+    Part,
+    checked_number,
+    made_of,
+)
 
 
 @njit(cache=True, plain=True)
 def pass_mass(
-    keys: Keys,
-    page: int,
-    targets: PageIds,
-    first: int,
-    last: int,
-    again: bool,
-    numbers: Keys,
-    sites: PageIds,
-    addresses: Addresses,
-) -> int:
+    keys: Keys, page: int, targets: PageIds, first: int, last: int, again: bool,
+    numbers: Keys, sites: PageIds, addresses: Addresses,
+) -> int:  # fmt: skip
     """A seed has mass 1; a fetched page passes its mass on, damped, in equal shares.
 
     `numbers`: damping.
@@ -74,11 +71,9 @@ class RankMass(CompiledOrdering):
     def first_numbers(self) -> Keys:
         return np.array([self._damping])
 
-    def explain(self, page: int) -> Part:
-        if self._watched is None:
-            return super().explain(page)
-        parts = [Part("the mass of a seed", 1.0)] if self._watched.found.page < 0 else []
-        for giver, mass, n_links in self._watched.gifts:
+    def explain_history(self, history: KeyHistory) -> Part:
+        parts = [Part("the mass of a seed", 1.0)] if history.found.page < 0 else []
+        for giver, mass, n_links, _ in history.links:
             share = self._damping * mass / n_links
             parts.append(
                 Part(f"{self._damping:g} of its mass, over {n_links:,} links", share, giver)

@@ -14,9 +14,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from crawlprio.compiled import direct, load, njit
-from crawlprio.compiled.layout import Layout
-from crawlprio.pages import PageIds
+from crawlprio.graph.compiled import Layout, direct, load, njit
+from crawlprio.graph.pages import PageIds
 
 
 class NoState(NamedTuple):
@@ -62,10 +61,6 @@ addresses
 The rule returns how many distinct pages it wrote into `changed`. Keys of pages below `first` may
 change only in a class that sets `changes_known`.
 """
-
-
-GIFT = np.dtype([("share", np.float64), ("page", np.int64)], align=True)
-"""Mass that the watched page received: how much, and from which page."""
 
 
 class RuleLoop:
@@ -129,16 +124,3 @@ def uniform(seed: int, index: int) -> float:
     x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     x ^= x >> np.uint64(31)
     return float(x >> np.uint64(11)) * 2.0**-53
-
-
-@njit(cache=True, keeps_arrays=False)
-def note_gift(
-    gifts: NDArray[np.void], n_gifts: int, page: int, targets: PageIds, watched: int, share: float
-) -> int:
-    """Append a gift of `page` if the watched page is a target; return the number of gifts."""
-    for target in targets:
-        if target == watched:
-            gifts[n_gifts].share = share
-            gifts[n_gifts].page = page
-            return n_gifts + 1
-    return n_gifts

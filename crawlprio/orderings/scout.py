@@ -11,14 +11,10 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from crawlprio.compiled import njit
-from crawlprio.compiled.layout import Addresses, Layout
-from crawlprio.orderings.base import CompiledOrdering, Keys, Noted
-from crawlprio.orderings.explaining import Part, made_of
-from crawlprio.orderings.options import checked_number
-from crawlprio.orderings.rules import GIFT, note_gift
-from crawlprio.pages import PageIds
-from crawlprio.ranking.room import with_room
+from crawlprio.graph.compiled import Addresses, Layout, njit
+from crawlprio.graph.pages import PageIds
+from crawlprio.orderings.base import CompiledOrdering, Keys, Part, checked_number, made_of
+from crawlprio.ranking.pagerank import with_room
 
 Records = NDArray[np.void]
 
@@ -69,20 +65,16 @@ RULES = np.dtype(
         ("n_visits", np.int64),
         ("n_known", np.int64),
         ("n_links", np.int64),
-        ("watched", np.int64),
-        ("n_gifts", np.int64),
     ],
     align=True,
 )
-"""Options, and the progress of the crawl. `watched`: a page whose gifts are noted, or -1;
-`n_gifts`: how many it got in the last visit."""
+"""Options, and the progress of the crawl."""
 
 
-class State(NamedTuple):
+class ScoutState(NamedTuple):
     """What the crawl knows: `pages` and `sites` by id, one row of `rules`, all `links` of visits.
 
-    `queue` holds pages that pass on mass, `gifts` what the watched page received in the last visit;
-    `changed` and `before` are as in `rules.NoState`.
+    `queue` holds pages that pass on mass; `changed` and `before` are as in `rules.NoState`.
     """
 
     pages: Records
@@ -90,16 +82,15 @@ class State(NamedTuple):
     rules: Records
     links: PageIds
     queue: PageIds
-    gifts: Records
     changed: PageIds
     before: Keys
 
 
-LAYOUT = Layout(State, PAGE, SITE, RULES, *(np.int32, np.int32, GIFT, np.int32, np.float64))
+LAYOUT = Layout(ScoutState, PAGE, SITE, RULES, *(np.int32, np.int32, np.int32, np.float64))
 
 
 @njit(cache=True, keeps_arrays=False)
-def factors_of(state: State, site: int) -> tuple[float, float, float]:
+def factors_of(state: ScoutState, site: int) -> tuple[float, float, float]:
     """Return the factors for mass from other sites, from its own, and for the key of a page."""
     sites, rules = state.sites, state.rules
     n_visits, n_known = rules[0].n_visits, rules[0].n_known
@@ -111,7 +102,7 @@ def factors_of(state: State, site: int) -> tuple[float, float, float]:
 
 
 @njit(cache=True, keeps_arrays=False)
-def key_of(state: State, page: int) -> float:
+def key_of(state: ScoutState, page: int) -> float:
     """Return the key of a page: its mass, corrected for coverage, times the bonus of its site."""
     pages = state.pages
     coverage, on_site_coverage, novelty = factors_of(state, pages[page].site)
@@ -131,7 +122,7 @@ def read_factors(addresses: Addresses, site: int, factors: Keys) -> None:
 
 @njit(cache=True, keeps_arrays=False)
 def discover_pages(
-    state: State, site_of: PageIds, keys: Keys, first: int, last: int, source: int
+    state: ScoutState, site_of: PageIds, keys: Keys, first: int, last: int, source: int
 ) -> None:
     """Set mass and key of the pages first, ..., last - 1; they are seeds if `source` is -1."""
     pages, sites = state.pages, state.sites
@@ -152,14 +143,14 @@ def discover_pages(
 
 
 @njit(cache=True, keeps_arrays=False)
-def mass_of(state: State, page: int) -> float:
+def mass_of(state: ScoutState, page: int) -> float:
     """Return the total mass of a page."""
     pages = state.pages
     return float(pages[page].own + pages[page].from_site + pages[page].from_others)
 
 
 @njit(cache=True, keeps_arrays=False)
-def pass_mass_on(state: State, page: int, changed: PageIds) -> int:
+def pass_mass_on(state: ScoutState, page: int, changed: PageIds) -> int:
     """Pass on the mass of the page just fetched, then that of fetched pages that gained enough.
 
     The latter are served in queue order until the budget is spent. Writes the waiting pages that
@@ -184,15 +175,6 @@ def pass_mass_on(state: State, page: int, changed: PageIds) -> int:
         mass = mass_of(state, giver)
         share = rules[0].damping * (mass - pages[giver].sent) / max(length, 1)
         pages[giver].sent = mass
-        if rules[0].watched >= 0:
-            rules[0].n_gifts = note_gift(
-                state.gifts,
-                rules[0].n_gifts,
-                giver,
-                links[start : start + length],
-                rules[0].watched,
-                share,
-            )
         for at in range(start, start + length):
             target = links[at]
             if pages[target].site == pages[giver].site:
@@ -213,7 +195,7 @@ def pass_mass_on(state: State, page: int, changed: PageIds) -> int:
 
 
 @njit(cache=True, keeps_arrays=False)
-def stale_on_site(state: State, site: int, n_changed: int) -> int:
+def stale_on_site(state: ScoutState, site: int, n_changed: int) -> int:
     """Append the next waiting pages in the ring of a site to `changed`; return its new length.
 
     Removes the fetched pages that it reaches from the ring.
@@ -234,20 +216,12 @@ def stale_on_site(state: State, site: int, n_changed: int) -> int:
 
 @njit(cache=True, keeps_arrays=False)
 def scout(
-    keys: Keys,
-    page: int,
-    targets: PageIds,
-    first: int,
-    last: int,
-    again: bool,
-    numbers: Keys,
-    sites: PageIds,
-    addresses: Addresses,
-) -> int:
+    keys: Keys, page: int, targets: PageIds, first: int, last: int, again: bool,
+    numbers: Keys, sites: PageIds, addresses: Addresses,
+) -> int:  # fmt: skip
     """Apply the visit rule: discover new pages, then learn from the visit."""
     state = LAYOUT(addresses)
     pages, rules, links, changed = state.pages, state.rules, state.links, state.changed
-    rules[0].n_gifts = 0
     if last > first:
         discover_pages(state, sites, keys, first, last, page)
     if again or page < 0:
@@ -353,71 +327,38 @@ class Scout(CompiledOrdering):
             ),
         )
 
-    def first_state(self) -> State:
+    def first_state(self) -> ScoutState:
         rules = np.zeros(1, dtype=RULES)
         for name, value in zip(RULES.names or (), self._options, strict=False):
             rules[name] = value
-        rules["watched"] = -1
         return LAYOUT.empty()._replace(rules=rules)
 
-    def with_room(self, n_pages: int, n_sites: int, n_links: int, most_links: int) -> State:
-        state: State = self.state
+    def with_room(self, n_pages: int, n_sites: int, n_links: int, most_links: int) -> ScoutState:
+        state: ScoutState = self.state
         room = most_links + int(state.rules["push_budget"][0]) + REFRESHED + 1
         return state._replace(
             pages=with_room(state.pages, n_pages),
             sites=with_room(state.sites, n_sites),
             links=with_room(state.links, n_links),
             queue=with_room(state.queue, room),
-            gifts=with_room(state.gifts, int(state.rules["push_budget"][0]) + 2),
             changed=with_room(state.changed, room),
             before=with_room(state.before, room),
         )
 
-    def watch(self, page: int) -> None:
-        super().watch(page)
-        self.state.rules["watched"] = page
-        self._from_others: list[Part] = []
-        self._from_site: list[Part] = []
-        self._explained = Part("its key", math.nan)
-
-    def note(self) -> None:
-        """Take in what the watched page received, and what its key consists of if it changed."""
-        assert self._watched is not None
-        page, state = self._watched.page, self.state
-        n_gifts, key = int(state.rules["n_gifts"][0]), float(self.keys[page])
-        if key == self._explained.amount and not n_gifts:
-            return
-        sites = state.pages["site"]
-        for share, giver in state.gifts[:n_gifts].tolist():
-            is_own = sites[giver] == sites[page]
-            to = self._from_site if is_own else self._from_others
-            to.append(Part("passed on by", share, giver))
-        if key != self._explained.amount and state.pages["sent"][page] == NOT_VISITED:
-            explained = self._explanation(page)
-            own = Part("own mass; changes of 2 % or less are skipped", key)
-            self._explained = explained if explained.amount == key else own
-
-    @property
-    def noted(self) -> Noted:
-        if self._watched is None:
-            return super().noted
-        return Noted(self._watched.page, True, self._explained.amount, self.state.rules["n_gifts"])
-
-    def _explanation(self, page: int) -> Part:
-        """Return how the key that is due to a page comes about."""
-        state = self.state
+    def explain(self, page: int) -> Part:
+        key, of_page = float(self.keys[page]), self.state.pages[page]
         factors = np.empty(3)
-        read_factors(self._addresses, int(state.pages["site"][page]), factors)
+        read_factors(self._addresses, int(of_page["site"]), factors)
         others, site, novelty = factors.tolist()
         what = "from {}, scaled up for pages not fetched"
+        from_others = Part("passed on by links", float(of_page["from_others"]))
+        from_site = Part("passed on by links", float(of_page["from_site"]))
         parts = (
-            Part("own mass", float(state.pages["own"][page])),
-            made_of(what.format("other sites"), self._from_others, factor=others),
-            made_of(what.format("its own site"), self._from_site, factor=site),
+            Part("own mass", float(of_page["own"])),
+            made_of(what.format("other sites"), (from_others,), factor=others),
+            made_of(what.format("its own site"), (from_site,), factor=site),
         )
-        return made_of("mass, by how new its site is", parts, factor=novelty)
-
-    def explain(self, page: int) -> Part:
-        if self._watched is None:
-            return super().explain(page)
-        return self._explained
+        explained = made_of("mass, by how new its site is", parts, factor=novelty)
+        if explained.amount != key:
+            return Part("own mass; changes of 2 % or less are skipped", key)
+        return explained

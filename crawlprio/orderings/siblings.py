@@ -1,4 +1,4 @@
-"""Sibling sampling: fetch a sample of the pages found on one page, then rank the rest by it.
+"""Sibling sampling: what the links of a page brought so far tells what its other links are worth.
 
 The compiled rules are in `sibling_rules`; the class owns their arrays.
 """
@@ -6,25 +6,432 @@ The compiled rules are in `sibling_rules`; the class owns their arrays.
 from __future__ import annotations
 
 import math
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from crawlprio.orderings.base import CompiledOrdering, Noted
-from crawlprio.orderings.explaining import Part, made_of
-from crawlprio.orderings.options import checked_number
-from crawlprio.orderings.sibling_rules import (
-    LAYOUT,
-    LONGEST,
-    LOOKS,
-    NEAREST,
-    NOT_VISITED,
-    RULES,
-    State,
-    read_factors,
-    sample_siblings,
+from crawlprio.graph.compiled import Addresses, Layout, njit
+from crawlprio.graph.pages import PageIds
+from crawlprio.orderings.base import CompiledOrdering, Keys, Part, checked_number, made_of
+from crawlprio.ranking.pagerank import with_room
+
+Records = NDArray[np.void]
+
+NOT_VISITED = -1.0
+
+LOOKS, LEAST_GAIN, LONGEST = 16, 0.2, 10_000
+"""Fetched pages checked after each visit, the share of its mass that one must have gained since it
+last passed mass on, and the maximum number of links over which it passes on the gain."""
+
+PRIOR, NEAREST = 1.5, 256
+"""Added to the number of fetched siblings; most siblings whose keys one update changes."""
+
+PRIOR_OF_GAIN, GROWTH = 0.5, 1.25
+"""Added to the number of fetched siblings in their mean gain; how much the sum of their gains has
+to have grown before the waiting ones are updated."""
+
+FREE, SEED_ATTENTION = 16.0, 1.0
+"""Waiting siblings that count on any site, and the attention that each seed gives its site."""
+
+ESTABLISHED = 30
+"""Visits after which a site vouches for the sites that were first linked from it."""
+
+NOT_SHOWN, BY_A_SEED, BY_SITE = 0, 1, 2
+
+PAGE = np.dtype(
+    [
+        ("mass", np.float64),
+        ("kin", np.float64),
+        ("passed", np.float64),
+        ("parent", np.int32),
+        ("site", np.int32),
+    ],
+    align=True,
 )
-from crawlprio.ranking.room import with_room
+"""One page, 32 bytes, read for each link to it. `kin`: the part of `mass` received from its parent
+and siblings; `passed`: its mass when it last passed mass on, or `NOT_VISITED`."""
+
+GROUP = np.dtype(
+    [
+        ("first_child", np.int32),
+        ("n_children", np.int32),
+        ("n_visited", np.int32),
+        ("due", np.int32),
+        ("depth", np.int32),
+        ("visit", np.int32),
+        ("gained", np.float64),
+        ("told", np.float64),
+    ],
+    align=True,
+)
+"""One page as a parent, 40 bytes. `n_visited`: children visited; `due`: the value of `n_visited` at
+which the keys of the other children are next updated; `visit`: the number of its own visit;
+`gained`: the mass that visited children received after their visit from pages that are no kin, with
+what siblings of its grandchildren are expected to add; `told`: the value of `gained` when the other
+children were last updated for it."""
+
+SITE = np.dtype(
+    [("attention", np.float64), ("n_visits", np.int32), ("shown", np.int32)], align=True
+)
+"""One site, 16 bytes. `attention`: mass received from other sites, plus that of seeds; `shown`: how
+its first page was found: `NOT_SHOWN` (not yet), `BY_A_SEED`, or on a page of site
+`shown - BY_SITE`."""
+
+RULES = np.dtype(
+    [
+        ("attention", np.float64),
+        ("squares", np.float64),
+        ("seed_mass", np.float64),
+        ("damping", np.float64),
+        ("novelty", np.float64),
+        ("n_passes", np.int64),
+        ("by_siblings", np.int64),
+        ("n_visits", np.int64),
+        ("n_links", np.int64),
+        ("cursor", np.int64),
+        ("kept_links", np.int64),
+        ("oldest", np.int64),
+        ("gain", np.float64),
+        ("optimism", np.float64),
+        ("risen", np.int64),
+    ],
+    align=True,
+)
+"""Sum of the attention of all sites and of its squares; options; progress of the crawl. `n_links`:
+links stored so far, including those overwritten since; `cursor`: the visit checked last; `oldest`:
+the oldest visit whose links are stored; `risen`: a page whose waiting children are due an update
+for what the visited ones gained, or -1."""
+
+
+class SiblingState(NamedTuple):
+    """What the crawl knows: `pages`, `groups` and `sites` by id, and one row of `rules`.
+
+    own_mass
+        Own mass of a page by depth.
+    visited, has_gained, ends
+        By number of visit: its page; whether that has gained enough to pass mass on; the end of its
+        links, which begin where those of the visit before end.
+    links
+        Targets; link number i of the crawl is at i modulo their number, a power of two.
+    changed, before
+        As in `rules.NoState`.
+    """
+
+    pages: Records
+    groups: Records
+    sites: Records
+    rules: Records
+    own_mass: Keys
+    visited: PageIds
+    has_gained: NDArray[np.uint8]
+    ends: NDArray[np.int64]
+    links: PageIds
+    changed: PageIds
+    before: Keys
+
+
+LAYOUT = Layout(
+    SiblingState,
+    *(PAGE, GROUP, SITE, RULES, np.float64, np.int32, np.uint8, np.int64, np.int32),
+    *(np.int32, np.float64),
+)
+
+
+@njit(cache=True, keeps_arrays=False)
+def give_attention(state: SiblingState, site: int, mass: float) -> None:
+    """Add to the attention of a site."""
+    sites, rules = state.sites, state.rules
+    before = sites[site].attention
+    sites[site].attention = before + mass
+    rules[0].attention += mass
+    rules[0].squares += mass * (2.0 * before + mass)
+
+
+@njit(cache=True, keeps_arrays=False)
+def visits_per_site(state: SiblingState) -> float:
+    """Return the number of visits divided by the effective number of sites: 1 without attention."""
+    rules = state.rules
+    square = rules[0].attention ** 2
+    n_visits = rules[0].n_visits
+    return float(n_visits * rules[0].squares / square if square > 0.0 else n_visits)
+
+
+@njit(cache=True, keeps_arrays=False)
+def is_vouched_for(state: SiblingState, site: int) -> bool:
+    """Whether a site has a seed, or was first linked from an established site."""
+    source = state.sites[site].shown - BY_SITE
+    return bool(source < 0 or state.sites[source].n_visits >= ESTABLISHED)
+
+
+@njit(cache=True, keeps_arrays=False)
+def correction(state: SiblingState, parent: int, n_per_site: float) -> float:
+    """Return the multiple of a child's mass from kin that is added to its key.
+
+    `n_per_site` is the result of `visits_per_site`.
+    """
+    groups = state.groups
+    if parent < 0 or not state.rules[0].by_siblings:
+        return 0.0
+    n_visited = groups[parent].n_visited
+    n_counted = float(groups[parent].n_children - n_visited)
+    if n_counted > FREE:
+        room = n_per_site if is_vouched_for(state, state.pages[parent].site) else 0.0
+        n_counted = min(n_counted, FREE + room)
+    return float(n_counted / (n_visited + PRIOR))
+
+
+@njit(cache=True, keeps_arrays=False)
+def expected_gain(state: SiblingState, parent: int) -> float:
+    """Return the mass that a child's key gets for what its visited siblings have gained."""
+    group = state.groups
+    if parent < 0 or not state.rules[0].by_siblings:
+        return 0.0
+    return float(
+        state.rules[0].gain * group[parent].gained / (group[parent].n_visited + PRIOR_OF_GAIN)
+    )
+
+
+@njit(cache=True, keeps_arrays=False)
+def benefit_of_doubt(state: SiblingState, parent: int, log_visits: float) -> float:
+    """Return the mass that a child's key gets for how few of its siblings have been visited."""
+    if parent < 0 or not state.rules[0].by_siblings:
+        return 0.0
+    n_visited = state.groups[parent].n_visited
+    return float(state.rules[0].optimism * math.sqrt(log_visits / (n_visited + 1.0)))
+
+
+@njit(cache=True, keeps_arrays=False)
+def novelty(state: SiblingState, site: int, log_visits: float) -> float:
+    """Return the factor for the keys of a site, which is larger on new sites."""
+    sites, rules = state.sites, state.rules
+    if rules[0].novelty > 0.0 and is_vouched_for(state, site):
+        return float(1.0 + rules[0].novelty * math.sqrt(log_visits / (sites[site].n_visits + 1.0)))
+    return 1.0
+
+
+@njit(cache=True, keeps_arrays=False)
+def discover_pages(
+    state: SiblingState, site_of: PageIds, keys: Keys, first: int, last: int, source: int
+) -> None:
+    """Set parent, mass and key of the pages first, ..., last - 1; they are seeds if `source` is -1.
+
+    Pages found when a page is fetched again have no parent.
+    """
+    pages, groups, sites = state.pages, state.groups, state.sites
+    rules, own_mass = state.rules, state.own_mass
+    log_visits = math.log(rules[0].n_visits + 2.0)
+    is_parent = source >= 0 and pages[source].passed == NOT_VISITED
+    depth = groups[source].depth + 1 if source >= 0 else 0
+    mass = own_mass[min(depth, len(own_mass) - 1)] if source >= 0 else rules[0].seed_mass
+    if is_parent:
+        groups[source].first_child = first
+        groups[source].n_children = last - first
+        groups[source].due = 1
+    for page in range(first, last):
+        pages[page].mass = mass
+        pages[page].passed = NOT_VISITED
+        pages[page].parent = source if is_parent else -1
+        groups[page].depth = depth
+        site = site_of[page]
+        pages[page].site = site
+        if source < 0:
+            give_attention(state, site, SEED_ATTENTION)
+        if sites[site].shown == NOT_SHOWN:
+            sites[site].shown = pages[source].site + BY_SITE if source >= 0 else BY_A_SEED
+        keys[page] = mass * novelty(state, site, log_visits)
+
+
+@njit(cache=True, keeps_arrays=False)
+def add_gain(state: SiblingState, target: int, page: int, share: float, with_kin: float) -> None:
+    """Count what a visited page receives from another, unless from its parent or a sibling.
+
+    `with_kin` is what it is expected to receive from that page and its siblings if the page was
+    shown by the target or a sibling of the target.
+    """
+    pages, groups = state.pages, state.groups
+    parent, shown_by = pages[target].parent, pages[page].parent
+    if parent < 0 or parent == page:
+        return
+    if parent == shown_by:
+        return
+    is_grandchild = shown_by >= 0 and pages[shown_by].parent == parent
+    gained = groups[parent].gained + (with_kin if is_grandchild else share)
+    groups[parent].gained = gained
+    has_waiting = groups[parent].n_visited < groups[parent].n_children
+    if has_waiting and gained > GROWTH * groups[parent].told:
+        state.rules[0].risen = parent
+
+
+@njit(cache=True, keeps_arrays=False)
+def write_children(state: SiblingState, parent: int, start: int, n_changed: int) -> int:
+    """Append those that wait of `NEAREST` children to `changed`, in a cycle from child `start` on.
+
+    Returns the number of pages in `changed`.
+    """
+    pages, changed, group = state.pages, state.changed, state.groups[parent]
+    at = start
+    for _ in range(min(group.n_children, NEAREST)):
+        if at >= group.n_children:
+            at = 0
+        child = group.first_child + at
+        if pages[child].passed == NOT_VISITED:
+            changed[n_changed] = child
+            n_changed += 1
+        at += 1
+    return n_changed
+
+
+@njit(cache=True, keeps_arrays=False)
+def pass_on(state: SiblingState, page: int, targets: PageIds) -> None:
+    """Pass on the mass that a page has gained since it last did, damped, in equal shares."""
+    pages, groups, has_gained = state.pages, state.groups, state.has_gained
+    if len(targets) == 0:
+        return
+    share = (
+        state.rules[0].damping * (pages[page].mass - max(pages[page].passed, 0.0)) / len(targets)
+    )
+    pages[page].passed = pages[page].mass
+    has_gained[groups[page].visit] = 0
+    parent, site = pages[page].parent, pages[page].site
+    with_kin = share * (1.0 + correction(state, parent, visits_per_site(state)))
+    for target in targets:
+        of_site = pages[target].site
+        if of_site != site:
+            give_attention(state, of_site, share)
+        mass = pages[target].mass + share
+        pages[target].mass = mass
+        passed = pages[target].passed
+        if passed != NOT_VISITED:
+            if mass - passed > LEAST_GAIN * mass:
+                has_gained[groups[target].visit] = 1
+            add_gain(state, target, page, share, with_kin)
+            continue
+        target_parent = pages[target].parent
+        if target_parent == page or (target_parent == parent and parent >= 0):
+            pages[target].kin += share
+
+
+@njit(cache=True, keeps_arrays=False)
+def observe_visit(state: SiblingState, keys: Keys, page: int, targets: PageIds) -> int:
+    """Learn from a visit; update the keys of waiting pages.
+
+    Pages other than targets whose keys changed are written to `changed`, with their former keys in
+    `before`; returns their number. The arrays must have room: `links` for the targets; `changed`
+    for the targets, `NEAREST` siblings twice, and `n_passes` times the longest row up to `LONGEST`.
+    The length of `links` is a power of two: link number i of the crawl is stored at i modulo it.
+    """
+    pages, groups, rules = state.pages, state.groups, state.rules
+    links, ends, changed = state.links, state.ends, state.changed
+    n = rules[0].n_visits
+    end = rules[0].n_links
+    n_targets = len(targets)
+    state.visited[n] = page
+    groups[page].visit = n
+    last_link = len(links) - 1
+    n_recorded = n_targets if n_targets <= min(LONGEST, rules[0].kept_links) else 0
+    for at in range(n_recorded):
+        links[(end + at) & last_link] = targets[at]
+    for at in range(n_targets):
+        changed[at] = targets[at]
+    end += n_recorded
+    ends[n + 1] = end
+    rules[0].n_links = end
+    rules[0].n_visits = n + 1
+    oldest = rules[0].oldest
+    while end - ends[oldest] > rules[0].kept_links:
+        oldest += 1
+    rules[0].oldest = oldest
+    state.sites[pages[page].site].n_visits += 1
+    parent = pages[page].parent
+    if parent >= 0:
+        groups[parent].n_visited += 1
+
+    if pages[page].passed == NOT_VISITED:
+        pages[page].passed = 0.0
+    pass_on(state, page, targets)
+    n_changed = n_targets
+
+    if parent >= 0 and groups[parent].n_visited >= groups[parent].due:
+        groups[parent].due = groups[parent].n_visited + 1 + groups[parent].n_visited // 4
+        start = page - groups[parent].first_child + 1
+        n_changed = write_children(state, parent, start, n_changed)
+    risen = rules[0].risen
+    if risen >= 0:
+        rules[0].risen = -1
+        groups[risen].told = groups[risen].gained
+        n_changed = write_children(state, risen, groups[risen].n_visited, n_changed)
+
+    n_passed = 0
+    cursor = rules[0].cursor
+    for _ in range(LOOKS):
+        if n_passed >= rules[0].n_passes:
+            break
+        cursor += 1
+        if cursor > n or cursor < oldest:
+            cursor = oldest
+        start, stop = ends[cursor], ends[cursor + 1]
+        if state.has_gained[cursor] and stop > start:
+            row = changed[n_changed : n_changed + stop - start]
+            for at in range(start, stop):
+                row[at - start] = links[at & last_link]
+            pass_on(state, state.visited[cursor], row)
+            n_changed += stop - start
+            n_passed += 1
+    rules[0].cursor = cursor
+
+    log_visits = math.log(n + 3.0)
+    n_per_site = visits_per_site(state)
+    last_parent, last_site = -1, -1
+    factor, gain, doubt, of_site = 0.0, 0.0, 0.0, 1.0
+    n_others = 0
+    for at in range(n_changed):
+        target = changed[at]
+        if pages[target].passed != NOT_VISITED:
+            continue
+        if pages[target].parent != last_parent:
+            last_parent = pages[target].parent
+            factor = correction(state, last_parent, n_per_site)
+            gain = expected_gain(state, last_parent)
+            doubt = benefit_of_doubt(state, last_parent, log_visits)
+        if pages[target].site != last_site:
+            last_site = pages[target].site
+            of_site = novelty(state, last_site, log_visits)
+        key = (pages[target].mass + factor * pages[target].kin + gain + doubt) * of_site
+        if key != keys[target]:
+            if at >= n_targets:
+                changed[n_others] = target
+                state.before[n_others] = keys[target]
+                n_others += 1
+            keys[target] = key
+    return n_others
+
+
+@njit(cache=True, keeps_arrays=False)
+def sample_siblings(
+    keys: Keys, page: int, targets: PageIds, first: int, last: int, again: bool,
+    numbers: Keys, sites: PageIds, addresses: Addresses,
+) -> int:  # fmt: skip
+    """Apply the visit rule: discover new pages, then learn from the visit."""
+    state = LAYOUT(addresses)
+    if last > first:
+        discover_pages(state, sites, keys, first, last, page)
+    if again or page < 0:
+        return 0
+    return int(observe_visit(state, keys, page, targets))
+
+
+@njit(cache=True, keeps_arrays=False)
+def read_factors(addresses: Addresses, page: int, factors: Keys) -> None:
+    """Write what the key of a page is made of besides mass: correction, gain, doubt, novelty."""
+    state = LAYOUT(addresses)
+    parent = state.pages[page].parent
+    log_visits = math.log(state.rules[0].n_visits + 2.0)
+    factors[0] = correction(state, parent, visits_per_site(state))
+    factors[1] = expected_gain(state, parent)
+    factors[2] = benefit_of_doubt(state, parent, log_visits)
+    factors[3] = novelty(state, state.pages[page].site, log_visits)
+
 
 KEPT_LINKS = 2**22
 """Default number of stored links of fetched pages: 16 MiB."""
@@ -151,15 +558,15 @@ class SiblingSampling(CompiledOrdering):
         ratio = number("decay", decay, below=1)
         self._own_mass = np.array([ratio**k for k in range(N_DEPTHS)])
 
-    def first_state(self) -> State:
+    def first_state(self) -> SiblingState:
         rules = np.zeros(1, dtype=RULES)
         for name, value in self._options.items():
             rules[name] = value
-        rules["cursor"] = rules["risen"] = rules["watched"] = -1
+        rules["cursor"] = rules["risen"] = -1
         return LAYOUT.empty()._replace(rules=rules, own_mass=self._own_mass)
 
-    def with_room(self, n_pages: int, n_sites: int, n_links: int, most_links: int) -> State:
-        state: State = self.state
+    def with_room(self, n_pages: int, n_sites: int, n_links: int, most_links: int) -> SiblingState:
+        state: SiblingState = self.state
         # A power of two, as link numbers wrap around; the links before that are all kept.
         n_kept = min(n_links, int(state.rules["kept_links"][0]))
         room = most_links + 2 * NEAREST + int(state.rules["n_passes"][0]) * LONGEST
@@ -171,63 +578,28 @@ class SiblingSampling(CompiledOrdering):
             has_gained=with_room(state.has_gained, n_pages),
             ends=with_room(state.ends, n_pages + 1),
             links=with_room(state.links, 1 << max(n_kept - 1, 0).bit_length()),
-            gifts=with_room(state.gifts, LOOKS + 1),
             changed=with_room(state.changed, room),
             before=with_room(state.before, room),
         )
 
-    def watch(self, page: int) -> None:
-        super().watch(page)
-        self.state.rules["watched"] = page
-        self._gifts: list[Part] = []
-        self._of_kin: list[Part] = []
-        self._explained = Part("its key", math.nan)
-
-    def note(self) -> None:
-        """Take in what the watched page received, and what its key consists of if it changed."""
-        assert self._watched is not None
-        page, state = self._watched.page, self.state
-        n_gifts, is_same = int(state.rules["n_gifts"][0]), self.keys[page] == self._explained.amount
-        if is_same and not n_gifts:
-            return
-        parents = state.pages["parent"]
-        parent = int(parents[page])
-        for share, giver in state.gifts[:n_gifts].tolist():
-            gift = Part("passed on by", share, giver)
-            self._gifts.append(gift)
-            if giver == parent or (parent >= 0 and int(parents[giver]) == parent):
-                self._of_kin.append(gift)
-        if not is_same and state.pages["passed"][page] == NOT_VISITED:
-            self._explained = self._explanation(page, parent)
-
-    @property
-    def noted(self) -> Noted:
-        if self._watched is None:
-            return super().noted
-        return Noted(self._watched.page, True, self._explained.amount, self.state.rules["n_gifts"])
-
-    def _explanation(self, page: int, parent: int) -> Part:
-        state = self.state
-        factors = np.empty(4)
+    def explain(self, page: int) -> Part:
+        state, factors = self.state, np.empty(4)
         read_factors(self._addresses, page, factors)
         correction, gain, doubt, novelty = factors.tolist()
+        mass, kin, parent = state.pages[["mass", "kin", "parent"]][page].item()
         depth = int(state.groups["depth"][page])
-        assert self._watched is not None
-        is_seed = self._watched.found.page < 0
-        own = float(
-            state.rules["seed_mass"][0] if is_seed else self._own_mass[min(depth, N_DEPTHS - 1)]
-        )
-        parts = [
-            Part("a seed's own mass" if is_seed else f"own mass, {depth} links from a seed", own)
-        ]
-        parts += self._gifts
+        of_seed, by_depth = state.rules["seed_mass"][0], self._own_mass
+        own = float(by_depth[min(depth, N_DEPTHS - 1)] if depth else of_seed)
+        where = f"{depth} links from a seed" if depth else "as a seed"
+        parts = [Part(f"mass: its own, {own:g}, {where}, and what reached it by links", mass)]
         if parent >= 0:
             group = state.groups[parent]
             n_visited = int(group["n_visited"])
             n_waiting = int(group["n_children"]) - n_visited
             if correction:
+                of_kin = (Part("mass from the page that showed it and its siblings", kin),)
                 what = f"expected of {n_waiting:,} siblings not fetched, by {n_visited:,} fetched"
-                parts.append(made_of(what, self._of_kin, factor=correction, page=parent))
+                parts.append(made_of(what, of_kin, factor=correction, page=parent))
             if gain:
                 what = f"expected to gain as {n_visited:,} fetched siblings did"
                 parts.append(Part(what, gain, parent))
@@ -235,8 +607,3 @@ class SiblingSampling(CompiledOrdering):
                 what = f"benefit of the doubt, by {n_visited:,} siblings fetched"
                 parts.append(Part(what, doubt, parent))
         return made_of("mass, by how new its site is", parts, factor=novelty)
-
-    def explain(self, page: int) -> Part:
-        if self._watched is None:
-            return super().explain(page)
-        return self._explained

@@ -7,10 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from crawlprio.errors import ConfigError
-from crawlprio.orderings.base import Changed, Ordering
-from crawlprio.orderings.explaining import Part
-from crawlprio.pages import NO_PAGE, NO_PAGES, Visit
-from crawlprio.topic import Topic
+from crawlprio.graph.pages import NO_PAGES, Visit
+from crawlprio.graph.topic import Topic
+from crawlprio.orderings.base import Changed, KeyHistory, Ordering, Part
 
 
 class AnchorSimilarity(Ordering):
@@ -31,7 +30,6 @@ class AnchorSimilarity(Ordering):
     """
 
     needs_anchors = True
-    _watched = NO_PAGE
 
     def __init__(self, words: str | Sequence[str] | None = None, stem: str | None = None) -> None:
         if words is None:
@@ -55,16 +53,10 @@ class AnchorSimilarity(Ordering):
             if found > self.keys[target]:
                 self.keys[target] = found
                 better.append(target)
-                if target == self._watched:
-                    self._best = visit.page, anchor
         return np.array(better, dtype=np.int32) if better else NO_PAGES
 
-    def watch(self, page: int) -> None:
-        self._watched = page
-
-    def explain(self, page: int) -> Part:
-        key = float(self.keys[page])
-        if page != self._watched or not key:
-            return Part("words of the topic in the anchor text of a link", key)
-        giver, anchor = self._best
-        return Part(f"words of the topic in the anchor text {anchor[:80]!r}", key, giver)
+    def explain_history(self, history: KeyHistory) -> Part:
+        what, best = "words of the topic in the anchor text", history.last
+        if not history.key or best is None:
+            return Part(f"{what} of a link", history.key)
+        return Part(f"{what} {best.anchor[:80]!r}", history.key, best.page)

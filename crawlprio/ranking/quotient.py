@@ -8,10 +8,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from crawlprio.compiled import njit
-
-Longs = NDArray[np.int64]
-Ints = NDArray[np.int32]
+from crawlprio.graph.arrays import Ints, Longs
+from crawlprio.graph.compiled import njit
 
 NO_GROUP = -1
 """The group of a page without out-links."""

@@ -15,7 +15,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from crawlprio.ranking.likely import DAMPING, Fetches, Flags, Floats
+from crawlprio.graph.arrays import Flags, Floats
+from crawlprio.graph.pages import NO_PAGE
+from crawlprio.ranking.likely import DAMPING, Fetches
 
 CONFIDENCE = 0.95
 """Probability that the share is at least `Certificate.at_least`."""
@@ -24,18 +26,11 @@ CONFIDENCE = 0.95
 class Certificate(NamedTuple):
     """What walks prove of the share of all importance that is fetched.
 
-    Parameters
-    ----------
-    at_least
-        The share is at least this, with probability `CONFIDENCE` over the draw of the walks.
-    at_most
-        It is at most this, with the same probability.
-    likely
-        The estimate, unbiased once all walks have ended.
-    certain
-        The part that needs no walk: the bound of `coverage`.
-    n_walks, n_back, n_open
-        Walks drawn; those that ended at a fetched page; those that have not ended.
+    `at_least`: the share is at least this, with probability `CONFIDENCE` over the draw of the
+    walks. `at_most`: it is at most this, with the same probability. `likely`: the estimate,
+    unbiased once all walks have ended. `certain`: the part that needs no walk: the bound of
+    `coverage`. `n_walks`, `n_back` and `n_open`: walks drawn; those that ended at a fetched
+    page; those that have not ended.
     """
 
     at_least: float
@@ -73,29 +68,25 @@ class Walks:
     quality using random walks on the Web, WWW 1999. There walks start anywhere, and their ends are
     only nearly distributed as PageRank.
 
-    Parameters
-    ----------
-    fetches
-        The pages fetched, and their links.
-    is_got
-        bool, shape (n_pages,): whose importance is counted; failed pages are fetched, but not got.
-    n_walks
-        How many; each has a stream of random numbers of its own, so more walks are the same walks
-        and others.
-    seed
-        Of those streams.
+    `fetches`: the pages fetched, and their links. `is_got`: bool, shape (n_pages,): whose
+    importance is counted; failed pages are fetched, but not got. `nowhere`: a page that stands for
+    what is not known: walks that come to it stay open. `n_walks`: how many; each has its own
+    random stream, so raising the number keeps the walks already made. `seed`: of those streams.
 
-    Raises
-    ------
-    ValueError
-        If there are no walks, or nowhere to walk: every page that can be reached is fetched.
+    Raises `ValueError` if there are no walks, or nowhere to walk: every page that can be reached is
+    fetched.
 
-    Notes
-    -----
     A walk needs at most DAMPING / (1 - DAMPING), 5.7, pages on average.
     """
 
-    def __init__(self, fetches: Fetches, is_got: Flags, n_walks: int, seed: str) -> None:
+    def __init__(
+        self,
+        fetches: Fetches,
+        is_got: Flags,
+        n_walks: int,
+        seed: str,
+        nowhere: int = NO_PAGE,
+    ) -> None:
         if n_walks < 1:
             raise ValueError(f"n_walks is {n_walks}; draw at least 1")
         certain, beyond = _split(fetches, is_got)
@@ -103,7 +94,7 @@ class Walks:
         if not len(pages):
             raise ValueError("no page is left to walk to")
         self.certain = certain
-        self._is_got = is_got
+        self._is_got, self._nowhere = is_got, nowhere
         self._fetches = fetches
         self._seeds = fetches.seeds.tolist()
         self._links: dict[int, list[int]] = {}
@@ -124,15 +115,11 @@ class Walks:
         return list(self._waiting)
 
     def answer(self, page: int, links: Sequence[int]) -> list[int]:
-        """Give the links of a page that is not fetched; return the pages wanted besides.
+        """Supply the links of an unfetched page; return the further pages needed.
 
-        Parameters
-        ----------
-        page
-            One of `wanted`, or a page that may yet be.
-        links
-            Distinct, without the page itself; those not known to the crawl have ids from `n_pages`.
-            Empty for a page that cannot be got.
+        `page`: one of `wanted`, or a page that may yet be. `links`: distinct but for `nowhere`,
+        without the page itself; those not known to the crawl have ids from `n_pages`. Empty for a
+        page that cannot be got.
         """
         self._links[page] = list(links)
         before = set(self._waiting)
@@ -158,7 +145,7 @@ class Walks:
 
     def _go(self, walk: _Walk) -> None:
         """Walk on until the end, or to a page whose links are needed."""
-        while True:
+        while walk.page != self._nowhere:
             if not walk.is_leaving:
                 if walk.random.random() >= DAMPING:
                     is_known = walk.page < len(self._is_got)

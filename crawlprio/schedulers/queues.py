@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from scrapy import Request
 
-from crawlprio.live.crawl import Crawl
 from crawlprio.live.dispatch import Dispatcher
-from crawlprio.orderings import ORDERINGS, Ordering
+from crawlprio.live.running import RunningCrawl
+from crawlprio.orderings import ORDERINGS
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
@@ -36,7 +35,7 @@ class OrderedQueue:
         self._in_memory = not key
         self._dispatcher: Dispatcher | None = None
         if self._in_memory:
-            crawl = Crawl.of(crawler)
+            crawl = RunningCrawl.of(crawler)
             crawl.open_frontier(self.ordering, needs_links=False)
             self._dispatcher = crawl.dispatcher
 
@@ -73,15 +72,15 @@ class OrderedQueue:
         return 0 if self._dispatcher is None else self._dispatcher.n_waiting
 
 
-def _queue_class(name: str, ordering: type[Ordering]) -> type[OrderedQueue]:
-    """Return the queue class of an ordering, with its name and the first line of its docstring."""
-    claim = inspect.getdoc(ordering) or ""
-    members = {"ordering": name, "__module__": __name__, "__doc__": claim.partition("\n")[0]}
-    return type(f"{ordering.__name__}Queue", (OrderedQueue,), members)
+def _queue_class(name: str, title: str) -> type[OrderedQueue]:
+    """Return the queue class of an ordering, given the name of the ordering's class."""
+    claim = f"Priority queue for Scrapy's own scheduler, ordered by `{name}`."
+    members = {"ordering": name, "__module__": __name__, "__doc__": claim}
+    return type(f"{title}Queue", (OrderedQueue,), members)
 
 
 QUEUES: dict[str, type[OrderedQueue]] = {
-    name: _queue_class(name, ordering) for name, ordering in ORDERINGS.items()
+    name: _queue_class(name, title) for name, title in ORDERINGS.class_names().items()
 }
 """The queue class of each ordering, by the ordering's name; each is a global of this module."""
 

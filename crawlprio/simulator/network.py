@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from crawlprio.errors import ConfigError
 from crawlprio.frontier import Politeness
-from crawlprio.linkgraph import LinkGraph
+from crawlprio.graph.linkgraph import LinkGraph
 
 Floats = NDArray[np.float64]
 Numbers = float | Sequence[float] | NDArray[Any]
@@ -177,13 +177,11 @@ class Network:
     def from_store(
         cls,
         path: str | Path,
-        *,
-        robots: int = 1,
-        politeness: Politeness | None = None,
-        pages_per_visit: int = 1,
-        bandwidth: float | None = None,
+        **others: Any,
     ) -> Network:
         """Return a network with the sizes, speeds and latencies that a crawl store recorded.
+
+        The `others` are those of the class.
 
         For each fetch the store has the duration and the number of bytes, but not the time to the
         first byte. The latency of a site is therefore estimated by its shortest fetch, and its
@@ -218,10 +216,7 @@ class Network:
         speed[~(speed > 0)] = np.inf
         fetched = np.isfinite(latency)
         return cls(
-            robots=robots,
-            politeness=politeness or Politeness(),
-            pages_per_visit=pages_per_visit,
-            bandwidth=bandwidth,
+            **others,
             latency=np.where(fetched, latency, _median(latency[fetched], 0.0)),
             page_bytes=np.where(np.isnan(n_bytes), _median(n_bytes[known], 0.0), n_bytes),
             site_speed=np.where(fetched, speed, _median(speed[fetched], np.inf)),

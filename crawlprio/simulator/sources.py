@@ -9,11 +9,11 @@ from pathlib import Path
 import numpy as np
 
 from crawlprio.errors import GraphError
-from crawlprio.evaluation import reachable
-from crawlprio.linkgraph import LinkGraph, read_graph
-from crawlprio.linkgraph.formats import is_store
-from crawlprio.pages import NO_PAGE
-from crawlprio.simulator.pages import RecordedVisits
+from crawlprio.graph.linkgraph import LinkGraph
+from crawlprio.graph.pages import NO_PAGE
+from crawlprio.measure.crawl_order import reachable
+from crawlprio.simulator.graph_pages import RecordedVisits
+from crawlprio.store.graph_files import is_store, read_graph
 from crawlprio.web.urls import normalise_url
 
 CANDIDATES = 5
@@ -24,14 +24,7 @@ CANDIDATES = 5
 class Source:
     """A graph to crawl.
 
-    Parameters
-    ----------
-    path
-        The file it was read from.
-    graph
-        The links.
-    store_seeds
-        The seeds of the crawl if the source is a crawl store.
+    `store_seeds`: the seeds of the crawl if the source is a crawl store.
     """
 
     path: Path
@@ -42,10 +35,7 @@ class Source:
     def open(cls, path: str | Path, most_bytes: int | None = None) -> Source:
         """Read a graph or a crawl store, as `read_graph` does.
 
-        Raises
-        ------
-        GraphError, StoreError
-            If it cannot be read or has no pages.
+        Raises `GraphError` or `StoreError` if it cannot be read or has no pages.
         """
         path = Path(path)
         graph = read_graph(path, most_bytes)
@@ -79,10 +69,7 @@ class Source:
     def find_seeds(self, given: Sequence[str]) -> list[int]:
         """Return the pages for the given page ids or URLs, in the same order.
 
-        Raises
-        ------
-        GraphError
-            If one is not a page of the graph.
+        Raises `GraphError` if one is not a page of the graph.
         """
         graph = self.graph
         seeds = []

@@ -9,13 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from crawlprio.evaluation import active_robots, cumulative_by_time
+from crawlprio.measure.crawl_in_time import cumulative_by_time
+from crawlprio.measure.crawl_order import active_robots
+from crawlprio.measure.scores import finite
 from crawlprio.simulator.events import TimedCrawl
 
 HOUR = 3600.0
-MARKS = (0.05, 0.1, 0.3)
-"""Fractions of the reachable pages at which a run reports the PageRank gathered so far."""
-
 TIME_MARKS = (0.1, 0.25, 0.5)
 """Fractions of a crawl's time at which a run reports the PageRank gathered so far."""
 
@@ -26,25 +25,13 @@ INTERVALS = 100
 class TimeFigures:
     """The figures of a crawl over time. A page counts from the end of its fetch.
 
-    Parameters
-    ----------
-    crawl
-        The times of all fetches.
-    hours
-        Time from the first start to the last end.
-    average_pagerank_by_time
-        Mean over that time of the share gathered of the reachable pages' PageRank; NaN for a crawl
-        that took no time, like the next two.
-    pagerank_at_time
-        That share at each of `TIME_MARKS` of the time.
-    mean_active_robots
-        Fetches in flight, averaged over the time.
-    curve_by_time
-        Up to 101 points [hours, share of PageRank, share of the reachable pages], evenly spaced in
-        time.
-    active_robots
-        100 points [hours, fetches in flight]: the mean over each hundredth of the time, at its
-        midpoint.
+    `crawl`: the times of all fetches. `hours`: time from the first start to the last end.
+    `average_pagerank_by_time`: mean over that time of the share gathered of the reachable pages'
+    PageRank; NaN for a crawl that took no time, like the next two. `pagerank_at_time`: that share
+    at each of `TIME_MARKS` of the time. `mean_active_robots`: fetches in flight, averaged over the
+    time. `curve_by_time`: up to 101 points [hours, share of PageRank, share of the reachable
+    pages], evenly spaced in time. `active_robots`: 100 points [hours, fetches in flight]: the mean
+    over each hundredth of the time, at its midpoint.
     """
 
     crawl: TimedCrawl
@@ -93,18 +80,13 @@ class TimeFigures:
         """Return all fields but the fetch times, for JSON; null for an undefined number."""
         return {
             "hours": self.hours,
-            "pages_per_hour": _or_none(self.pages_per_hour),
-            "mean_active_robots": _or_none(self.mean_active_robots),
-            "average_pagerank_by_time": _or_none(self.average_pagerank_by_time),
+            "pages_per_hour": finite(self.pages_per_hour),
+            "mean_active_robots": finite(self.mean_active_robots),
+            "average_pagerank_by_time": finite(self.average_pagerank_by_time),
             "pagerank_at_time": {
-                f"{mark:g}": _or_none(share)
+                f"{mark:g}": finite(share)
                 for mark, share in zip(TIME_MARKS, self.pagerank_at_time, strict=True)
             },
             "curve_by_time": self.curve_by_time,
             "active_robots": self.active_robots,
         }
-
-
-def _or_none(value: float) -> float | None:
-    """Return the number, or None if JSON cannot represent it."""
-    return value if math.isfinite(value) else None

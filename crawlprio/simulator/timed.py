@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from crawlprio.frontier import PageQueue, Politeness
-from crawlprio.linkgraph import LinkGraph
-from crawlprio.novelty import Novelty
+from crawlprio.frontier.page_queue import JudgesRepeats
+from crawlprio.graph.linkgraph import LinkGraph
+from crawlprio.graph.pages import NO_PAGE, PageIds, Visit
+from crawlprio.graph.topic import HotQueue
 from crawlprio.orderings import CompiledOrdering, Ordering
 from crawlprio.orderings.historical import HistoricalPageRank
-from crawlprio.pages import NO_PAGE, PageIds, Visit
 from crawlprio.simulator.events import EventByEvent, EventLoop, TimedCrawl
+from crawlprio.simulator.graph_pages import GraphPages, RecordedVisits
 from crawlprio.simulator.network import Network
 from crawlprio.simulator.order_only import (
     OnProgress,
@@ -25,8 +28,9 @@ from crawlprio.simulator.order_only import (
     truth_for,
     truth_of,
 )
-from crawlprio.simulator.pages import GraphPages, RecordedVisits
-from crawlprio.topic import HotQueue
+
+if TYPE_CHECKING:
+    pass
 
 Floats = NDArray[np.float64]
 
@@ -38,7 +42,7 @@ def crawl_order(
     *,
     budget: int | None = None,
     hot_queue: HotQueue | None = None,
-    novelty: Novelty | None = None,
+    novelty: JudgesRepeats | None = None,
     truth: Floats | None = None,
     recorded: RecordedVisits | None = None,
     compiled: bool = True,
@@ -117,7 +121,7 @@ def timed_crawl(
     *,
     budget: int | None = None,
     hot_queue: HotQueue | None = None,
-    novelty: Novelty | None = None,
+    novelty: JudgesRepeats | None = None,
     truth: Floats | None = None,
     recorded: RecordedVisits | None = None,
     compiled: bool = True,

@@ -24,8 +24,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from crawlprio.compiled import njit
 from crawlprio.frontier.records import NONE, Records
+from crawlprio.graph.compiled import njit
 
 Floats = NDArray[np.float64]
 Fetches = NDArray[np.int32]

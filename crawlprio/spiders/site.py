@@ -11,19 +11,19 @@ from typing import TYPE_CHECKING, Any
 from scrapy import Request, Spider, signals
 from scrapy.http import HtmlResponse, Response
 
-from crawlprio.compiled.notices import say
-from crawlprio.config import read_setting
-from crawlprio.errors import ConfigError, CrawlprioError
+from crawlprio.errors import ConfigError, CrawlprioError, StoreError
+from crawlprio.graph.compiled import say
 from crawlprio.items import LinkPairs, content_hash
 from crawlprio.live import engine
-from crawlprio.live.asked import directives_of, notes_of
-from crawlprio.live.crawl import Crawl
-from crawlprio.live.given import ARGUMENTS, check_same_seeds, record_arguments
+from crawlprio.live.page_reading import directives_of, notes_of
+from crawlprio.live.parts import Callbacks
+from crawlprio.live.running import RunningCrawl
+from crawlprio.live.spider_arguments import ARGUMENTS, check_same_seeds, record_arguments
+from crawlprio.settings_table.config import read_setting
 from crawlprio.store.outcomes import ROBOTS
 from crawlprio.web.addresses import PrivateAddresses
 from crawlprio.web.html import ParsedPage, parse_page
-from crawlprio.web.scope import Scope, read_seeds
-from crawlprio.web.traps import Traps, without_session
+from crawlprio.web.scope import Scope, Traps, read_seeds, without_session
 from crawlprio.web.urls import host_of, normalise_url
 
 if TYPE_CHECKING:
@@ -137,7 +137,7 @@ class SiteSpider(Spider):
         Without seeds it serves the demo web, and in a replay the recording, and crawls that on
         loopback. Invalid arguments are refused when the crawl starts.
         """
-        crawl = Crawl.of(crawler)
+        crawl = RunningCrawl.of(crawler)
         try:
             spider = super().from_crawler(crawler, *args, **kwargs)
             crawler.signals.connect(spider._opened, signal=signals.spider_opened)
@@ -160,7 +160,10 @@ class SiteSpider(Spider):
             spider.values_text = is_judged or not has_topic
             recording = read("CRAWLPRIO_REPLAY")
             if spider.needs_demo or recording:
-                web = crawl.serve(recording)
+                try:
+                    web = crawl.serve(recording)
+                except StoreError as error:  # the argument is invalid, not a store of ours
+                    raise ConfigError(str(error)) from None
                 if recording:
                     _check_recorded(spider.seeds, web)
                 spider.use_web(list(spider.seeds or web.seeds), web.hosts)
@@ -168,7 +171,7 @@ class SiteSpider(Spider):
                 crawl.awaits_seeds = True
                 spider._rules["private"] = crawl.addresses
                 spider.scope = spider._make_scope("site", None)
-            crawl.on_close(spider._check_fetched)
+            crawl.parts.add(Callbacks(closed=spider._check_fetched))
             check_same_seeds(crawler.settings, None if crawl.web else spider.seeds)
         except CrawlprioError as refusal:
             spider = super().from_crawler(crawler)
@@ -194,7 +197,7 @@ class SiteSpider(Spider):
 
     async def start(self) -> AsyncIterator[Any]:
         """Pass the seeds to the scheduler in one batch, in order."""
-        crawl = Crawl.of(self.crawler)
+        crawl = RunningCrawl.of(self.crawler)
         if crawl.is_running and crawl.recorder.store is not None and crawl.recorder.resumes:
             for url in crawl.recorder.store.redirected_seeds():
                 self.scope.add_seed(url)
@@ -220,7 +223,7 @@ class SiteSpider(Spider):
             self._add_redirected_site(response)
         content_type = (response.headers.get("Content-Type") or b"").decode("latin-1")
         body = response.body
-        page, crawl = ParsedPage(), Crawl.of(self.crawler)
+        page, crawl = ParsedPage(), RunningCrawl.of(self.crawler)
         if _is_html(response, content_type):
             page = parse_page(
                 body,
@@ -237,12 +240,17 @@ class SiteSpider(Spider):
             text=page.text,
             content_hash=content_hash(body),
             n_bytes=len(body),
-            directives=directives_of(response, page.robots, crawl.usages),
+            directives=directives_of(response, page.robots),
             notes=notes_of(page) if self.keeps_text else None,
         )
+        crawl.parts.read(pairs)
         crawl.config.set_fingerprint(pairs)
         nofollow = self._obeys_nofollow and (page.nofollow or _says_nofollow(response))
-        self._sort_links(page, pairs, depth + 1, nofollow)
+        try:
+            self._sort_links(page, pairs, depth + 1, nofollow)
+        except ConfigError as error:  # `allow` or `deny` takes too long
+            crawl.fail(error)
+            return
         yield pairs
         if self._yields_requests:
             for url in pairs.targets:
@@ -254,11 +262,7 @@ class SiteSpider(Spider):
             self._count_cut(page.cut)
         if page.n_dropped:
             self._refuse("long-url", page.n_dropped)
-        urls, anchors = page.urls, page.anchors
-        if self._strips_sessions:
-            joined = "".join(urls)
-            if "?" in joined or ";" in joined or "(" in joined:
-                urls = list(map(without_session, urls))
+        urls, anchors = self._urls_of(page), page.anchors
         if nofollow or 0 < self._depth_limit < depth:
             pairs.outside = [
                 (url, anchor)
@@ -291,9 +295,17 @@ class SiteSpider(Spider):
             of_rule = (url for url, rule in zip(urls, refusals, strict=True) if rule == refusal)
             self._refuse(refusal, refusals.count(refusal), of_rule)
 
+    def _urls_of(self, page: ParsedPage) -> list[str]:
+        """Return the URLs of the links of a page, without session ids."""
+        if self._strips_sessions:
+            joined = "".join(page.urls)
+            if "?" in joined or ";" in joined or "(" in joined:
+                return list(map(without_session, page.urls))
+        return page.urls
+
     def _opened(self) -> None:
         self._stats = self.crawler.stats
-        crawl = Crawl.of(self.crawler)
+        crawl = RunningCrawl.of(self.crawler)
         is_replay = read_setting(self.crawler.settings, "CRAWLPRIO_REPLAY") is not None
         if crawl.is_running and crawl.recorder.store is not None and not is_replay:
             seeds = None if crawl.web is not None else self.seeds
@@ -314,8 +326,9 @@ class SiteSpider(Spider):
         """Say once that a crawl of the open web names nobody whom its sites could reach."""
         settings = self.crawler.settings
         agent = str(read_setting(settings, "USER_AGENT"))
-        is_local = Crawl.of(self.crawler).web or read_setting(settings, "CRAWLPRIO_LOOPBACK")
-        if is_local or "@" in agent or "://" in agent:
+        crawl = RunningCrawl.of(self.crawler)
+        is_local = crawl.web or read_setting(settings, "CRAWLPRIO_LOOPBACK")
+        if is_local or crawl.tell_brain or "@" in agent or "://" in agent:
             return
         if any(PrivateAddresses("refuse").allows_host(host_of(seed)) for seed in self.seeds):
             say(
@@ -325,26 +338,27 @@ class SiteSpider(Spider):
 
     def _check_fetched(self, reason: str) -> None:
         """Make the command exit with an error if no page was fetched."""
-        figures = Crawl.of(self.crawler).recorder.figures
+        figures = RunningCrawl.of(self.crawler).recorder.figures
         causes = dict(figures.failures)
         if figures.n_forbidden:
             causes[ROBOTS] = figures.n_forbidden
-        # Where the pages of all workers are counted, one may end without any.
-        is_shared = read_setting(self.crawler.settings, "CRAWLPRIO_REDIS_PAGES") is not None
-        is_used_up = reason == "closespider_pagecount" and not is_shared
+        is_used_up = reason == "closespider_pagecount"
         if figures.n_fetched or not (causes or is_used_up):
             return
         counts = ", ".join(f"{cause}: {count:,}" for cause, count in causes.items())
         if causes:
             logger.error("No page could be fetched (%s); check the seeds.", counts)
         else:
-            logger.error("No page was fetched: robots.txt files used up --pages; raise it.")
+            logger.error(
+                "No page was fetched: robots.txt files used up CLOSESPIDER_PAGECOUNT; set "
+                "CRAWLPRIO_MAX_PAGES (--pages) instead."
+            )
         engine.exit_with_error(self.crawler)
 
     def _refuse(self, rule: str, n_links: int, urls: Iterable[str] = ()) -> None:
         """Count links that a rule refused, once the crawl has started."""
         if self._stats is not None:
-            Crawl.of(self.crawler).refuse_links(rule, n_links, urls)
+            RunningCrawl.of(self.crawler).refuse_links(rule, n_links, urls)
 
     def _count_cut(self, reason: str) -> None:
         """Count a page that was not read to the end, once the crawl has started."""
@@ -367,6 +381,9 @@ class SiteSpider(Spider):
         arrived = normalise_url(response.url)
         if asked in self.seeds and arrived is not None and self.scope.add_seed(arrived):
             logger.info("Seed %s redirects to %s; that site is crawled too.", asked, arrived)
+            tell_brain = RunningCrawl.of(self.crawler).tell_brain
+            if tell_brain is not None:
+                tell_brain(["scope", arrived])
 
     def _make_scope(self, follow: str, hosts: Iterable[str] | None) -> Scope:
         """Return the scope that arguments and settings define."""

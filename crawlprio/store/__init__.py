@@ -1,18 +1,18 @@
 """The crawl store: pages, visits and links in one SQLite file, each visit written atomically."""
 
-from crawlprio.store.companion import Companion
+from crawlprio.store.crawl_state import SiteState
 from crawlprio.store.files import (
+    StoreInUse,
     discard,
     discard_unfinished,
     earlier_stores,
     keep_existing,
     make_private_folder,
 )
-from crawlprio.store.locks import StoreInUse
 from crawlprio.store.schema import SCHEMA_VERSION
-from crawlprio.store.site_states import SiteState
 from crawlprio.store.store import Store
 from crawlprio.store.stored_pages import StoredPages
+from crawlprio.store.transaction import Companion
 from crawlprio.store.visit_rows import MAX_TEXT
 
 __all__ = [

@@ -10,36 +10,25 @@ import sqlite3
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-_TABLES = {
-    "archive_files": (
-        "CREATE TABLE archive_files(id INTEGER PRIMARY KEY, name TEXT NOT NULL, "
-        "n_bytes INTEGER NOT NULL)"
-    ),
-    "archived": (
-        "CREATE TABLE archived(id INTEGER PRIMARY KEY, visit INTEGER, url TEXT NOT NULL, "
-        "fetched_at REAL NOT NULL, status INTEGER NOT NULL, mime TEXT NOT NULL, "
-        "digest BLOB NOT NULL, revisit INTEGER NOT NULL, file INTEGER NOT NULL, "
-        "offset INTEGER NOT NULL, length INTEGER NOT NULL)"
-    ),
-}
-_INDEX = "CREATE INDEX archived_digest ON archived(digest) WHERE revisit = 0"
+from crawlprio.store.side_tables import SideTable, all_exist
+
+_FILES = SideTable(
+    "archive_files", "id INTEGER PRIMARY KEY, name TEXT NOT NULL, n_bytes INTEGER NOT NULL"
+)
+_ARCHIVED = SideTable(
+    "archived",
+    "id INTEGER PRIMARY KEY, visit INTEGER, url TEXT NOT NULL, fetched_at REAL NOT NULL, "
+    "status INTEGER NOT NULL, mime TEXT NOT NULL, digest BLOB NOT NULL, revisit INTEGER NOT NULL, "
+    "file INTEGER NOT NULL, offset INTEGER NOT NULL, length INTEGER NOT NULL",
+    ("CREATE INDEX archived_digest ON archived(digest) WHERE revisit = 0",),
+)
 
 
 class ArchivedRow(NamedTuple):
-    """Where the response of a fetch is archived.
+    """Where the response of a fetch is archived: a file by its number, and a place in it.
 
-    Parameters
-    ----------
-    visit
-        `seq` of its visit; None for robots.txt files and other fetches that are no visit.
-    url, fetched_at, status, mime
-        of the response.
-    digest
-        SHA-1 of its body.
-    revisit
-        1 if the body is in an earlier record.
-    file, offset, length
-        number of the file, and place of the record in it.
+    `visit` is the `seq` of its visit, None for robots.txt files and other fetches that are no
+    visit. `digest` is the SHA-1 of the body, and `revisit` 1 if that is in an earlier record.
     """
 
     visit: int | None
@@ -62,32 +51,23 @@ class FileRow(NamedTuple):
     n_bytes: int
 
 
-_COLUMNS = ", ".join(ArchivedRow._fields)
-_VALUES = ", ".join("?" * len(ArchivedRow._fields))
-
-
 def has_archive(db: sqlite3.Connection) -> bool:
     """Return whether a store has the tables; raise TypeError if they are not as created here."""
-    found = db.execute(
-        "SELECT name, sql FROM sqlite_schema WHERE name IN ('archived', 'archive_files')"
-    ).fetchall()
-    if found and dict(found) != _TABLES:
-        raise TypeError("tables of the archive that are not as crawlprio creates them")
-    return bool(found)
+    return all_exist(db, _FILES, _ARCHIVED)
 
 
 def create_archive(cursor: sqlite3.Cursor) -> None:
     """Create the tables, inside a transaction."""
-    for sql in (*_TABLES.values(), _INDEX):
-        cursor.execute(sql)
+    for table in (_FILES, _ARCHIVED):
+        table.create(cursor)
 
 
 def put_archived(
     cursor: sqlite3.Cursor, rows: Sequence[ArchivedRow], files: Sequence[FileRow]
 ) -> None:
     """Insert records, and replace the sizes of files, inside a transaction."""
-    cursor.executemany(f"INSERT INTO archived({_COLUMNS}) VALUES({_VALUES})", rows)
-    cursor.executemany("INSERT OR REPLACE INTO archive_files VALUES(?, ?, ?)", files)
+    _ARCHIVED.put(cursor, [(None, *row) for row in rows])
+    _FILES.put(cursor, files)
 
 
 def find_original(cursor: sqlite3.Cursor, digest: bytes) -> tuple[str, float] | None:
@@ -101,7 +81,7 @@ def find_original(cursor: sqlite3.Cursor, digest: bytes) -> tuple[str, float] | 
 
 def archive_files(db: sqlite3.Connection) -> list[FileRow]:
     """Return all files, in the order written; raise TypeError for a damaged row."""
-    found = [FileRow(*row) for row in db.execute("SELECT * FROM archive_files ORDER BY id")]
+    found = [FileRow(*row) for row in _FILES.rows(db, "*", "id")]
     if any((type(f.number), type(f.name), type(f.n_bytes)) != (int, str, int) for f in found):
         raise TypeError("a file of the archive without name and size")
     return found
@@ -109,23 +89,23 @@ def archive_files(db: sqlite3.Connection) -> list[FileRow]:
 
 def archived(db: sqlite3.Connection) -> Iterator[ArchivedRow]:
     """Yield all records, in the order written."""
-    for row in db.execute(f"SELECT {_COLUMNS} FROM archived ORDER BY id"):
+    for row in _ARCHIVED.rows(db, ", ".join(ArchivedRow._fields), "id"):
         yield ArchivedRow(*row)
 
 
-class Place(NamedTuple):
+class RecordPlace(NamedTuple):
     """Where a record is in its file."""
 
     offset: int
     length: int
 
 
-def last_place(cursor: sqlite3.Cursor, file: int) -> Place | None:
+def last_place(cursor: sqlite3.Cursor, file: int) -> RecordPlace | None:
     """Return where the last record of a file is; None if it has none."""
     found = cursor.execute(
         "SELECT offset, length FROM archived WHERE file = ? ORDER BY id DESC LIMIT 1", (file,)
     ).fetchone()
-    return None if found is None else Place(*found)
+    return None if found is None else RecordPlace(*found)
 
 
 def drop_last(cursor: sqlite3.Cursor, file: FileRow) -> FileRow:
@@ -136,5 +116,5 @@ def drop_last(cursor: sqlite3.Cursor, file: FileRow) -> FileRow:
         "DELETE FROM archived WHERE file = ? AND offset = ?", (file.number, place.offset)
     )
     shorter = file._replace(n_bytes=place.offset)
-    cursor.execute("INSERT OR REPLACE INTO archive_files VALUES(?, ?, ?)", shorter)
+    _FILES.put(cursor, [shorter])
     return shorter

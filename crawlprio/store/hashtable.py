@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from crawlprio import compiled
-from crawlprio.compiled import njit
+from crawlprio.graph import compiled
+from crawlprio.graph.compiled import njit
 
 Hashes = NDArray[np.int64]
 Values = NDArray[np.int32]
@@ -31,7 +31,7 @@ class HashTable:
     ----------
     plain_until
         number of entries up to which a dictionary is used instead (some 110 bytes per entry);
-        default: `crawlprio.compiled.plain_until`.
+        default: `crawlprio.graph.compiled.plain_until`.
     """
 
     def __init__(self, plain_until: int | None = None) -> None:
@@ -43,6 +43,25 @@ class HashTable:
 
     def __len__(self) -> int:
         return self._n
+
+    def entries(self) -> tuple[Hashes, Values]:
+        """Return all hashes and their numbers."""
+        if self._few is not None:
+            return (
+                np.array(list(self._few), dtype=np.int64),
+                np.array(list(self._few.values()), dtype=np.int32),
+            )
+        is_full = self._values != EMPTY
+        return self._hashes[is_full], self._values[is_full]
+
+    def load(self, hashes: Hashes, values: Values) -> None:
+        """Add what `entries` returned to an empty table."""
+        self._make_room(len(hashes))
+        if self._few is not None:
+            self._few = dict(zip(hashes.tolist(), values.tolist(), strict=True))
+        else:
+            _add_entries(self._hashes, self._values, hashes, values)
+        self._n = len(hashes)
 
     def find(self, hashed: int) -> int:
         """Return the number of a hash, or -1. O(1)."""
@@ -154,6 +173,12 @@ def _add_run(hashes: Hashes, values: Values, new: Hashes, first: int) -> NDArray
             taken[n_taken] = at
             n_taken += 1
     return taken[:n_taken].copy()
+
+
+@njit(cache=True)
+def _add_entries(hashes: Hashes, values: Values, new: Hashes, numbers: Values) -> None:
+    for at in range(len(new)):
+        _add(hashes, values, new[at], numbers[at])
 
 
 @njit(cache=True)

@@ -1,12 +1,17 @@
-"""What a visit got: a page, or nothing for a stated cause."""
+"""What visits got, and why a visit got no page."""
 
 from __future__ import annotations
 
-from crawlprio.pages import Visit
+import re
+
+from crawlprio.graph.pages import Visit
 
 ROBOTS = "forbidden by robots.txt"
 UNREACHABLE = "robots.txt unreachable"
 REFUSED = "refused"
+TO_ITSELF = "redirects to itself"
+
+_SILENT = "connection refused|connection failed|name not resolved|timed out|TLS failed"
 
 
 def is_refusal(status: int, error: str) -> bool:
@@ -17,6 +22,23 @@ def is_refusal(status: int, error: str) -> bool:
     return status == 0 and error.startswith((REFUSED, ROBOTS, UNREACHABLE))
 
 
+def got(status: int, *, has_links: bool) -> int:
+    """Return what a response is: 1 a page, 2 a redirect that was followed, 0 neither."""
+    if 200 <= status < 300:
+        return 1
+    return 2 if 300 <= status < 400 and has_links else 0
+
+
+def is_silent(error: str) -> bool:
+    """Return whether a page was not requested because its server did not even give a robots.txt."""
+    return re.fullmatch(rf"{UNREACHABLE} \((?:{_SILENT})\)", error) is not None
+
+
+def has_links(visit: Visit) -> bool:
+    """Return whether a visit got a page, no redirect, with links that the crawl may follow."""
+    return visit.status < 300 and len(visit.targets) > 0 and not failure_of(visit)
+
+
 def failure_of(visit: Visit) -> str:
     """Return why a visit got no page: a cause without details; empty if it did.
 
@@ -25,6 +47,6 @@ def failure_of(visit: Visit) -> str:
     if visit.status == 0:
         # The text after a colon may differ for each page.
         return visit.error.partition(":")[0] or "no answer"
-    if visit.status >= 400 or (visit.status >= 300 and not len(visit.targets)):
-        return f"HTTP {visit.status}"
+    if not got(visit.status, has_links=len(visit.targets) > 0):
+        return TO_ITSELF if visit.error == TO_ITSELF else f"HTTP {visit.status}"
     return REFUSED if visit.error.startswith(REFUSED) else ""

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterable, Iterator
-from itertools import chain
+from itertools import chain, islice
 
 import numpy as np
 from numpy.typing import NDArray
 
-from crawlprio.pages import NewPages, PageTable
+from crawlprio.graph.pages import NewPages, PageTable
 from crawlprio.store.stored_pages import StoredPages, UrlRow
 from crawlprio.store.visit_rows import storable, storable_all
 
@@ -41,12 +41,14 @@ def read_pages(db: sqlite3.Connection) -> PageTable:
 
 
 def load_stored_pages(db: sqlite3.Connection, pages: StoredPages) -> None:
-    """Load the hashes of what is on disk into an empty table; raise ValueError if invalid."""
-    hosts = read_hosts(db)
-    cursor = db.execute("SELECT id, url, key, site, depth FROM pages ORDER BY id")
+    """Load the hashes of what a table lacks of what is on disk; raise ValueError if invalid."""
+    hosts, n_aliases = read_hosts(db), pages.n_identities - len(pages)
+    cursor = db.execute(
+        "SELECT id, url, key, site, depth FROM pages WHERE id >= ? ORDER BY id", (len(pages),)
+    )
     chunks = iter(lambda: cursor.fetchmany(_CHUNK), [])
     pages.load(hosts, (list(zip(*chunk, strict=True)) for chunk in chunks))
-    for key, page in _aliases(db, len(pages)):
+    for key, page in islice(_aliases(db, len(pages)), n_aliases, None):
         pages.load_alias(key, page)
 
 

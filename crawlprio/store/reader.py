@@ -10,38 +10,65 @@ import sqlite3
 from array import array
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from crawlprio.errors import StoreError
-from crawlprio.graph import LinkGraph
-from crawlprio.pages import NO_PAGE, PageTable, Visit
+from crawlprio.graph.linkgraph import LinkGraph
+from crawlprio.graph.pages import NO_PAGE, PageTable, Visit
 from crawlprio.store.archive_rows import has_archive
-from crawlprio.store.body_rows import BodyRow, read_bodies
-from crawlprio.store.connection import Connection
-from crawlprio.store.failures import increasing, store_errors
-from crawlprio.store.files import open_database
-from crawlprio.store.fingerprint_rows import checked_fingerprint, fingerprint_column
-from crawlprio.store.item_rows import ItemRow, read_items
-from crawlprio.store.late_links import add_late_links
-from crawlprio.store.lookups import Lookups
+from crawlprio.store.crawl_state import (
+    Refusal,
+    RequestRow,
+    SiteState,
+    read_refusals,
+    read_requests,
+    read_robots,
+    read_site_states,
+)
+from crawlprio.store.files import Connection, open_database, store_errors
 from crawlprio.store.page_rows import PageRow, read_hosts, read_page_rows, read_pages, read_sites
 from crawlprio.store.page_rows import read_urls as read_url_rows
-from crawlprio.store.refusals import Refusal, read_refusals
-from crawlprio.store.request_rows import RequestRow, read_requests
-from crawlprio.store.site_states import SiteState, read_site_states
+from crawlprio.store.side_tables import SideTable
 from crawlprio.store.stored_pages import UrlRow
-from crawlprio.store.value_rows import checked_value, value_column
 from crawlprio.store.visit_columns import VisitColumns, read_visit_columns
-from crawlprio.store.visit_rows import VISIT_COLUMNS, anchor_list, row_visit, target_list
+from crawlprio.store.visit_rows import (
+    VISIT_COLUMNS,
+    BodyRow,
+    TextRow,
+    add_late_links,
+    anchor_list,
+    pair_list,
+    read_bodies,
+    read_text_bytes,
+    read_texts,
+    read_visits,
+    row_visit,
+    target_list,
+)
 from crawlprio.web.urls import folder_of_index
+
+
+class OutsideLink(NamedTuple):
+    """A link that was not followed: the page that has it, the depth of that, the anchor text."""
+
+    page: int
+    depth: int
+    anchor: str
+
+
+ItemRow = tuple[int, str]
+"""The page of an item, or `NO_PAGE` if it has none, and the item as JSON."""
+
+ITEMS = SideTable("items", "id INTEGER PRIMARY KEY, page INTEGER NOT NULL, item TEXT NOT NULL")
 
 MAX_HOPS = 20
 """Maximum number of redirects in a row that are followed from a seed."""
 
 
-class StoreReader(Lookups):
+class StoreReader:
     """The reading half of `Store`, which opens it; its methods raise `StoreError` likewise."""
 
     def __init__(self, path: Path, db: Connection, *, writes: bool) -> None:
@@ -124,19 +151,19 @@ class StoreReader(Lookups):
         with store_errors(self.path):
             yield from read_page_rows(self._db)
 
-    def page_urls(self) -> Iterator[str]:
-        """Yield the URL of every page, in order; one at a time is in memory."""
+    def page_urls(self, first: int = 0) -> Iterator[str]:
+        """Yield the URLs of all pages from the first on; one at a time is in memory."""
         with store_errors(self.path):
-            for (url,) in self._db.execute("SELECT url FROM pages ORDER BY id"):
+            query = "SELECT url FROM pages WHERE id >= ? ORDER BY id"
+            for (url,) in self._db.execute(query, (first,)):
                 yield url
 
     def visits(
-        self, *, texts: bool = True, anchors: bool = True, titles: bool = False
+        self, *, texts: bool = True, anchors: bool = True, titles: bool = False, after: int = 0
     ) -> Iterator[Visit]:
         """Yield the visits in the order recorded, equal in every field to what was recorded.
 
-        Anchors that were all empty come back as an empty list. Visits recorded meanwhile are left
-        out. One visit at a time is in memory.
+        Anchors that were all empty come back as an empty list. Later visits are left out.
 
         Parameters
         ----------
@@ -146,6 +173,8 @@ class StoreReader(Lookups):
             True keeps the titles even so.
         anchors
             False leaves out anchor texts.
+        after
+            Visits to leave out first.
         """
         columns = VISIT_COLUMNS
         if not texts:
@@ -157,18 +186,7 @@ class StoreReader(Lookups):
             (last,) = self._db.execute("SELECT max(seq) FROM visits").fetchone()
             if not self._writes:  # at least the pages that these visits may name
                 self._count()
-            before = 0
-            columns = f"{columns}, {fingerprint_column(self._db)}, {value_column(self._db)}"
-            for row in self._db.execute(
-                f"SELECT {columns}, seq FROM visits WHERE seq <= ? ORDER BY seq", (last,)
-            ):
-                before = increasing(row[-1], before)
-                visit = row_visit(row, self._n_pages)
-                if row[-2] is not None or row[-3]:
-                    visit = visit._replace(
-                        value=checked_value(row[-2]), fingerprint=checked_fingerprint(row[-3])
-                    )
-                yield visit
+            yield from read_visits(self._db, columns, after, last, self._n_pages)
 
     def visit_columns(self) -> Iterator[VisitColumns]:
         """Yield the visits in the order recorded, without texts, as columns of some thousand.
@@ -203,6 +221,54 @@ class StoreReader(Lookups):
         """
         with store_errors(self.path):
             yield from read_bodies(self._db)
+
+    def visits_of(self, page: int) -> list[tuple[int, Visit]]:
+        """Return each visit of a page with its place in the crawl, without texts. O(visits)."""
+        columns = VISIT_COLUMNS.replace("anchors, outside, title, text", "NULL, NULL, title, NULL")
+        query = f"SELECT {columns}, seq FROM visits WHERE page = ? ORDER BY seq"
+        with store_errors(self.path):
+            rows = self._db.execute(query, (page,))
+            return [(row[-1], row_visit(row, self._n_pages)) for row in rows]
+
+    def text_bytes(self) -> Iterator[tuple[int, bytes]]:
+        """Yield each page that has a text, by its last visit, and the text in UTF-8."""
+        with store_errors(self.path):
+            yield from read_text_bytes(self._db)
+
+    def texts(self) -> Iterator[TextRow]:
+        """Yield each page that has a text, by its last visit, with what is known of the text."""
+        with store_errors(self.path):
+            yield from read_texts(self._db)
+
+    def find_page(self, urls: Iterable[str]) -> int:
+        """Return the page of the first of these URLs that is known, or `NO_PAGE`. O(pages)."""
+        query = (
+            "SELECT id FROM pages WHERE url = ?1 OR key = ?1"
+            " UNION ALL SELECT page FROM aliases WHERE key = ?1 LIMIT 1"
+        )
+        with store_errors(self.path):
+            for url in urls:
+                found = self._db.execute(query, (url,)).fetchone()
+                if found is not None:
+                    return self._checked(found[0])
+        return NO_PAGE
+
+    def outside_links(self, url: str) -> list[OutsideLink]:
+        """Return the recorded links to a URL that were not followed, one for each page, in turn.
+
+        O(outside links).
+        """
+        found: dict[int, OutsideLink] = {}
+        with store_errors(self.path):
+            for page, depth, outside in self._db.execute(
+                "SELECT page, depth, outside FROM visits JOIN pages ON id = page"
+                " WHERE instr(outside, ?) ORDER BY seq",
+                (json.dumps(url, ensure_ascii=False),),
+            ):
+                for target, anchor in pair_list(outside):
+                    if target == url:
+                        found.setdefault(page, OutsideLink(self._checked(page), int(depth), anchor))
+        return list(found.values())
 
     @property
     def last_request(self) -> int:
@@ -336,12 +402,20 @@ class StoreReader(Lookups):
     def kept_items(self) -> Iterator[ItemRow]:
         """Yield page and JSON of each stored item, in the order of the visits."""
         with store_errors(self.path):
-            yield from read_items(self._db)
+            for page, item in ITEMS.rows(self._db, "page, item", "id"):
+                if type(page) is not int or type(item) is not str:
+                    raise TypeError("an item that is not text")
+                yield page, item
 
     def site_states(self) -> list[SiteState]:
         """Return the stored states of sites, by host name."""
         with store_errors(self.path):
             return list(read_site_states(self._db))
+
+    def robots(self, site: str) -> str | None:
+        """Return the rules of a site, by host and port; None if its robots.txt was not read."""
+        with store_errors(self.path):
+            return read_robots(self._db, site)
 
     def refusals(self) -> dict[str, Refusal]:
         """Return the links that rules refused, counted by rule, in the order of their names."""
@@ -397,6 +471,12 @@ class StoreReader(Lookups):
             if pages and not 0 <= pages[0] <= pages[-1] < self._n_pages:
                 raise ValueError(f"page {pages[0]} or {pages[-1]}, of {self._n_pages}, in {table}")
         return pages
+
+    def _checked(self, page: object) -> int:
+        """Return the id of a page; raise ValueError if there is no such page."""
+        if not (type(page) is int and 0 <= page < self._n_pages):
+            raise ValueError(f"page {page!r}, of {self._n_pages}")
+        return page
 
     def _count(self) -> None:
         """Count what is stored; ids are dense, so the largest id gives the number."""

@@ -7,12 +7,14 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
-from crawlprio.store.failures import store_errors
+from crawlprio.store.files import store_errors
+from crawlprio.store.side_tables import SideTable
 from crawlprio.store.visit_rows import storable
 
-_CREATE = (
-    "CREATE TABLE requisites(id INTEGER PRIMARY KEY, url TEXT NOT NULL UNIQUE, page TEXT NOT NULL, "
-    "fetched_at REAL, n_bytes INTEGER NOT NULL, remark TEXT NOT NULL)"
+_REQUISITES = SideTable(
+    "requisites",
+    "id INTEGER PRIMARY KEY, url TEXT NOT NULL UNIQUE, page TEXT NOT NULL, "
+    "fetched_at REAL, n_bytes INTEGER NOT NULL, remark TEXT NOT NULL",
 )
 _END_ARCHIVED = """
 UPDATE requisites SET fetched_at = answered.fetched_at, remark = 'archived before' FROM (
@@ -42,14 +44,7 @@ class StoredRequisites:
     """The requisites of a crawl store, recorded with the visits of the pages that need them.
 
     It is a `crawlprio.store.Companion`: what it is told is on disk with the next transaction, which
-    also records where the archive has the response.
-
-    Parameters
-    ----------
-    path
-        the store.
-    max_rows
-        how many requisites a crawl may have; further ones are dropped.
+    also records where the archive has the response. Beyond `max_rows`, requisites are dropped.
     """
 
     def __init__(self, path: Path, max_rows: int) -> None:
@@ -62,22 +57,11 @@ class StoredRequisites:
         self._recent: set[str] = set()
 
     def open(self, cursor: sqlite3.Cursor) -> None:
-        """Create the table, or find it; called inside a transaction.
-
-        Raises
-        ------
-        StoreError
-            The store has another table of that name.
-        """
+        """Create the table, or find it, inside a transaction; StoreError if it is another."""
         self._cursor = cursor
         with store_errors(self._path):
-            found = cursor.execute(
-                "SELECT sql FROM sqlite_schema WHERE name = 'requisites'"
-            ).fetchone()
-            if found is None:
-                cursor.execute(_CREATE)
-            elif found[0] != _CREATE:
-                raise TypeError("a table of requisites that crawlprio did not create")
+            if not _REQUISITES.exists(cursor):
+                _REQUISITES.create(cursor)
             (self._n_rows,) = cursor.execute("SELECT count(*) FROM requisites").fetchone()
 
     def name(self, urls: Iterable[str], page: str) -> None:

@@ -12,9 +12,7 @@ from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 
-from crawlprio.errors import StoreError
-from crawlprio.store.failures import printable
-from crawlprio.store.late_links import CREATE, VIEW
+from crawlprio.errors import StoreError, printable
 from crawlprio.web.urls import INDEX_FILES
 
 SCHEMA_VERSION = 3
@@ -53,7 +51,23 @@ CREATE VIEW outside_links(source, url, anchor) AS
     FROM visits v, json_each(v.outside) o WHERE +v.page >= 0;
 """
 
-INDEX_ALIASES = f"""
+_LATE_LINKS = """
+CREATE TABLE IF NOT EXISTS late_links(
+    source INTEGER NOT NULL, target INTEGER NOT NULL, anchor TEXT NOT NULL,
+    PRIMARY KEY(source, target)) WITHOUT ROWID;
+"""
+
+# json_extract by position reuses SQLite's parsed copy of the anchors from one link to the next, and
+# costs nothing if a query leaves anchors out; a join of two json_each would parse them per link.
+# The + keeps the index on page for queries that name a page; all others read visits in order.
+_LINKS = """
+CREATE VIEW links(source, target, anchor) AS
+    SELECT v.page, t.value, ifnull(json_extract(v.anchors, '$[' || t.key || ']'), '')
+    FROM visits v, json_each(v.targets) t WHERE +v.page >= 0
+    UNION ALL SELECT source, target, anchor FROM late_links;
+"""
+
+_INDEX_ALIASES = f"""
 CREATE VIEW IF NOT EXISTS index_aliases(alias, page) AS
     SELECT DISTINCT i.id, f.id FROM pages i
     JOIN json_each('{json.dumps(INDEX_FILES)}') n
@@ -72,7 +86,7 @@ needs it, and each visit would rewrite one more random page of the file."""
 def create_schema(db: sqlite3.Connection) -> None:
     """Create the schema in an empty database, in one transaction, and switch it to WAL mode."""
     db.execute("PRAGMA journal_mode = WAL")
-    db.executescript(f"BEGIN IMMEDIATE; {_SCHEMA} {CREATE} {VIEW} {INDEX_ALIASES}")
+    db.executescript(f"BEGIN IMMEDIATE; {_SCHEMA} {_LATE_LINKS} {_LINKS} {_INDEX_ALIASES}")
     own = {"schema_version": str(SCHEMA_VERSION), "crawlprio_version": version("crawlprio")}
     db.executemany("INSERT INTO meta VALUES(?, ?)", own.items())
     db.execute("INSERT INTO meta VALUES('created', strftime('%Y-%m-%dT%H:%M:%SZ', 'now'))")
@@ -81,12 +95,12 @@ def create_schema(db: sqlite3.Connection) -> None:
 
 def add_newer_parts(cursor: sqlite3.Cursor) -> None:
     """Add the table `late_links` and newer views to an older store, inside a transaction."""
-    cursor.execute(INDEX_ALIASES)
+    cursor.execute(_INDEX_ALIASES)
     found = cursor.execute("SELECT sql FROM sqlite_schema WHERE name = 'links'").fetchone()
-    if found is None or found[0] != VIEW.strip().rstrip(";"):
-        cursor.execute(CREATE)
+    if found is None or found[0] != _LINKS.strip().rstrip(";"):
+        cursor.execute(_LATE_LINKS)
         cursor.execute("DROP VIEW IF EXISTS links")
-        cursor.execute(VIEW)
+        cursor.execute(_LINKS)
 
 
 def check_schema(path: Path, db: sqlite3.Connection, *, writes: bool) -> None:

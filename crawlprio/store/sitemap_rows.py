@@ -9,27 +9,29 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from crawlprio.store.connection import Connection
-from crawlprio.store.failures import store_errors
+from crawlprio.store.files import Connection, store_errors
+from crawlprio.store.side_tables import SideTable, all_exist
 from crawlprio.store.transaction import Transaction
 from crawlprio.store.visit_rows import storable
 from crawlprio.web.urls import canonical
 
-_SITEMAPS = """CREATE TABLE sitemaps(
+_SITEMAPS = SideTable(
+    "sitemaps",
+    """
     id INTEGER PRIMARY KEY, url TEXT NOT NULL, host TEXT NOT NULL, named_by TEXT NOT NULL,
     nesting INTEGER NOT NULL, fetched_at REAL, n_urls INTEGER NOT NULL, remark TEXT NOT NULL,
-    UNIQUE(host, url))"""
-_URLS = """CREATE TABLE sitemap_urls(
+    UNIQUE(host, url)""",
+)
+_URLS = SideTable(
+    "sitemap_urls",
+    """
     id INTEGER PRIMARY KEY, url TEXT NOT NULL UNIQUE, key TEXT, host TEXT NOT NULL,
-    sitemap INTEGER NOT NULL, lastmod TEXT NOT NULL, priority REAL)"""
-_BY_HOST = "CREATE INDEX sitemap_urls_host ON sitemap_urls(host)"
-_BY_KEY = "CREATE INDEX sitemap_urls_key ON sitemap_urls(key) WHERE key IS NOT NULL"
-_PARTS = {
-    "sitemaps": _SITEMAPS,
-    "sitemap_urls": _URLS,
-    "sitemap_urls_host": _BY_HOST,
-    "sitemap_urls_key": _BY_KEY,
-}
+    sitemap INTEGER NOT NULL, lastmod TEXT NOT NULL, priority REAL""",
+    (
+        "CREATE INDEX sitemap_urls_host ON sitemap_urls(host)",
+        "CREATE INDEX sitemap_urls_key ON sitemap_urls(key) WHERE key IS NOT NULL",
+    ),
+)
 
 PAGES_NAMED = """
     SELECT u.id AS named, p.id AS page FROM pages p CROSS JOIN sitemap_urls u ON u.url = p.url
@@ -56,16 +58,9 @@ LEFT JOIN ({PAGES_NAMED}) n ON n.named = u.id ORDER BY u.id
 
 
 class SitemapRow(NamedTuple):
-    """A sitemap that is known.
+    """A sitemap that is known: its row, its URL, and the host whose pages it may name.
 
-    Parameters
-    ----------
-    number, url
-        its row and its URL.
-    host
-        the host whose pages it may name.
-    nesting
-        how many indexes lead to it.
+    `nesting` is the number of indexes that lead to it.
     """
 
     number: int
@@ -95,10 +90,7 @@ class HostCount(NamedTuple):
 class StoredSitemaps:
     """The sitemaps of a crawl store. All methods raise `StoreError` for a damaged file.
 
-    Parameters
-    ----------
-    transaction
-        begins a transaction; raises `StoreError` where the store is open for reading only.
+    `transaction` begins one; it raises `StoreError` where the store is open for reading only.
     """
 
     def __init__(self, path: Path, db: Connection, transaction: Callable[[], Transaction]) -> None:
@@ -106,26 +98,15 @@ class StoredSitemaps:
         self._db = db
         self._transaction = transaction
         with store_errors(path):
-            self._exist = self._check()
-
-    def _check(self) -> bool:
-        """Return whether the tables exist; raise TypeError for others of their names."""
-        found = dict(
-            self._db.execute(
-                "SELECT name, sql FROM sqlite_schema WHERE name IN (?, ?, ?, ?)", tuple(_PARTS)
-            )
-        )
-        if found not in ({}, _PARTS):
-            raise TypeError("tables of sitemaps that crawlprio did not create")
-        return bool(found)
+            self._exist = all_exist(db, _SITEMAPS, _URLS)
 
     def add(self, urls: Iterable[str], host: str, named_by: str, nesting: int) -> list[SitemapRow]:
         """Record sitemaps to be read; return the new ones."""
         new = []
         with self._transaction():
             if not self._exist:
-                for sql in _PARTS.values():
-                    self._db.execute(sql)
+                _SITEMAPS.create(self._db)
+                _URLS.create(self._db)
                 self._exist = True
             for url in urls:
                 added = self._db.execute(

@@ -8,13 +8,16 @@ from itertools import repeat
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from crawlprio.pages import MAX_DEPTH, NO_PAGE, NewPages, PageTable
+from crawlprio.graph.pages import MAX_DEPTH, NO_PAGE, NewPages, PageTable
 from crawlprio.store.hashtable import HashTable
-from crawlprio.store.visit_rows import storable
+from crawlprio.store.saved_state import SavedState
+from crawlprio.store.visit_rows import storable_all
+from crawlprio.web.keyed_hash import KeyedHash
 
 REMEMBERED = 20_000
-"""Number of recently used pages whose URLs are kept in memory, and half the maximum number."""
+"""Number of pages whose identities are kept in memory once they are found or added."""
 
 READ_AHEAD = 256
 """Number of pages read at once while pages are asked for in order."""
@@ -24,48 +27,45 @@ UrlRow = tuple[str, str | None]
 
 
 class StoredPages(PageTable):
-    """A page table whose URLs are in the crawl store: some 26 bytes of memory per page.
+    """A page table whose URLs are in the crawl store: some 38 bytes of memory per page.
 
-    A page is found by a 64-bit hash of its identity: Python's own string hash, keyed at random in
-    each process. A match is compared with the identity in the store, by one indexed query unless
-    the page was used recently, so two identities with one hash are always two pages. Pages that are
-    not recorded yet are in memory. Where the store replaces characters that SQLite cannot hold, the
-    stored identity counts.
+    A page is found by a 128-bit keyed hash of its identity, without reading the store: two
+    identities of one hash would have to be found by chance among 2**64 pages. Half of the hash is
+    looked up, the other half compared. Pages that are not recorded yet are in memory. The hash is
+    of what the store can hold of an identity, which may lack some characters.
 
-    Memory: 16 to 32 bytes per page in the hash table, 6 for site and depth, and the URLs of 20,000
-    to 40,000 recently used pages (some 10 MB).
+    Memory: 24 to 40 bytes per page for hashes, 6 for site and depth, and the URLs of the 20,000 to
+    40,000 pages found last (some 10 MB).
 
     Parameters
     ----------
     read
         returns the stored `(URL, identity)` of pages; the identity is None if it equals the URL.
     hash_of
-        returns the 64-bit hash of an identity.
+        returns the hash of an identity in UTF-8, 16 bytes; default: a new `KeyedHash`.
     """
 
     def __init__(
         self,
         read: Callable[[Iterable[int]], list[UrlRow]],
-        hash_of: Callable[[str], int] = hash,
+        hash_of: Callable[[bytes], bytes] | None = None,
     ) -> None:
         super().__init__()
         self._read = read
-        self._hash_of = hash_of
+        self._hash_of = KeyedHash() if hash_of is None else hash_of
+        # Pages by the first half of their hashes; the other halves by page.
         self._table = HashTable()
-        # Aliases, and identities whose hash belongs to another page.
+        self._halves = np.empty(1024, dtype=np.int64)
+        # Aliases, and identities the first half of whose hash belongs to another page.
         self._exact: dict[str, int] = {}
         self._n_aliases = 0
-        # Recently used pages, in two generations, each with pages by identity, the URLs of pages
-        # that were new then, in order from the first, and the URLs of the others. Pages that are
-        # not recorded, or not in the hash table, are in the younger generation.
+        # Pages found or added lately by identity, all those not in the hash table among them.
         self._young: dict[str, int] = {}
-        self._old: dict[str, int] = {}
+        # URLs of the pages added lately in two generations, in order from the first.
         self._new_urls: list[str] = []
         self._old_new_urls: list[str] = []
         self._first_new = 0
         self._first_old = 0
-        self._met_urls: dict[int, str] = {}
-        self._old_met_urls: dict[int, str] = {}
         # Identities of new pages that differ from their URLs: of stored pages, and of the others.
         self._new_keys: dict[int, str] = {}
         self._unstored_keys: dict[int, str] = {}
@@ -112,7 +112,7 @@ class StoredPages(PageTable):
         self._new_aliases.append((identity, page))
 
     def url(self, page: int) -> str:
-        """Return the URL of a page: from the store, unless it was used recently.
+        """Return the URL of a page: from the store, unless it was added lately.
 
         Pages asked for in order of discovery are read in batches.
         """
@@ -128,7 +128,7 @@ class StoredPages(PageTable):
         return url
 
     def urls(self, pages: Iterable[int]) -> list[str]:
-        """Return the URLs of pages: from the store, unless they were used recently."""
+        """Return the URLs of pages: from the store, unless they were added lately."""
         pages = list(pages)
         found = list(map(self._remembered, pages))
         if None in found:
@@ -162,28 +162,60 @@ class StoredPages(PageTable):
             self._grow_old()
 
     def _grow_old(self) -> None:
-        """Make the younger generation, all stored, the older one; add it to the hash table."""
+        """Add the younger generation, all stored, to the hash table, and begin another."""
         identities = self._new_urls.copy()
         for page, key in self._new_keys.items():
             identities[page - self._first_new] = key
         self._enter(identities, self._first_new)
         self._new_keys = {}
-        self._old, self._young = self._young, {}
-        self._old_met_urls, self._met_urls = self._met_urls, {}
+        self._young = {}
         self._old_new_urls, self._new_urls = self._new_urls, []
         self._first_old, self._first_new = self._first_new, self._n_pages
+
+    def save(self, state: SavedState) -> None:
+        """Put what is needed to find all pages, which the store must have, into a saved state."""
+        assert isinstance(self._hash_of, KeyedHash)
+        assert self._n_stored == self._n_pages, "pages are not recorded"
+        self._grow_old()
+        n_pages = self._n_pages
+        hashes, values = self._table.entries()
+        state.put(
+            {
+                "pages.sites": self.sites,
+                "pages.depths": self.depths,
+                "pages.halves": self._halves[:n_pages],
+                "pages.hashes": hashes,
+                "pages.values": values,
+            }
+        )
+        state.facts["pages"] = [
+            self._hash_of.key.hex(),
+            self._n_aliases,
+            [list(pair) for pair in self._exact.items()],
+        ]
+
+    def restore(self, state: SavedState) -> None:
+        """Load a saved state into an empty table; `load` then adds sites and newer pages."""
+        key, self._n_aliases, exact = state.facts["pages"]
+        self._hash_of = KeyedHash(bytes.fromhex(key))
+        self._exact = dict(exact)
+        self._sites = state.take("pages.sites", np.int32)
+        self._depths = state.take("pages.depths", np.int16)
+        self._halves = state.take("pages.halves", np.int64)
+        self._table.load(state.take("pages.hashes", np.int64), state.take("pages.values", np.int32))
+        self._n_pages = len(self._sites)
 
     def load(
         self,
         hosts: Sequence[str],
         chunks: Iterable[Sequence[Sequence[Any]]],
     ) -> None:
-        """Load what a store holds into an empty table.
+        """Load what a store holds, from the first page that the table lacks.
 
         Parameters
         ----------
         hosts
-            host names of the sites, in order.
+            host names of all sites, in order.
         chunks
             columns of rows of pages, in order: ids, URLs, identities or None, sites, depths.
 
@@ -223,40 +255,43 @@ class StoredPages(PageTable):
 
     def _enter(self, identities: list[str], first: int) -> None:
         """Add the identities of the pages first, first + 1, ... to the hash table."""
-        for at in self._table.add_run(list(map(self._hash_of, identities)), first):
+        if not identities:
+            return
+        hashes, last = self._hashes(identities), first + len(identities)
+        if last > len(self._halves):
+            halves = np.empty(max(last, 2 * len(self._halves)), dtype=np.int64)
+            halves[:first] = self._halves[:first]
+            self._halves = halves
+        self._halves[first:last] = hashes[:, 1]
+        for at in self._table.add_run(hashes[:, 0], first):
             self._exact[identities[at]] = first + at
 
+    def _hashes(self, identities: list[str]) -> NDArray[np.int64]:
+        """Return both halves of the hash of each identity."""
+        encoded = map(str.encode, storable_all(identities))
+        return np.frombuffer(b"".join(map(self._hash_of, encoded)), np.int64).reshape(-1, 2)
+
     def _remembered(self, page: int) -> str | None:
-        """Return the URL of a page that was used recently; None for any other."""
+        """Return the URL of a page that was added lately; None for any other."""
         if page >= self._first_new:
             return self._new_urls[page - self._first_new]
         if page >= self._first_old:
             return self._old_new_urls[page - self._first_old]
-        url = self._met_urls.get(page)
-        return self._old_met_urls.get(page) if url is None else url
+        return None
 
     def _find_all(self, identities: list[str]) -> list[int]:
-        """Find pages that are not in the younger generation, and add them to it."""
-        found = self._table.find_all(map(self._hash_of, identities))
+        """Find pages that are not in the younger generation, and remember those found."""
+        hashes = self._hashes(identities)
+        found = self._table.find_all(hashes[:, 0].tolist())
         if not self._exact and max(found) == NO_PAGE:
             return found
-        for at, hashed_as in enumerate(found):
-            # Of what the older generation or the exact table has, only aliases have no hash.
-            if hashed_as == NO_PAGE and not self._exact:
-                continue
+        for at, (page, half) in enumerate(zip(found, hashes[:, 1].tolist(), strict=True)):
             identity = identities[at]
-            page = self._old.get(identity, NO_PAGE)
-            if page == NO_PAGE:
-                page = self._exact.get(identity, NO_PAGE)
-            if page != NO_PAGE:
-                url = self._remembered(page)
-            elif hashed_as != NO_PAGE:
-                ((url, key),) = self._read((hashed_as,))
-                if (url if key is None else key) in (identity, storable(identity)):
-                    page = hashed_as
+            if page != NO_PAGE and self._halves[page] != half:
+                page = NO_PAGE
+            if self._exact:
+                page = self._exact.get(identity, page)
             found[at] = page
             if page != NO_PAGE:
                 self._young[identity] = page
-                if url is not None and page < self._first_new:
-                    self._met_urls[page] = url
         return found

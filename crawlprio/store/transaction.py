@@ -1,14 +1,159 @@
-"""A transaction on a crawl store: everything written inside it is committed, or nothing is."""
+"""Transactions on a crawl store, what takes part in them, and its checkpoints."""
 
 from __future__ import annotations
 
 import contextlib
+import os
 import sqlite3
+from collections.abc import Callable
 from pathlib import Path
+from threading import Thread
 from types import TracebackType
+from typing import Protocol
 
-from crawlprio.store.checkpoints import Checkpoints
-from crawlprio.store.failures import primary_code, store_error, too_large
+from crawlprio.store.files import primary_code, store_error, too_large
+
+VISITS = 2_000
+"""Maximum number of visits between two checkpoints."""
+
+LOG_BYTES = 2**26
+"""Bytes by which the log grows between two checkpoints, or little more."""
+
+_KEPT_BYTES = 2**25
+"""Bytes that the log file keeps when it starts over, to avoid allocating them again."""
+
+
+class Checkpoints:
+    """Moves the log into the store after a number of visits, or of bytes if visits are large.
+
+    SQLite's own checkpoints run within a commit, which then waits until the disk has everything.
+    Here a thread with its own connection moves most of the log, twice, so that little is left for
+    the writer. The writer's checkpoint then lets the log start over, which requires that all of it
+    is moved. While a reader stays in one transaction, the log cannot start over, and grows.
+
+    `db` is the writer's connection; its automatic checkpoints are turned off. `visits` and
+    `log_bytes` bound the visits, and the bytes of the log, between two checkpoints.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        db: sqlite3.Connection,
+        visits: int = VISITS,
+        log_bytes: int = LOG_BYTES,
+    ) -> None:
+        self._path = path
+        self._log = f"{path.resolve()}-wal"
+        self._db = db
+        self._visits = visits
+        self._log_bytes = log_bytes
+        self._n_left = visits
+        self._size_before: int | None = None
+        self._thread: Thread | None = None
+        self.before: Callable[[], object] = lambda: None
+        """Called in the thread before it moves the log."""
+        db.execute("PRAGMA wal_autocheckpoint = 0")
+        db.execute(f"PRAGMA journal_size_limit = {min(_KEPT_BYTES, log_bytes // 2)}")
+
+    def count_commit(self, n_visits: int) -> None:
+        """Count the visits of a commit, or 1 for any other commit; call it after each commit."""
+        self._n_left -= n_visits
+        if self._n_left > 0 and self._n_grown() < self._log_bytes:
+            return
+        if self._thread is None:
+            self._thread = Thread(target=self._move_most, name="crawlprio-checkpoint", daemon=True)
+            self._thread.start()
+        elif not self._thread.is_alive():
+            self._thread = None
+            _move(self._db)
+            self._n_left = self._visits
+            self._size_before = None
+
+    def _n_grown(self) -> int:
+        """Return the growth of the log, in bytes, since the first commit after a checkpoint."""
+        try:
+            size = os.stat(self._log).st_size
+        except OSError:
+            return 0
+        if self._size_before is None or size < self._size_before:
+            self._size_before = size
+        return size - self._size_before
+
+    def stop(self) -> None:
+        """Wait for the running checkpoint."""
+        if self._thread is not None:
+            self._thread.join()
+            self._thread = None
+
+    def move_all(self) -> None:
+        """Move the whole log into the store and empty it, as far as readers allow.
+
+        Wait up to a second for transactions that are reading.
+        """
+        with contextlib.suppress(sqlite3.Error):
+            self._db.execute("PRAGMA busy_timeout = 1000")
+            self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+
+    def _move_most(self) -> None:
+        self.before()
+        with contextlib.suppress(sqlite3.Error), contextlib.closing(self._connection()) as db:
+            _move(db)
+            _move(db)
+
+    def _connection(self) -> sqlite3.Connection:
+        db = sqlite3.connect(f"{self._path.resolve().as_uri()}?mode=rw", uri=True)
+        db.execute("PRAGMA synchronous = NORMAL")
+        return db
+
+
+def _move(db: sqlite3.Connection) -> None:
+    """Move what can be moved now; if that fails, on a full disk say, leave it to the next time."""
+    with contextlib.suppress(sqlite3.Error):
+        db.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
+
+
+class Companion(Protocol):
+    """Writes its part of each transaction of a store, for as long as it is attached.
+
+    What it writes to a file of its own in `write` is there before the transaction is committed. A
+    kill in between leaves more in the file than the store knows of, which `open` cuts off.
+    """
+
+    def open(self, cursor: sqlite3.Cursor) -> None:
+        """Create or read its tables, in a transaction of its own."""
+
+    def write(self, cursor: sqlite3.Cursor) -> None:
+        """Write what is new, inside a transaction; an error rolls all of it back."""
+
+    def committed(self) -> None:
+        """Take note that the transaction was committed."""
+
+    def sync(self) -> None:
+        """Wait until the disk has its files; called in another thread, before a checkpoint."""
+
+
+class Companions:
+    """All companions of a store, as one."""
+
+    def __init__(self) -> None:
+        self._all: list[Companion] = []
+
+    def open(self, companion: Companion, cursor: sqlite3.Cursor) -> None:
+        """Add a companion once it is open, in a transaction of its own."""
+        companion.open(cursor)
+        self._all.append(companion)
+
+    def write(self, cursor: sqlite3.Cursor) -> None:
+        for companion in self._all:
+            companion.write(cursor)
+
+    def committed(self) -> None:
+        for companion in self._all:
+            companion.committed()
+
+    def sync(self) -> None:
+        for companion in self._all:
+            companion.sync()
 
 
 class Transaction:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from crawlprio.pages import NO_PAGE, NO_PAGES, PageIds, Visit
+from crawlprio.graph.pages import NO_PAGE, NO_PAGES, PageIds, Visit
 from crawlprio.store.outcomes import is_refusal
 from crawlprio.store.visit_rows import target_list
 
@@ -22,22 +22,12 @@ _BLANKS = str.maketrans("[],", "   ")
 class VisitColumns(NamedTuple):
     """Visits in the order recorded, with their links as rows of one array.
 
-    Parameters
-    ----------
-    pages
-        int32: the page of each visit.
-    begins
-        int64: where the links of each begin, and the end of the last.
-    targets
-        int32: all links.
-    statuses
-        HTTP status of each; 0 if there was no response.
-    fetched_at, elapsed
-        float64: Unix time of the end of each fetch, and its seconds.
-    errors
-        Short cause of each that got no page; empty for the others.
-    is_refused
-        Whether each is a refusal, which is no evidence.
+    `pages`: int32: the page of each visit. `begins`: int64: where the links of each begin, and the
+    end of the last. `targets`: int32: all links. `statuses`: HTTP status of each; 0 if there was no
+    response. `fetched_at` and `elapsed`: float64: Unix time of the end of each fetch, and its
+    seconds. `errors`: short cause of each that got no page; empty for the others. `is_refused`:
+    whether each is a refusal, and so not evidence. `visits`: the visits themselves, with their
+    texts, if they were not read as columns.
     """
 
     pages: PageIds
@@ -48,9 +38,12 @@ class VisitColumns(NamedTuple):
     elapsed: NDArray[np.float64]
     errors: Sequence[str]
     is_refused: NDArray[np.bool_]
+    visits: Sequence[Visit] = ()
 
     def visit(self, at: int) -> Visit:
-        """Return a visit without its texts, size and hash."""
+        """Return a visit, without its texts, size and hash if it was read as columns."""
+        if self.visits:
+            return self.visits[at]
         return Visit(
             int(self.pages[at]),
             self.targets[self.begins[at] : self.begins[at + 1]],
@@ -113,10 +106,8 @@ def target_arrays(texts: Sequence[str], n_pages: int) -> tuple[NDArray[np.int64]
     Some 70 ns an id. Values that are not written as this crawlprio writes them are left to
     `target_list`, which takes five times as long.
 
-    Raises
-    ------
-    ValueError, TypeError, RecursionError
-        A value is invalid, as for `target_list`.
+    Raises `ValueError`, `TypeError` or `RecursionError` if a value is invalid, as
+    `target_list` does.
     """
     flat = "".join(texts)
     n_ids = _numbers_in(flat, np.array(list(map(len, texts)), dtype=np.int64))

@@ -81,19 +81,11 @@ def _embedded(address: Address) -> Address:
 
 
 class PrivateAddresses:
-    """Decides which private hosts and addresses pages may lead to.
+    """Decides which private hosts and addresses pages may lead to; not thread-safe.
 
-    Parameters
-    ----------
-    mode
-        `"seeds"` (the default): the addresses of the seeds, and no others; see `add_seed`.
-        `"allow"`: all; `"refuse"`: none, not even those of seeds.
-    granted
-        Networks, addresses and names that are open in any mode.
-
-    Notes
-    -----
-    Not thread-safe. Cost: 0.1 µs for a host that was checked before.
+    In the mode `"seeds"` (the default) these are the addresses of the seeds, see `add_seed`;
+    `"allow"` opens all, and `"refuse"` none, not even those of seeds. The networks, addresses and
+    names in `granted` are open in any mode. Cost: 0.1 µs for a host that was checked before.
     """
 
     def __init__(self, mode: str = "seeds", granted: Iterable[str] = ()) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 from protego import Protego
 
-from crawlprio.web.texts import printable
+from crawlprio.web.anchors import printable
 
 MAX_LENGTH = 1_000
 """Maximum number of characters kept of each; the rest is cut off."""
@@ -25,15 +25,10 @@ def joined(values: Iterable[str]) -> str:
 
 
 class UsageRules:
-    """The Content-Usage lines of a robots.txt, for one robot.
+    """The Content-Usage lines of a robots.txt as `rules_for` returns it, for one robot.
 
     Departure from the draft: preferences for one path that differ are all kept, for the vocabulary
     to combine.
-
-    Parameters
-    ----------
-    rules
-        The file as `crawlprio.web.robots_txt.rules_for` returns it.
     """
 
     def __init__(self, rules: str) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import codecs
 import re
 import zlib
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from typing import NamedTuple
@@ -39,7 +38,8 @@ MAX_ROBOTS = 4
 """Maximum number of robots for which the rules of one file are kept, besides the file."""
 
 _MAX_AGE = re.compile(r"(?:^|[,\s])max-age\s*=\s*\"?(\d{1,9})", re.IGNORECASE)
-_PRODUCT = re.compile(r"[^\s/]*").match
+_PRODUCT = re.compile(r"[^\s/,;()*]*").match
+_WORD = re.compile(r"https?://[^\s;)]*|[^\s()<>;,]+").findall
 _ENTRY_BYTES = 500
 _PERCENT = "crawlprio-percent"
 
@@ -73,18 +73,9 @@ _KINDS = {
 class RobotsTxt(NamedTuple):
     """What is known of the robots.txt of a site, which is one file for all robots.
 
-    Attributes
-    ----------
-    packed
-        The file, from `pack`.
-    fetched_at
-        Unix time at which it was fetched.
-    lasts
-        Seconds after which it is to be fetched again.
-    cause
-        Why it could not be read; empty if it was.
-    agent
-        The robot that it was fetched for.
+    `packed` is the file, from `pack`. It was fetched at a Unix time for a robot (`agent`), and is
+    to be fetched again after `lasts` seconds. `cause` says why it could not be read; empty if it
+    was.
     """
 
     packed: bytes
@@ -117,19 +108,10 @@ class _Kept:
 
 
 class RobotsFiles:
-    """The robots.txt of many sites, in bounded memory.
+    """The robots.txt of many sites, in bounded memory: `max_bytes` for all of them together.
 
     Beyond the bound the largest file is dropped, to be fetched again when it is needed: files that
-    one owner makes large never displace the small ones of others.
-
-    Parameters
-    ----------
-    max_bytes
-        Bound on the size of all files together, in bytes.
-
-    Notes
-    -----
-    Cost: O(log files) per call.
+    one owner makes large never displace the small ones of others. Cost: O(log files) per call.
     """
 
     def __init__(self, max_bytes: int) -> None:
@@ -211,26 +193,17 @@ def decoded(body: bytes) -> str:
 def rules_for(text: str, agent: str) -> tuple[str, bool]:
     """Return the rules of a robots.txt for one robot, and whether the limits dropped any.
 
-    They are returned as a robots.txt for `*`. The group is chosen as in Protego 0.7: by the longest
-    name that occurs in `agent` at the start of a word, the first of them on a tie; otherwise `*`.
-    Groups with that name are merged. Departures: `User-agent: Bot/2.1` and `Bot News` also name
-    `bot` (RFC 9309, section 2.2.1), and a line with an unknown name ends no list of robots (2.2.4).
-    Passing the whole file to a parser is dangerous, because it
-    copies each rule to each name of its group: 9 kB of gzip became 1.3 GB.
-
-    Parameters
-    ----------
-    text
-        The file, as `decoded` returns it.
-    agent
-        Name of the robot, or its whole User-Agent header.
-
-    Notes
-    -----
-    Cost: 1 µs per line, at most 0.1 s.
+    They are returned as a robots.txt for `*`, so that no parser chooses the group by rules of its
+    own. It is that of the longest of the products in `agent` (a name, or a whole User-Agent header)
+    that the file names; otherwise that of `*` (RFC 9309, section 2.2.1). Groups with that name are
+    merged. `User-agent: Bot/2.1`, `Bot News` and `Bot*` name `bot`, and a line with an unknown name
+    ends no list of robots (2.2.4). Passing the whole file to a parser is dangerous, too, because it
+    copies each rule to each name of its group: 9 kB of gzip became 1.3 GB. Cost: 1 µs per line, at
+    most 0.1 s.
     """
     lines, every, is_cut = _read(text)
-    winner = _best_name(every, agent.strip().lower())
+    own = products(agent)
+    winner = max((name for name in every if name in own), key=len, default="*")
     kept: list[str] = []
     n_rules = n_wildcards = 0
     for kind, name, value, robots in lines:
@@ -249,6 +222,12 @@ def rules_for(text: str, agent: str) -> tuple[str, bool]:
             n_wildcards += n_here
             kept.append(f"{name}: {value}")
     return "\n".join(("User-agent: *", *kept)) if kept else "", is_cut
+
+
+def permissions(rules: str) -> str:
+    """Return the rules of `rules_for` that allow and forbid, without those for other ends."""
+    kept = ("User-agent: ", "Allow: ", "Disallow: ")
+    return "\n".join(line for line in rules.splitlines() if line.startswith(kept))
 
 
 class _Line(NamedTuple):
@@ -278,15 +257,10 @@ def _read(text: str) -> tuple[list[_Line], dict[str, None], bool]:
             if is_ended:
                 robots, is_ended = {}, False
             if value:
-                name = value.lower()
-                product = _PRODUCT(name)
+                product = _PRODUCT(value.lower())
                 assert product is not None
-                here = dict.fromkeys((name, name.replace("*", ""), product[0]))
-                if value == "*":
-                    here = {"*": None}
-                here.pop("", None)
-                robots |= here
-                every |= here
+                name = "*" if value == "*" else product[0]
+                robots[name] = every[name] = None
         elif kind == _SITE:
             n_sitemaps += 1
             if 0 < len(value) <= MAX_URL_LENGTH and n_sitemaps <= MAX_SITEMAPS:
@@ -320,19 +294,10 @@ def _directive(line: str) -> tuple[int, str, str] | None:
     return (_OTHER, "", "") if colon else None
 
 
-def _best_name(names: Iterable[str], agent: str) -> str | None:
-    """Return the best match for a robot: the longest name, the first of them on a tie."""
-    best, best_score = None, 0
-    for name in names:
-        score = 1 if name == "*" else len(name)
-        if score > best_score and (name == "*" or names_robot(name, agent)):
-            best, best_score = name, score
-    return best
+def products(agent: str) -> set[str]:
+    """Return the products that a User-Agent names, in lower case, without their versions.
 
-
-def names_robot(name: str, agent: str) -> bool:
-    """Return whether a name occurs in a User-Agent at the start of a word, both in lower case."""
-    at = agent.find(name)
-    while at > 0 and (agent[at - 1].isalnum() or agent[at - 1] in "-_"):
-        at = agent.find(name, at + 1)
-    return at >= 0
+    URLs and mail addresses name none. Cost: 1 µs per word.
+    """
+    words = (word for word in _WORD(agent.lower()) if "@" not in word and "://" not in word)
+    return {word.partition("/")[0].strip("+:'\"[]{}") for word in words} - {""}

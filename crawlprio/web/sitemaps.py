@@ -2,7 +2,7 @@
 
 XML (https://www.sitemaps.org/protocol.html, and RSS and Atom, which it allows) goes through lxml's
 parser, which tells events and builds no tree. It reads no external entity, nothing from the network
-and no DTD, and expands internal entities up to a fixed factor.
+and no DTD. An `&` that begins no reference of XML's own is text: sites write URLs without `&amp;`.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from typing import Any, NamedTuple
 
 from lxml import etree
 
-from crawlprio.web.urls import MAX_URL_LENGTH, normalise_url
+from crawlprio.web.urls import MAX_URL_LENGTH, normalise_url, parse_url
 
 MAX_URLS = 50_000
-"""Maximum number of URLs in a sitemap, and of sitemaps in an index: the standard's."""
+"""Maximum number of entries in a sitemap or index, valid or not: the standard's for URLs."""
 
 MAX_BYTES = 52_428_800
 """Maximum size of a sitemap once decompressed: the standard's 50 MB."""
@@ -40,6 +40,11 @@ TOO_LONG_TAG = "it has a tag, a comment or declarations of more than 1 MB, and i
 BROKEN_GZIP = "its gzip is damaged, and it is read up to there"
 
 _MAX_DATE = 40
+_RAW_AND = re.compile(
+    # What a CDATA section holds is text already.
+    rb"<!\[CDATA\[.*?(?:\]\]>|\Z)|(&)(?!(?:amp|lt|gt|quot|apos|#[0-9]+|#x[0-9A-Fa-f]+);)",
+    re.DOTALL,
+)
 _GZIP, _BOM = b"\x1f\x8b", b"\xef\xbb\xbf"
 _UTF16 = (b"\xff\xfe", b"\xfe\xff")
 _DATE = re.compile(r"[\w:+., -]+", re.ASCII).fullmatch
@@ -66,16 +71,10 @@ _FIELDS = {
 
 
 class Named(NamedTuple):
-    """A URL that a sitemap names.
+    """A normalised URL that a sitemap names.
 
-    Parameters
-    ----------
-    url
-        Normalised.
-    lastmod
-        When it changed last, as the sitemap writes it; empty if it does not, or not as a date.
-    priority
-        From 0 to 1, as the sitemap says; None if it does not.
+    `lastmod` is its date as the sitemap writes it, empty if that is no date; `priority` is from 0
+    to 1.
     """
 
     url: str
@@ -84,26 +83,19 @@ class Named(NamedTuple):
 
 
 class SitemapReader:
-    """Reads one sitemap from its bytes, given in pieces, compressed with gzip or not.
+    """Reads one sitemap from its bytes, compressed with gzip or not.
 
-    Attributes
-    ----------
-    is_index
-        whether what it names are sitemaps.
-    remark
-        why it was not read, or not to its end; empty if it was.
-    n_invalid
-        entries without a valid http(s) URL.
-
-    Notes
-    -----
-    Memory: a piece, what the decompressor and the parser keep of it, and one entry. Cost: 3 µs per
-    element, so at most 5 s for a sitemap within the bounds, in pieces.
+    URLs in XML may be relative to the sitemap's own `url`. `is_index` says whether what it names
+    are sitemaps, `remark` why it was not read, or not to its end, and `n_invalid` counts entries
+    without a valid http(s) URL. Memory: a piece, what the decompressor and the parser keep of it,
+    and one entry. Cost: 3 µs per element, so at most 5 s for a sitemap within the bounds, in
+    pieces.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, url: str = "") -> None:
         self.remark = ""
         self.n_invalid = 0
+        self._base = parse_url(url)
         self._events = _Events()
         self._parser: _Xml | _Lines | None = None
         self._unpacker: Any = None
@@ -181,13 +173,16 @@ class SitemapReader:
         """Return the valid ones of some entries, within the number that the standard allows."""
         named = []
         for entry in entries:
-            url = normalise_url(entry.get("url", "").strip())
+            if self._n_named + self.n_invalid >= MAX_URLS:
+                self.remark = TOO_MANY
+                break
+            written = entry.get("url", "").strip()
+            # Any text is a list of relative URLs, so those in lists are absolute.
+            base = self._base if isinstance(self._parser, _Xml) else None
+            url = normalise_url(written, base) if written else None
             if url is None:
                 self.n_invalid += 1
                 continue
-            if self._n_named >= MAX_URLS:
-                self.remark = TOO_MANY
-                break
             self._n_named += 1
             named.append(Named(url, _date(entry.get("lastmod", "")), _priority(entry)))
         return named
@@ -201,9 +196,9 @@ class _Lines:
 
     def feed(self, piece: bytes) -> list[dict[str, str]]:
         *lines, rest = (self._rest + piece).replace(b"\r", b"\n").split(b"\n")
-        # A line that has no end is no URL.
+        # A line this long is no URL; what follows in it is not kept.
         self._rest = rest if len(rest) <= 4 * MAX_URL_LENGTH else b"?"
-        return [{"url": _text(line)} for line in lines if line.strip()]
+        return [{"url": _text(line)} for line in filter(None, map(bytes.strip, lines))]
 
     def end(self) -> list[dict[str, str]]:
         return [{"url": _text(self._rest)}] if self._rest.strip() else []
@@ -215,6 +210,7 @@ class _Xml:
     def __init__(self, events: _Events) -> None:
         self._events = events
         self._n_silent = 0
+        self._rest = b""
         self._parser: Any = etree.XMLParser(
             target=events,
             recover=True,
@@ -226,11 +222,19 @@ class _Xml:
         )
 
     def feed(self, piece: bytes) -> list[dict[str, str]]:
+        """Parse up to the last tag that is whole, unless what follows is too long for a URL."""
+        piece = self._rest + piece
+        end = piece.rfind(b">") + 1
+        end = end if len(piece) - end < 4 * MAX_URL_LENGTH else len(piece)
+        self._rest = piece[end:]
+        return self._parse(piece[:end])
+
+    def _parse(self, piece: bytes) -> list[dict[str, str]]:
         events = self._events
         n_before = events.n_events
         if not events.remark:
             try:
-                self._parser.feed(piece)
+                self._parser.feed(piece if b"\0" in piece else _RAW_AND.sub(_as_text, piece))
             except (etree.XMLSyntaxError, _Enough):
                 pass
             except (ValueError, LookupError):  # an encoding that lxml does not know, say
@@ -241,9 +245,10 @@ class _Xml:
         return events.taken()
 
     def end(self) -> list[dict[str, str]]:
+        entries = self._parse(self._rest)
         with suppress(etree.XMLSyntaxError, ValueError, LookupError, _Enough):
             self._parser.close()
-        return self._events.taken()
+        return entries + self._events.taken()
 
 
 class _Enough(Exception):
@@ -330,6 +335,10 @@ class _Events:
     def _stop(self, remark: str) -> None:
         self.remark = self.remark or remark
         raise _Enough
+
+
+def _as_text(found: re.Match[bytes]) -> bytes:
+    return b"&amp;" if found[1] else found[0]
 
 
 def _text(line: bytes) -> str:

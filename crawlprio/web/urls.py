@@ -12,6 +12,12 @@ from w3lib.url import canonicalize_url
 MAX_URL_LENGTH = 2083
 """Maximum length of a link's URL in characters: the default of Scrapy's `URLLENGTH_LIMIT`."""
 
+MAX_LINKS = 10_000
+"""Maximum number of links per page; further links are dropped."""
+
+MAX_LINK_CHARACTERS = 1_000_000
+"""Maximum total length of the URLs of a page's links in characters; further links are dropped."""
+
 _CANONICAL = re.compile(
     r"https?://[a-z0-9.-]+(?::\d+)?/[A-Za-z0-9/._~-]*(?:\?[A-Za-z0-9_.-]+=[A-Za-z0-9_.-]*)?"
 )
@@ -33,8 +39,10 @@ def folder_of_index(url: str) -> str:
     return folder + slash if name in INDEX_FILES else ""
 
 
-def normalise_url(url: str) -> str | None:
+def normalise_url(url: str, base: can_ada.URL | None = None) -> str | None:
     """Return the normal form of an absolute http(s) URL, or None if it is not one.
+
+    With a base, of one that may be relative to that.
 
     The normal form is the WHATWG URL serialisation without fragment, user name, password or empty
     query, and with characters that RFC 3986 forbids (`[ ] ^ | \\` and the like) percent-encoded. It
@@ -46,7 +54,8 @@ def normalise_url(url: str) -> str | None:
     if len(url) > MAX_URL_LENGTH:
         return None
     try:
-        parsed = can_ada.parse(url.partition("#")[0])
+        page = url.partition("#")[0]
+        parsed = can_ada.parse(page) if base is None else base + page
     except (ValueError, TypeError):
         return None
     normal = normal_form(parsed.href)

@@ -15,6 +15,7 @@ import sqlite3
 import tempfile
 import zipfile
 import zlib
+from collections import ChainMap
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -24,7 +25,7 @@ from urllib.parse import urldefrag
 
 import numpy as np
 from protego import Protego
-from robots_cases import without_unknown_lines
+from robots_cases import with_whole_products
 from scrapy import Request, Spider
 from scrapy.crawler import Crawler
 from scrapy.downloadermiddlewares.redirect import RedirectMiddleware
@@ -36,29 +37,36 @@ from scrapy.utils.python import to_bytes
 from scrapy.utils.request import RequestFingerprinter
 from twisted.web.client import URI
 
-import crawlprio.evaluation
 from crawlprio.errors import CrawlprioError
 from crawlprio.frontier import Politeness
-from crawlprio.graph import LinkGraph
-from crawlprio.linkgraph import read_graph
-from crawlprio.live.identity import Identities
+from crawlprio.graph.linkgraph import LinkGraph
+from crawlprio.graph.pages import PageTable, Visit
 from crawlprio.live.request_json import InvalidRequest, RequestNotStorable, from_json, to_json
-from crawlprio.middlewares.politeness import _crawl_delay, _retry_after
+from crawlprio.live.requests import Identities
+from crawlprio.measure import crawl_in_time, crawl_models, estimates
+from crawlprio.measure import crawl_order as order_measures
+from crawlprio.middlewares.fetch_gate import _crawl_delay, _retry_after
 from crawlprio.middlewares.refusals import connected_host
 from crawlprio.orderings.baseline import BreadthFirst
-from crawlprio.pages import PageTable, Visit
 from crawlprio.ranking.coverage import Coverage
 from crawlprio.ranking.pagerank import pagerank, partial_pagerank, round_significant
-from crawlprio.simulator import Network, crawl_order, timed_crawl
+from crawlprio.simulator.network import Network
+from crawlprio.simulator.timed import crawl_order, timed_crawl
 from crawlprio.spiders.site import _says_nofollow
 from crawlprio.store import SiteState, Store
+from crawlprio.store.graph_files import read_graph
 from crawlprio.web.addresses import PrivateAddresses, address_of, is_private, normal_host
 from crawlprio.web.budgets import Budgets, pattern_of
-from crawlprio.web.html import MAX_ANCHOR_LENGTH, MAX_LINKS, parse_page
-from crawlprio.web.robots_txt import decoded, rules_for
-from crawlprio.web.scope import Scope, registered_domain
-from crawlprio.web.traps import without_session
-from crawlprio.web.urls import MAX_URL_LENGTH, host_of, normalise_url, without_credentials
+from crawlprio.web.html import MAX_ANCHOR_LENGTH, parse_page
+from crawlprio.web.robots_txt import decoded, products, rules_for
+from crawlprio.web.scope import Scope, registered_domain, without_session
+from crawlprio.web.urls import (
+    MAX_LINKS,
+    MAX_URL_LENGTH,
+    host_of,
+    normalise_url,
+    without_credentials,
+)
 
 
 def check_url(url: str) -> None:
@@ -152,7 +160,8 @@ def robot_rules(data: bytes) -> None:
     agent, _, body = data.partition(b"\n")
     name = agent.decode("utf-8", "replace")
     rules, _ = rules_for(decoded(body), name)
-    reduced, whole = Protego.parse(rules), Protego.parse(without_unknown_lines(decoded(body)))
+    whole = Protego.parse(with_whole_products(decoded(body), products(name)))
+    reduced = Protego.parse(rules)
     for path in ("/", "/x", "/a/b?c=%41", "/index.html"):
         url = f"http://a.test{path}"
         assert reduced.can_fetch(url, name) == whole.can_fetch(url, name)
@@ -238,7 +247,9 @@ def arrays(data: bytes) -> None:
     graph = LinkGraph(np.array([0, 2, 3, 5, 5, 6]), np.array([1, 2, 0, 3, 4, 0]))
     rank, seen = np.full(5, 0.2), np.ones(5, dtype=np.bool_)
     network: Any = Network
-    given: Any = crawlprio.evaluation
+    given: Any = ChainMap(
+        *map(vars, (order_measures, crawl_in_time, crawl_models, estimates))  # type: ignore[arg-type]
+    )
     calls: list[Callable[..., object]] = [
         lambda a, b: LinkGraph(a, b),
         lambda a, b: LinkGraph.cleaned(np.array([0, 1, 1]), a, site=b),
@@ -251,21 +262,21 @@ def arrays(data: bytes) -> None:
         lambda a, _: round_significant(a),
         lambda a, _: Coverage().add_seeds(a),
         lambda a, b: Coverage().observe(source.choice([-1, 0, 3, 2**40]), a),
-        lambda a, b: given.cumulative_pagerank(a, b, None),
-        lambda a, b: given.average_cumulative_pagerank(a, rank, b),
-        lambda a, b: given.best_order(a, b),
-        lambda a, b: given.kendall_tau(a, b),
-        lambda a, _: given.curve(a),
-        lambda a, _: given.depth_from_seeds(graph, a),
-        lambda a, b: given.scaled_to_mean_one(a, b),
-        lambda a, b: given.mean_importance_by_slice(a, rank, b),
-        lambda a, b: given.mean_slice_of_top([0, 1], a, b),
-        lambda a, b: given.cumulative_by_time(a, b, rank, seen),
-        lambda a, b: given.crawl_and_stop(a, b),
-        lambda a, b: given.crawl_and_stop_with_threshold(a, b, 0.1),
-        lambda a, b: given.top_threshold(a, 0.5, b),
-        lambda a, _: given.pagerank_seen(graph, a),
-        lambda a, b: given.active_robots(a, b),
+        lambda a, b: given["cumulative_pagerank"](a, b, None),
+        lambda a, b: given["average_cumulative_pagerank"](a, rank, b),
+        lambda a, b: given["best_order"](a, b),
+        lambda a, b: given["kendall_tau"](a, b),
+        lambda a, _: given["curve"](a),
+        lambda a, _: given["depth_from_seeds"](graph, a),
+        lambda a, b: given["scaled_to_mean_one"](a, b),
+        lambda a, b: given["mean_importance_by_slice"](a, rank, b),
+        lambda a, b: given["mean_slice_of_top"]([0, 1], a, b),
+        lambda a, b: given["cumulative_by_time"](a, b, rank, seen),
+        lambda a, b: given["crawl_and_stop"](a, b),
+        lambda a, b: given["crawl_and_stop_with_threshold"](a, b, 0.1),
+        lambda a, b: given["top_threshold"](a, 0.5, b),
+        lambda a, _: given["pagerank_seen"](graph, a),
+        lambda a, b: given["active_robots"](a, b),
         lambda a, b: crawl_order(graph, a, BreadthFirst(), truth=b),
         lambda a, b: timed_crawl(graph, [0], BreadthFirst(), network(latency=a, page_bytes=b)),
     ]

@@ -28,12 +28,18 @@ def trusted_pagerank(
 
 
 def least_coverage(
-    links: dict[int, list[int]], fetched: list[int], seeds: list[int], damping: float = 0.85
+    links: dict[int, list[int]],
+    fetched: list[int],
+    seeds: list[int],
+    damping: float = 0.85,
+    *,
+    counted: list[int] | None = None,
 ) -> float:
     """The share of all importance that is certain, whatever the unfetched pages link to.
 
-    A surfer who reaches an unfetched page is lost: these pages link only to themselves.
+    It is that of the pages `counted`, by default all that were fetched. A surfer who reaches an
+    unfetched page is lost: these pages link only to themselves.
     """
     rows = {page: links[page] if page in set(fetched) else [page] for page in links}
     ranks = trusted_pagerank(rows, seeds, damping)
-    return sum(ranks[page] for page in fetched)
+    return sum(ranks[page] for page in (fetched if counted is None else counted))

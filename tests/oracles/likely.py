@@ -6,7 +6,11 @@ import numpy as np
 
 
 def estimated_share(
-    links: dict[int, list[int]], order: list[int], seeds: list[int], damping: float = 0.85
+    links: dict[int, list[int]],
+    order: list[int],
+    seeds: list[int],
+    strange: set[int],
+    damping: float = 0.85,
 ) -> float:
     """The share of fetched pages in a web whose other pages are one, `rest`.
 
@@ -15,18 +19,22 @@ def estimated_share(
     pages and share a linking page with unfetched ones. That page shares among its fetched targets
     what it passes on to unfetched ones, for a surfer lost at unfetched pages; a sibling's weight is
     what it gets. Without any, all of the later half have the weight of a surfer's visits. A surfer
-    who starts at an unfetched seed stays there.
+    who comes to a `strange` page, which is unfetched, never returns.
     """
     at = {page: place for place, page in enumerate(order)}
     n = len(order)
     rest, lost = n, n + 1  # two more places
     follow = np.zeros((n + 2, n + 2))
+
+    def place_of(page: int) -> int:
+        return lost if page in strange else at.get(page, rest)
+
     for page in order:
         for target in links[page]:
-            follow[at.get(target, rest), at[page]] += damping / len(links[page])
+            follow[place_of(target), at[page]] += damping / len(links[page])
     start = np.zeros(n + 2)
     for seed in seeds:
-        start[at.get(seed, lost)] += 1 / len(seeds)
+        start[place_of(seed)] += 1 / len(seeds)
     visits = np.linalg.solve(np.eye(n + 2) - follow, start)  # nothing leaves `rest`
     later = order[n // 2 :]
     weights = dict.fromkeys(later, 0.0)

@@ -1,0 +1,52 @@
+"""What makes a process a hand, and the settings that it has otherwise than its brain."""
+
+from __future__ import annotations
+
+import json
+import os
+from functools import cache
+from typing import Any
+
+VARIABLE = "HAND_OF_CRAWL"
+"""The environment variable in which a brain tells a process that it is a hand."""
+
+_LIMITS = (
+    "ERRORCOUNT",
+    "ITEMCOUNT",
+    "PAGECOUNT",
+    "PAGECOUNT_NO_ITEM",
+    "TIMEOUT",
+    "TIMEOUT_NO_ITEM",
+)
+
+
+@cache
+def hand_facts() -> dict[str, Any] | None:
+    """Return what the brain told this process when it started it; None if it is no hand."""
+    told = os.environ.get(VARIABLE)
+    return None if told is None else dict(json.loads(told))
+
+
+def hand_settings(facts: dict[str, Any]) -> dict[str, Any]:
+    """Return the settings that a hand has otherwise than the brain, which keeps order and store."""
+    return {
+        **{f"CLOSESPIDER_{limit}": 0 for limit in _LIMITS},
+        "CONCURRENT_REQUESTS": facts["at_once"],
+        "CONCURRENT_REQUESTS_PER_DOMAIN": facts["at_once"],
+        "CRAWLPRIO_MAX_CONCURRENT_REQUESTS": None,
+        "CRAWLPRIO_MAX_WAITING": None,
+        "CRAWLPRIO_MONITOR": None,
+        "CRAWLPRIO_PLOT": None,
+        "CRAWLPRIO_PRINT": False,
+        "CRAWLPRIO_PROGRESS": False,
+        "CRAWLPRIO_RECEIPT": False,
+        "CRAWLPRIO_REQUISITES": None,
+        "CRAWLPRIO_SITEMAPS": None,
+        "CRAWLPRIO_STOP_AT_COVERAGE": None,
+        "CRAWLPRIO_WARC": None,
+        "DOWNLOAD_DELAY": 0,
+        "DOWNLOAD_SLOTS": {},
+        "JOBDIR": None,
+        "ROBOTSTXT_OBEY": False,
+        "TELNETCONSOLE_ENABLED": False,
+    }

@@ -1,0 +1,168 @@
+"""What is read of a page, from which one visit is made."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
+
+from scrapy import Request
+from scrapy.http import HtmlResponse, Response
+
+from crawlprio.frontier.protocol import PageVisit
+from crawlprio.items import NO_DIRECTIVES, Directives, LinkPairs, TextNotes, content_hash
+from crawlprio.web.anchors import read_anchors, read_robots, read_title
+from crawlprio.web.directives import joined
+from crawlprio.web.urls import MAX_LINK_CHARACTERS, MAX_LINKS, without_credentials
+
+if TYPE_CHECKING:
+    from crawlprio.live.running import RunningCrawl
+    from crawlprio.web.html import ParsedPage
+
+YIELDED: WeakKeyDictionary[Request, list[Request]] = WeakKeyDictionary()
+"""By request, the requests that its callback yielded, before any middleware drops some."""
+
+USAGES: WeakKeyDictionary[Request, str] = WeakKeyDictionary()
+"""By request, the preferences of robots.txt on the use of its page."""
+
+
+def directives_of(response: Response, robots: Sequence[str]) -> Directives:
+    """Return the directives of a page; `NO_DIRECTIVES` itself if there are none.
+
+    `robots` is what its `meta name=robots` say.
+    """
+    headers, request = response.headers, response.request
+    usage = USAGES.get(request, "") if USAGES and request is not None else ""
+    if not (usage or robots or "X-Robots-Tag" in headers or "Content-Usage" in headers):
+        return NO_DIRECTIVES
+    tags, preferences = (
+        joined(value.decode("latin-1") for value in headers.getlist(name))
+        for name in ("X-Robots-Tag", "Content-Usage")
+    )
+    found = Directives(tags, joined(robots), preferences, usage)
+    return found if any(found) else NO_DIRECTIVES
+
+
+def notes_of(page: ParsedPage) -> TextNotes:
+    """Return what a page says of its text; a part of the crawl detects the language."""
+    return TextNotes("", page.language, joined(page.licences))
+
+
+def dropped_links(yielded: list[Request], kept: list[Request]) -> Iterator[tuple[str, Request]]:
+    """Yield URL and request for each request that was yielded and not kept.
+
+    Only plain links count (GET, without a body), up to the limits for the links of one page
+    (`MAX_LINKS`, `MAX_LINK_CHARACTERS`).
+    """
+    kept_ids = set(map(id, kept))
+    n_links = n_characters = 0
+    for request in yielded:
+        if id(request) in kept_ids or request.method != "GET" or request.body:
+            continue
+        url = without_credentials(request.url.partition("#")[0])
+        n_links += 1
+        n_characters += len(url)
+        if n_links > MAX_LINKS or n_characters > MAX_LINK_CHARACTERS:
+            return
+        yield url, request
+
+
+class Reading:
+    """What a callback makes of a response, for the one visit of its page.
+
+    A `LinkPairs` item is the whole content of the page. Without one, the `requests` that the
+    callback yields are the links, and the rest is read from the response once it is asked for.
+    `error` is why the callback failed; empty once it has ended. If it is `refused` the response,
+    the body is not kept.
+    """
+
+    def __init__(self, crawl: RunningCrawl, response: Response, refused: str = "") -> None:
+        self._crawl = crawl
+        self._response = response
+        self.requests: list[Request] = []
+        self.item: LinkPairs | None = None
+        self.error = refused or "callback did not end"
+        self._body = response.body if crawl.config.keeps_bodies and not refused else b""
+
+    def visit(self) -> PageVisit:
+        """Return the visit; its links are entries of the frontier if they came as requests."""
+        return PageVisit(
+            self.pairs,
+            links_are_entries=self.item is None,
+            error=self.error,
+            body=self._body,
+        )
+
+    @property
+    def pairs(self) -> LinkPairs:
+        return self._read_pairs if self.item is None else self.item
+
+    @cached_property
+    def _read_pairs(self) -> LinkPairs:
+        """The link pairs of a page whose callback yields requests."""
+        crawl, response, requests = self._crawl, self._response, self.requests
+        identity_of = crawl.identities.of_request
+        targets: dict[str, Request] = {}
+        for request in requests:
+            targets.setdefault(identity_of(request), request)
+        yielded = YIELDED.pop(response.request, []) if response.request else []
+        dropped = dict(dropped_links(yielded, requests)) if len(yielded) > len(requests) else {}
+        title, text = "", ""
+        notes: TextNotes | None = None
+        robots: list[str] = []
+        texts: dict[str, str] = {}
+        if crawl.wants_anchors and isinstance(response, HtmlResponse):
+            robots = read_robots(response.selector.root)
+            title, text, texts, notes = self._texts(
+                response, [*targets.values(), *dropped.values()]
+            )
+
+        def anchor(request: Request) -> str:
+            found = request.meta.get("link_text") or texts.get(request.url.partition("#")[0], "")
+            return str(found).strip()
+
+        pairs = LinkPairs(
+            source=response.url,
+            targets=list(targets),
+            anchors=[anchor(request) for request in targets.values()],
+            outside=[(url, anchor(request)) for url, request in dropped.items()],
+            status=response.status,
+            title=title,
+            text=text,
+            n_bytes=len(response.body),
+            content_hash=content_hash(response.body),
+            directives=directives_of(response, robots),
+            notes=notes,
+        )
+        crawl.parts.read(pairs)
+        crawl.config.set_fingerprint(pairs)
+        return pairs
+
+    def _texts(
+        self, response: HtmlResponse, requests: list[Request]
+    ) -> tuple[str, str, dict[str, str], TextNotes | None]:
+        """Return title and text of a page, the anchor texts that requests lack, and its notes."""
+        config = self._crawl.config
+        if config.wants_text:
+            from crawlprio.web.html import parse_page
+
+            content_type = (response.headers.get("Content-Type") or b"").decode("latin-1")
+            page = parse_page(
+                response.body,
+                response.url,
+                content_type=content_type,
+                want_text=True,
+                without_navigation=config.leaves_out_navigation,
+            )
+            anchors = dict(zip(page.urls, page.anchors, strict=True))
+            return page.title, page.text, anchors, notes_of(page) if config.keeps_text else None
+        # The spider has nearly always parsed the page already.
+        root = response.selector.root
+        wanted = {
+            request.url.partition("#")[0]
+            for request in requests
+            if not request.meta.get("link_text")
+        }
+        texts = read_anchors(root, response.url, response.encoding, wanted) if wanted else {}
+        return read_title(root), "", texts, None

@@ -1,0 +1,465 @@
+"""A running crawl: its parts are created, handed out and closed here."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from functools import cached_property, partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from scrapy import signals
+from scrapy.utils.asyncio import call_later
+
+from crawlprio.errors import ConfigError, CrawlprioError, StoreError
+from crawlprio.frontier import PageQueue, SiteClock
+from crawlprio.frontier.protocol import FetchClock, Frontier
+from crawlprio.graph.compiled import plain_until, say
+from crawlprio.live import engine
+from crawlprio.live.dispatch import Dispatcher
+from crawlprio.live.host_clock import HostClock
+from crawlprio.live.local_frontier import LocalFrontier
+from crawlprio.live.parts import CrawlPart, ItemKeeper, Parts
+from crawlprio.live.private_networks import SeedHosts, Share, record_in
+from crawlprio.live.receipts import CoverageSoFar, Receipt, StopAtCoverage, keep_settings
+from crawlprio.live.recorder import Recorder
+from crawlprio.live.request_json import from_json, priority_of
+from crawlprio.live.requests import Identities
+from crawlprio.live.sitemap_files import Sitemaps
+from crawlprio.live.workers import OF_THE_RUN, Workers
+from crawlprio.measure.explanations import Policy
+from crawlprio.measure.stored_crawl import COVERED
+from crawlprio.orderings import NAMED, make_ordering
+from crawlprio.orderings.base import Ordering
+from crawlprio.plugins import ByName
+from crawlprio.settings_table.config import CrawlConfig, read_setting
+from crawlprio.web.addresses import PrivateAddresses
+
+if TYPE_CHECKING:
+    from scrapy.crawler import Crawler
+    from scrapy.settings import BaseSettings
+
+    from crawlprio.live.virtual import VirtualWeb
+
+
+def lacking_component(*, needs_links: bool, guards: bool, keeps_items: bool) -> ConfigError | None:
+    """Return the refusal for the first need that nothing meets; None if there is none.
+
+    Links are needed by crawlprio's scheduler, and `guards` by the guard of private addresses, both
+    from `LinksMiddleware`; items can be kept under crawlprio's scheduler only.
+    """
+    if needs_links or guards:
+        need = (
+            "SCHEDULER is crawlprio's, which gets links from its LinksMiddleware"
+            if needs_links
+            else "CRAWLPRIO_PRIVATE_ADDRESSES is on, which needs LinksMiddleware to know what "
+            "comes from a page"
+        )
+        return ConfigError(
+            f"{need}; set ADDONS = {{'crawlprio.Addon': 500}}, or add LinksMiddleware to "
+            "SPIDER_MIDDLEWARES."
+        )
+    if keeps_items:
+        return ConfigError(
+            "CRAWLPRIO_ITEMS is on, but SCHEDULER is not crawlprio's, and no other scheduler knows "
+            "when a page is done; set SCHEDULER = 'crawlprio.schedulers.Scheduler'."
+        )
+    return None
+
+
+def policy_of(
+    settings: BaseSettings, config: CrawlConfig, refuses: Callable[[str, int], str] | None
+) -> Policy:
+    """Return the rules of a crawl with these settings; `refuses` is its scope's, if known."""
+    latest = read_setting(settings, "ORDERING")
+
+    def ordering(name: str) -> Ordering:
+        if name in NAMED and name != latest:
+            return make_ordering(name)
+        return make_ordering(latest, read_setting(settings, "ORDERING_OPTIONS"))
+
+    return Policy(
+        ordering,
+        config.hot_queue,
+        config.new_novelty,
+        config.max_waiting,
+        priority_of,
+        refuses,
+        bool(read_setting(settings, "ROBOTSTXT_OBEY")),
+    )
+
+
+logger = logging.getLogger("crawlprio")
+
+PARTS: ByName[type[CrawlPart]] = ByName(
+    {
+        "CRAWLPRIO_RECEIPT": Receipt,
+        "CRAWLPRIO_STOP_AT_COVERAGE": StopAtCoverage,
+        "CRAWLPRIO_ITEMS": ItemKeeper,
+        "CRAWLPRIO_SITEMAPS": Sitemaps,
+    },
+    "parts",
+)
+"""The parts of a crawl, each by the setting that turns it on, in the order in which they close."""
+
+_KEY = "_crawlprio_crawl"
+
+
+class RunningCrawl:
+    """The crawl of one `Crawler`; `RunningCrawl.of(crawler)` gives all components the same.
+
+    The first component that asks for it creates it. It opens nothing before the crawl starts, and
+    closes everything it opened when the spider closes or the engine stops: under any scheduler, and
+    also after a refusal or a failure. What else takes part in the crawl is in `parts`; add to them
+    before the frontier opens.
+
+    `web` is served on loopback for this crawl; None if it crawls the real web. `failure` is why the
+    crawl cannot start or continue. `frontier` holds the waiting pages and `dispatcher` hands them
+    out; both are None under another scheduler. Workers share the seeds' addresses by `share_seeds`;
+    None: the store has them. Pages must wait while it `awaits_seeds`, whose addresses are not known
+    yet. `receipt` is what the crawl got, once it has ended; None without a store.
+    `tell_brain` and `workers` are of a crawl in several processes (`crawlprio.live.workers`).
+    """
+
+    def __init__(self, crawler: Crawler) -> None:
+        self.crawler = crawler
+        self.parts = Parts()
+        self._ordering: str | None = None
+        self._recorder: Recorder | None = None
+        self._needs_links = False
+        self._is_recorded_elsewhere = False
+        self._is_failure_logged = False
+        self._is_closed = False
+        self._has_enough = False
+        self.web: VirtualWeb | None = None
+        self.failure: CrawlprioError | None = None
+        self.frontier: Frontier | None = None
+        self.dispatcher: Dispatcher | None = None
+        self.share_seeds: Share | None = None
+        self.awaits_seeds = False
+        self.receipt: dict[str, Any] | None = None
+        self.tell_brain: Callable[[list[Any]], object] | None = None
+        self.workers: Workers | None = None
+        self._seed_hosts: SeedHosts | None = None
+        connect = crawler.signals.connect
+        connect(self._spider_opened, signal=signals.spider_opened)
+        connect(self._spider_closed, signal=signals.spider_closed)
+        connect(self._engine_stopped, signal=signals.engine_stopped)
+
+    @classmethod
+    def of(cls, crawler: Crawler) -> RunningCrawl:
+        """Return the crawl of a crawler, creating it on the first call."""
+        found = vars(crawler).get(_KEY)
+        if not isinstance(found, RunningCrawl):
+            found = vars(crawler)[_KEY] = cls(crawler)
+        return found
+
+    # Parts
+
+    @cached_property
+    def config(self) -> CrawlConfig:
+        """The validated settings; raises ConfigError for the first invalid one."""
+        return CrawlConfig.from_settings(
+            self.crawler.settings, self._ordering, records=not engine.is_inspection()
+        )
+
+    @cached_property
+    def addresses(self) -> PrivateAddresses:
+        """Which private addresses may be fetched from; raises ConfigError for an invalid setting.
+
+        All are allowed in a virtual crawl, which connects to loopback only, and where a person
+        requests each page (`scrapy shell`, `fetch` and the like).
+        """
+        is_free = self.web is not None or engine.is_inspection()
+        # Not from `config`: a spider asks before all settings are final.
+        settings = self.crawler.settings
+        mode = read_setting(settings, "CRAWLPRIO_PRIVATE_ADDRESSES")
+        granted = read_setting(settings, "CRAWLPRIO_PRIVATE_NETWORKS")
+        return PrivateAddresses("allow" if is_free else mode, granted or ())
+
+    @cached_property
+    def identities(self) -> Identities:
+        """Decides when two requests are for the same page."""
+        return Identities(self.crawler)
+
+    @property
+    def recorder(self) -> Recorder:
+        """The recorder of the crawl; available once the crawl has started."""
+        assert self._recorder is not None, "the crawl has not started"
+        return self._recorder
+
+    @cached_property
+    def clock(self) -> FetchClock:
+        """Knows when each site may be fetched from."""
+        if self.frontier is not None:
+            return self.frontier.clock
+        pages, politeness = self.recorder.pages, self.config.politeness
+        idle = PageQueue(
+            Ordering(),
+            pages,
+            limit=self.config.limit,
+            delay=politeness.delay,
+            plain_until=plain_until(),
+        )
+        clock = HostClock(SiteClock(politeness, idle, pages.site_size), self.recorder, self.fail)
+        if self.recorder.resumes:
+            clock.restore()
+        return clock
+
+    @cached_property
+    def coverage_so_far(self) -> CoverageSoFar | None:
+        """Estimates the coverage while the crawl runs; None without a store."""
+        store = self.recorder.store
+        stop = partial(self._stop, COVERED)
+        return None if store is None else CoverageSoFar(store.path, self.likely_share, stop)
+
+    @property
+    def likely_share(self) -> float | None:
+        """The share that the crawl is likely to have got when it stops; None: it does not stop."""
+        stop_at = self.config.stop_at_coverage
+        return None if stop_at is None or stop_at.is_certain else stop_at.share
+
+    @property
+    def is_running(self) -> bool:
+        """Whether the parts are open and nothing has failed."""
+        return self._recorder is not None and self.failure is None and not self._is_closed
+
+    @property
+    def wants_anchors(self) -> bool:
+        """Whether visits need anchor texts."""
+        return (
+            self.recorder.store is not None
+            or (self._is_recorded_elsewhere and self.config.store_path is not None)
+            or self.config.wants_text
+            or self.config.ordering.needs_anchors
+        )
+
+    # Life cycle
+
+    def record_elsewhere(self) -> None:
+        """Create no store here: the frontier records the crawl. Call it before `open_frontier`."""
+        self._is_recorded_elsewhere = True
+
+    def serve(self, recording: Path | None) -> VirtualWeb:
+        """Serve a recording, or the demo web, and send all requests of the crawl there.
+
+        Call it while the crawler's settings can still be changed.
+        """
+        from crawlprio.live.virtual import VirtualWeb
+
+        self.web = VirtualWeb.start(self.crawler, recording)
+        return self.web
+
+    def refuse(self, error: CrawlprioError) -> None:
+        """Refuse to start; the first error given is the one that is reported."""
+        self.failure = self.failure or error
+
+    def fail(self, error: CrawlprioError) -> None:
+        """End the crawl: log why, close the spider, and make the command exit with an error."""
+        self.refuse(error)
+        if self._log_failure():
+            engine.close_spider(self.crawler)
+
+    def refusal(self) -> Exception:
+        """Log why the crawl is refused; return what to raise when the spider is opened."""
+        self._log_failure()
+        return engine.refusal()
+
+    def open_frontier(
+        self,
+        ordering: str | None = None,
+        *,
+        needs_links: bool = True,
+        make: Callable[[RunningCrawl], Frontier] | None = None,
+    ) -> None:
+        """Open the store, the frontier and the dispatcher; called by the scheduler.
+
+        An error is kept as `failure` and ends the crawl only once the spider is open, because
+        Scrapy fails to close a spider before that. `ordering` overrides ORDERING. If it
+        `needs_links`, the crawl is refused without `LinksMiddleware`. `make` creates the frontier;
+        None: the one in this process.
+        """
+        self._ordering = ordering
+        self._needs_links = needs_links
+        try:
+            recorder = self._make_recorder()
+            self.frontier = self._local_frontier() if make is None else make(self)
+            recorder.open()
+            self._open_seed_hosts()
+            self.dispatcher = Dispatcher(
+                self.crawler, self.frontier, self.identities, self.config, self.fail
+            )
+        except CrawlprioError as error:
+            self.refuse(error)
+            return
+        self._report_store(recorder)
+
+    def _report_store(self, recorder: Recorder) -> None:
+        """Report in one line that a job is resumed, or that a file was renamed or left alone."""
+        remark = recorder.remark
+        if recorder.resumes and recorder.store is not None:
+            figures, n_waiting = recorder.figures, len(self.frontier or ())
+            remark = (
+                f"{recorder.store.path.parent}: resumed with {figures.n_fetched:,} pages fetched "
+                f"and {n_waiting:,} waiting, under {self.config.ordering_name}."
+            )
+        if remark and read_setting(self.crawler.settings, "CRAWLPRIO_PRINT"):
+            say(remark)
+        elif remark:
+            logger.info("%s", remark)
+
+    def _local_frontier(self) -> LocalFrontier:
+        return LocalFrontier(
+            self.config,
+            self.recorder,
+            truth=None if self.web is None else self.web.rank,
+            failed=self.fail,
+            priority_of=self._priority_of,
+            call_soon=partial(call_later, 0),
+        )
+
+    def _priority_of(self, saved: bytes) -> int:
+        assert self.crawler.spider is not None
+        return from_json(saved, self.crawler.spider).priority
+
+    def add_seeds(self, urls: Sequence[str]) -> None:
+        """Queue URLs as seeds in one batch, in this order; duplicates count once."""
+        if self.frontier is not None:
+            try:
+                self.frontier.add_seeds(urls)
+            except CrawlprioError as error:
+                self.fail(error)
+
+    def _open_seed_hosts(self) -> None:
+        if self.recorder.store is not None:
+            keep_settings(self.recorder.store, self.crawler.settings)
+        share = self.share_seeds or record_in(self.recorder.store)
+        self._seed_hosts = SeedHosts(self.crawler.settings, self.addresses, share)
+
+    async def admit_seeds(self, hosts: Iterable[str]) -> None:
+        """Open the private addresses of seeds."""
+        if self.is_running and self._seed_hosts is not None:
+            try:
+                await self._seed_hosts.add(hosts)
+            except CrawlprioError as error:
+                self.fail(error)
+
+    def _make_recorder(self) -> Recorder:
+        if self.failure is not None:
+            raise self.failure
+        config, is_inspection = self.config, engine.is_inspection()
+        on = (name for name in PARTS if _is_on(read_setting(self.crawler.settings, name)))
+        parts = [PARTS[name] for name in on]
+        self.parts.add_first(*[part(self) for part in parts if not (part.keeps and is_inspection)])
+        self._recorder = Recorder(
+            config,
+            self.identities,
+            is_elsewhere=self._is_recorded_elsewhere,
+            # A web that is known completely has no traps, and is evaluated as a whole.
+            bounds_patterns=self.web is None,
+            refused=lambda rule, url: self.refuse_links(rule, 1, (url,)),
+            enough=self._stop,
+            on_visit=self.parts.visited if self.parts.sees_visits else None,
+        )
+        return self._recorder
+
+    def refuse_links(self, rule: str, n_links: int, urls: Iterable[str]) -> None:
+        """Count links that a rule refused, in the stats and in the store, with a few of them."""
+        stats = self.crawler.stats
+        assert stats is not None
+        stats.inc_value(f"crawlprio/refused/{rule}", n_links)
+        if self.tell_brain is not None:
+            self.tell_brain(["refused", rule, n_links, list(urls)])
+        elif self._recorder is not None and self._recorder.store is not None:
+            self._recorder.store.refuse(rule, n_links, urls)
+
+    def _stop(self, reason: str) -> None:
+        """End the crawl because it has enough."""
+        if not self._has_enough and self.is_running:
+            self._has_enough = True
+            engine.close_spider(self.crawler, reason)
+
+    def _spider_opened(self) -> None:
+        if self.failure is None and self._recorder is None:
+            try:
+                self._make_recorder().open()
+                self._open_seed_hosts()
+            except CrawlprioError as error:
+                self.refuse(error)
+        if self.failure is None:
+            self.failure = lacking_component(
+                needs_links=self._needs_links and not self.reads_visits,
+                guards=not (self.addresses.is_open or self.reads_visits),
+                keeps_items=self.config.keeps_items and self.dispatcher is None,
+            )
+        if self.failure is None:
+            try:
+                for part in self.parts:
+                    part.opened()
+            except CrawlprioError as error:
+                self.refuse(error)
+        if self.failure is not None:
+            raise self.refusal()
+        if self.recorder.enough:
+            self._stop(self.recorder.enough)
+
+    @property
+    def reads_visits(self) -> bool:
+        """Whether `LinksMiddleware`, which records what callbacks yield, is in use."""
+        return engine.uses_spider_middleware(self.crawler, "crawlprio.middlewares.LinksMiddleware")
+
+    @property
+    def is_misconfigured(self) -> bool:
+        """Whether the crawl was refused for its settings, and not for what went wrong in it."""
+        return self.failure is not None and not isinstance(self.failure, OF_THE_RUN)
+
+    def interrupt(self) -> None:
+        """Report what was fetched and close all parts, after the event loop was stopped."""
+        self._close("interrupted")
+
+    def _log_failure(self) -> bool:
+        """Log why the crawl failed, once; return whether this was the first call."""
+        is_first = not self._is_failure_logged
+        if is_first:
+            self._is_failure_logged = True
+            logger.error("%s", self.failure)
+            engine.exit_with_error(self.crawler)
+        return is_first
+
+    def _spider_closed(self, reason: str) -> None:
+        self._close(reason)
+
+    def _engine_stopped(self) -> None:
+        self._close("stopped")
+
+    def _close(self, reason: str) -> None:
+        """Close all parts, even if closing one of them fails."""
+        if self._is_closed:
+            return
+        steps: list[Callable[[], object]] = []
+        if self._recorder is not None:
+            steps += [partial(part.closed, reason) for part in self.parts]
+        if self.frontier is not None:
+            steps.append(self.frontier.close)
+        if self._recorder is not None:
+            steps.append(self._recorder.close)
+            steps += [part.ended for part in self.parts]
+        if self.web is not None:
+            steps.append(self.web.stop)
+        for step in steps:
+            try:
+                step()
+            except CrawlprioError as error:
+                # What a full disk fails later, such as the receipt, is no news.
+                if str(error) != str(self.failure) and not (
+                    isinstance(error, StoreError) and isinstance(self.failure, StoreError)
+                ):
+                    logger.error("%s", error)
+            except Exception:
+                logger.exception("A part of the crawl could not be closed.")
+        self._is_closed = True
+
+
+def _is_on(value: object) -> bool:
+    """Return whether the value of a setting turns a part on; 0 may be a port."""
+    return value is not None and value is not False

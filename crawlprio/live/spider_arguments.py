@@ -1,0 +1,162 @@
+"""The command-line arguments of a crawl of the spider `site`, kept in its store to resume it.
+
+People share store files. So no value is kept that names code or has a password, and of files only
+those that a crawl can take from anybody: an archive's folder and a classifier, by their paths from
+the store, if they are there. What is read back is validated like any other value.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from crawlprio.errors import ConfigError, StoreError
+from crawlprio.orderings import NAMED
+from crawlprio.settings_table import SETTINGS
+from crawlprio.settings_table.config import given_settings, read_setting
+from crawlprio.settings_table.kinds import OWN_NAMES, Anything, FileName, Folder, Options
+from crawlprio.store import Store
+
+if TYPE_CHECKING:
+    from scrapy.settings import BaseSettings
+
+ARGUMENTS = ("seeds", "follow", "allow", "deny")
+"""The spider arguments that are kept."""
+
+_KEY = "given"
+_PLAIN_MODEL = re.compile(r"(language:[^:]*:)*(words:|query:)|(language:[^:]*:)*language:[^:]*$")
+_TEXTS = ("ORDERING", "TOPIC", "USER_AGENT", "ROBOTSTXT_USER_AGENT")
+_WARC, _MODEL = "CRAWLPRIO_WARC", "CRAWLPRIO_VALUE"
+_CLASSIFIER = re.compile(r"((?:language:[^:]*:)*)(?:classifier:)?([^:]+\.json)")
+_PASSWORD = re.compile(r"://[^/?#\s]*@")
+
+_SCRAPYS = re.compile(
+    "AUTOTHROTTLE_|COMPRESSION_ENABLED|COOKIES_ENABLED|DNS|DOWNLOAD_|METAREFRESH_|REDIRECT_|RETRY_"
+)
+_NUMBERS = re.compile(r"[-\d., ]+|True|False")
+"""Settings that Scrapy alone reads are kept if they are of these, and are numbers or switches."""
+
+OF_ONE_RUN = ("CRAWLPRIO_MAX_PAGES", "CRAWLPRIO_PLOT", "CRAWLPRIO_SERVER_LOG")
+"""Settings of one run, which the next one can do without."""
+
+_OF_ONE_RUN = re.compile("JOBDIR|CRAWLPRIO_STORE|CRAWLPRIO_LOOPBACK|LOG_")
+"""The same, without a word about it."""
+
+
+class Given(NamedTuple):
+    """Spider arguments and settings, by name, and the names of settings that are not kept."""
+
+    arguments: dict[str, Any]
+    values: dict[str, Any]
+    lost: list[str]
+
+
+def record_arguments(store: Store, arguments: Mapping[str, Any], settings: BaseSettings) -> None:
+    """Record the spider arguments and the settings of the command line."""
+    given = given_settings(settings)
+    kept = {name: value for name, value in given.items() if is_plain(name, value)}
+    folder = store.path.parent.absolute()
+    if given.get(_WARC):
+        kept[_WARC] = os.path.relpath(given[_WARC], folder)
+    classifier = _CLASSIFIER.fullmatch(str(given.get(_MODEL)))
+    if classifier:
+        path = os.path.relpath(classifier[2], folder)
+        kept[_MODEL] = f"{classifier[1]}classifier:{path}"
+    lost = [
+        name
+        for name in given
+        if name not in kept and isinstance(given[name], str) and not _OF_ONE_RUN.match(name)
+    ]
+    record = {"arguments": dict(arguments), "settings": kept, "lost": lost}
+    store.set_meta(_KEY, json.dumps(record))
+
+
+def read_arguments(store: Store) -> Given:
+    """Return what `record_arguments` recorded; a StoreError if there is no such record."""
+    text = store.get_meta(_KEY)
+    if not text and not store.n_pages:
+        raise StoreError(
+            f"{store.path} records nothing yet: its crawl ended before it began; start it again "
+            "with the command that started it."
+        )
+    if not text:
+        raise StoreError(
+            f"{store.path} does not say where its crawl started: the crawl is not one of the "
+            "spider 'site'; resume it with the command that started it."
+        )
+    try:
+        found = json.loads(text)
+        arguments = {
+            name: value
+            for name, value in found["arguments"].items()
+            if name in ARGUMENTS and value is not None
+        }
+        for name, value in arguments.items():
+            if not isinstance(value, list if name == "seeds" else str):
+                raise TypeError(f"{name} of another type")
+        values: dict[str, Any] = found["settings"]
+        kept = {name: value for name, value in values.items() if is_plain(name, value)}
+        kept |= _files(values, store.path.parent)
+        lost = {*filter(SETTINGS.__contains__, values), *map(str, found.get("lost", ()))}
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        raise StoreError(
+            f"{store.path}: the file is damaged (arguments of its crawl: {type(error).__name__}); "
+            "restore a backup."
+        ) from None
+    return Given(arguments, kept, sorted(lost - kept.keys()))
+
+
+def _files(values: Mapping[str, Any], folder: Path) -> dict[str, str]:
+    """Return the settings that name an archive or a classifier which is there."""
+    found: dict[str, str] = {}
+    archive = values.get(_WARC)
+    if isinstance(archive, str) and (folder / archive).is_dir():
+        found[_WARC] = os.path.relpath(folder / archive)
+    classifier = _CLASSIFIER.fullmatch(str(values.get(_MODEL)))
+    if classifier and (folder / classifier[2]).is_file():
+        found[_MODEL] = f"{classifier[1]}classifier:{os.path.relpath(folder / classifier[2])}"
+    return found
+
+
+def check_same_seeds(settings: BaseSettings, seeds: list[str] | None) -> None:
+    """Raise `ConfigError` if the job directory holds a crawl that started elsewhere.
+
+    `seeds` are None for the demo web. A store that cannot be read is left to those who open it.
+    """
+    folder, name = read_setting(settings, "JOBDIR"), read_setting(settings, "CRAWLPRIO_STORE")
+    if folder is None or name is None or not Path(folder, name).is_file():
+        return
+    try:
+        with Store.open(Path(folder, name), readonly=True) as store:
+            before = read_arguments(store).arguments.get("seeds")
+    except StoreError:
+        return
+    if before != seeds:
+        started = "at " + ", ".join(before[:3]) if before else "in the demo web"
+        more = f" and {len(before) - 3:,} more" if before and len(before) > 3 else ""
+        raise ConfigError(
+            f"JOBDIR {folder} holds a crawl that started {started}{more}; resume that one with its "
+            "own seeds (crawlprio resume knows them), or name another folder."
+        )
+
+
+def is_plain(name: str, value: object) -> bool:
+    """Return whether a value may be kept: no code, file, password, dict or limit of one run."""
+    setting = SETTINGS.get(name)
+    if not isinstance(value, str | int | float | bool | None):
+        return False
+    if name in OF_ONE_RUN or (name not in _TEXTS and _PASSWORD.search(str(value))):
+        return False
+    if setting is None:
+        return bool(_SCRAPYS.match(name) and _NUMBERS.fullmatch(str(value)))
+    if name == "ORDERING":
+        return value in NAMED
+    if name == _MODEL:
+        return _PLAIN_MODEL.match(str(value)) is not None and "@" not in str(value)
+    if type(setting.kind) is Options:
+        return name in OWN_NAMES
+    return name in _TEXTS or not isinstance(setting.kind, Anything | FileName | Folder)

@@ -1,0 +1,36 @@
+"""What the processes of a crawl know of each other where several fetch for one.
+
+The one that has frontier and store knows them as its `Workers`. Each of them has `Crawl.tell_brain`
+instead, which takes statements of `crawlprio.plugins.shared.messages`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Protocol
+
+from crawlprio.errors import CrawlprioError, StoreError
+from crawlprio.orderings.guard import OrderingError
+
+
+class WorkersDied(CrawlprioError):
+    """The processes that fetch cannot work."""
+
+
+OF_THE_RUN = StoreError, OrderingError, WorkersDied
+"""Errors of what happens in a crawl, and not of how it was asked for."""
+
+
+class Workers(Protocol):
+    """The processes that fetch for a crawl.
+
+    Attributes
+    ----------
+    on_fetch
+        called with site, seconds and status of each fetch that has ended; status 0: no response.
+    """
+
+    on_fetch: Callable[[str, float, int], object]
+
+    def flight(self) -> Iterable[tuple[str, float]]:
+        """Return the URL of each page that a worker has, and for how many seconds, oldest first."""

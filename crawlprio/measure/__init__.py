@@ -1,0 +1,1 @@
+"""How good an order was: scores, crawl models, receipts and explanations; numbers only."""

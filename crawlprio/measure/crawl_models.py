@@ -1,0 +1,318 @@
+"""The three crawl models of Cho, Garcia-Molina & Page: P_CS, P_ST and P_BC of a crawl's order."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crawlprio.errors import ConfigError, GraphError
+from crawlprio.graph.arrays import integers, mask, numbers, takes
+from crawlprio.graph.compiled import njit
+from crawlprio.graph.pages import PageIds
+from crawlprio.measure.crawl_order import Order, PageMask, checked_order
+from crawlprio.measure.estimates import COUNT, SPREAD, Estimate, plan_estimate
+
+Floats = NDArray[np.float64]
+Longs = NDArray[np.int64]
+
+
+def crawl_into_buffers(
+    pages: Longs, n_pages: int, capacities: Sequence[int], estimate: Estimate
+) -> list[Longs]:
+    """Return, for each capacity, the pages that a buffer of that size holds after the crawl.
+
+    Each fetched page enters the buffer. If it is full, the page with the lowest estimate is
+    evicted, which may be the new one; of equal estimates, the page fetched last is evicted. Evicted
+    pages never return, but their links stay known.
+
+    `pages`: int64, shape (n_fetched,): page ids in the order fetched, distinct and in range.
+    `n_pages`: number of pages in the graph. `capacities`: pages that each buffer holds, >= 1.
+    `estimate`: the estimate of importance during the crawl. Returns one array of ascending page ids
+    per capacity.
+
+    O(log B) per fetch and O(1) per link, except O(log B) for a link that raises the estimate of the
+    page next to be evicted. Each renewal costs O(B) plus one computation for all buffers.
+    """
+    plan = plan_estimate(estimate, n_pages, len(pages))
+    buffers = [_Buffer(np.empty(size, np.int64), np.empty(size, np.int64)) for size in capacities]
+    smallest = min(capacities, default=0)
+    for first in range(0, len(pages), plan.every):
+        end = min(first + plan.every, len(pages))
+        # Until a buffer is full, nothing depends on the estimates.
+        values, known = plan.renew(pages[: first if end > smallest else 0])
+        for buffer in buffers:
+            buffer.n_held = _fetch(
+                pages, first, end, buffer.held, buffer.when, buffer.n_held,
+                values.copy(), known, plan.mode, plan.damping, plan.indptr, plan.indices,
+            )  # fmt: skip
+    return [np.sort(buffer.held[: buffer.n_held]) for buffer in buffers]
+
+
+@dataclass(slots=True)
+class _Buffer:
+    """The pages held and their fetch numbers; both are heaps during a block of fetches."""
+
+    held: Longs
+    when: Longs
+    n_held: int = 0
+
+
+@njit(cache=True, nogil=True)
+def _fetch(
+    pages: Longs,
+    first: int,
+    end: int,
+    held: Longs,
+    when: Longs,
+    n_held: int,
+    estimate: Floats,
+    known: NDArray[np.bool_],
+    mode: int,
+    damping: float,
+    indptr: Longs,
+    indices: PageIds,
+) -> int:
+    """Fetch `pages[first:end]` into the buffer; return the number of pages it holds afterwards.
+
+    Estimates only rise between renewals, so the keys in the heap are lower bounds: the root is
+    updated until it is the minimum.
+    """
+    capacity = len(held)
+    key = np.empty(capacity, dtype=np.float64)
+    for i in range(n_held):
+        key[i] = estimate[held[i]]
+    for i in range(n_held // 2 - 1, -1, -1):
+        _sift_down(key, when, held, i, n_held)
+    for k in range(first, end):
+        page = pages[k]
+        start, stop = indptr[page], indptr[page + 1]
+        if mode == COUNT:
+            for link in range(start, stop):
+                estimate[indices[link]] += 1.0
+        elif mode == SPREAD and stop > start:
+            share = damping * estimate[page] / (stop - start)
+            for link in range(start, stop):
+                target = indices[link]
+                if not known[target]:
+                    estimate[target] += share
+        if n_held < capacity:
+            i = n_held
+            n_held += 1
+            key[i], when[i], held[i] = estimate[page], k, page
+            _sift_up(key, when, held, i)
+            continue
+        while key[0] < estimate[held[0]]:
+            key[0] = estimate[held[0]]
+            _sift_down(key, when, held, 0, n_held)
+        if estimate[page] > key[0]:
+            key[0], when[0], held[0] = estimate[page], k, page
+            _sift_down(key, when, held, 0, n_held)
+    return n_held
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _leaves_first(key: Floats, when: Longs, i: int, j: int) -> bool:
+    """Whether entry i is evicted before entry j."""
+    return bool(key[i] < key[j] or (key[i] == key[j] and when[i] > when[j]))
+
+
+@njit(cache=True, nogil=True)
+def _swap(key: Floats, when: Longs, held: Longs, i: int, j: int) -> None:
+    """Exchange two entries."""
+    key[i], key[j] = key[j], key[i]
+    when[i], when[j] = when[j], when[i]
+    held[i], held[j] = held[j], held[i]
+
+
+@njit(cache=True, nogil=True)
+def _sift_up(key: Floats, when: Longs, held: Longs, i: int) -> None:
+    """Move entry i up until its parent is evicted before it."""
+    while i > 0:
+        parent = (i - 1) // 2
+        if not _leaves_first(key, when, i, parent):
+            return
+        _swap(key, when, held, i, parent)
+        i = parent
+
+
+@njit(cache=True, nogil=True)
+def _sift_down(key: Floats, when: Longs, held: Longs, i: int, n: int) -> None:
+    """Move entry i down until it is evicted before its children."""
+    while True:
+        child = 2 * i + 1
+        if child >= n:
+            return
+        if child + 1 < n and _leaves_first(key, when, child + 1, child):
+            child += 1
+        if not _leaves_first(key, when, child, i):
+            return
+        _swap(key, when, held, i, child)
+        i = child
+
+
+@dataclass(frozen=True, slots=True)
+class ModelCurve:
+    """The performance of a crawl under one model, with an ideal and a random crawl, as shares of 1.
+
+    `x`: float64, ascending: share of all T pages that is fetched, or that the buffer holds.
+    `performance`, `ideal`, `random`: float64, shape of x: performance of this crawl, of a crawl in
+    order of importance, and the expectation for a crawl in random order. `n_hot`: int64, shape of
+    x: number of hot pages.
+    """
+
+    x: Floats
+    performance: Floats
+    ideal: Floats
+    random: Floats
+    n_hot: Longs
+
+    def points(self, line: str = "performance", n: int = 501) -> list[tuple[float, float]]:
+        """Return `(x, y)` of the named line at up to n evenly spaced points, for a plot."""
+        y: Floats = getattr(self, line)
+        places = np.unique(np.linspace(0, max(len(y) - 1, 0), n).round().astype(np.int64))
+        return [(float(self.x[k]), float(y[k])) for k in places] if len(y) else []
+
+
+@takes(order=integers, importance=numbers, reachable=mask)
+def crawl_and_stop(
+    order: Order, importance: Floats, reachable: PageMask | None = None
+) -> ModelCurve:
+    """Return P_CS for every K: the share of the first K pages fetched that are hot at that point.
+
+    After K fetches the hot pages are those with I(P) >= I(r_K), where r_K has the Kth highest
+    importance. Pages that tie with r_K are hot, so there may be more than K. (Cho, Garcia-Molina &
+    Page, Efficient crawling through URL ordering, WWW7 1998, section 3.)
+
+    `order`: distinct page ids in the order fetched; not all pages need be fetched. `importance`:
+    float64, shape (n_pages,): I(P), larger is more important; no NaN. `reachable`: bool, shape
+    (n_pages,): the T pages of this web; all by default. Returns one element per fetch. The ideal
+    crawl has 1 throughout, the random crawl H/T with H hot pages: K/T, as in the paper, if no page
+    ties with r_K, and more otherwise. Raises `GraphError` if the order has a page twice or a page
+    that is not reachable, or importance is NaN.
+
+    O(n log n).
+    """
+    pages, falling = _pages_and_ranking(order, importance, reachable)
+    n_fetched, whole = len(pages), max(len(falling), 1)
+    # A page is hot from the K at which it is the first among its ties: 1 + pages above it.
+    n_above = np.searchsorted(-falling, -importance[pages], side="left")
+    counts_from = np.maximum(np.arange(n_fetched), n_above)
+    n_found = np.cumsum(np.bincount(counts_from[counts_from < n_fetched], minlength=n_fetched))
+    n_hot = np.searchsorted(-falling, -falling[:n_fetched], side="right").astype(np.int64)
+    fetches = np.arange(1, n_fetched + 1)
+    return ModelCurve(
+        fetches / whole,
+        n_found / fetches,
+        np.ones(n_fetched, dtype=np.float64),
+        n_hot / whole,
+        n_hot,
+    )
+
+
+@takes(order=integers, importance=numbers, reachable=mask)
+def crawl_and_stop_with_threshold(
+    order: Order, importance: Floats, threshold: float, reachable: PageMask | None = None
+) -> ModelCurve:
+    """Return P_ST for every K: the share of the hot pages, I(P) >= G, among the first K fetched.
+
+    `order`, `importance`, `reachable`: as for `crawl_and_stop`. If hotness is binary, such as being
+    on a topic, use importance 1 or 0 and threshold 1. `threshold`: g, in the unit of importance;
+    `top_threshold` computes it from a share of hot pages. Returns one element per fetch. The ideal
+    crawl has min(1, K/H), the random crawl K/T. Raises `GraphError` as `crawl_and_stop`, and if no
+    page is hot.
+    """
+    pages, falling = _pages_and_ranking(order, importance, reachable)
+    n_hot = int(np.searchsorted(-falling, -threshold, side="right"))
+    if n_hot == 0:
+        raise GraphError(f"no page has importance {threshold:g} or more; give a lower threshold.")
+    fetches = np.arange(1, len(pages) + 1)
+    return ModelCurve(
+        fetches / len(falling),
+        np.cumsum(importance[pages] >= threshold) / n_hot,
+        np.minimum(fetches / n_hot, 1.0),
+        fetches / len(falling),
+        np.full(len(pages), n_hot, dtype=np.int64),
+    )
+
+
+@takes(order=integers, importance=numbers, reachable=mask)
+def limited_buffer(
+    order: Order,
+    importance: Floats,
+    buffers: Sequence[float] | Floats,
+    estimate: Estimate,
+    *,
+    threshold: float | None = None,
+    reachable: PageMask | None = None,
+) -> ModelCurve:
+    """Return P_BC for each buffer size: the share of its B pages that are hot at the end.
+
+    The crawl fetches pages in its order and can keep only B of them. When a page arrives at a full
+    buffer, the page with the lowest *estimated* importance is evicted, which may be the new one.
+    The paper does not specify the estimate, the tie-break (here: last fetched, first evicted), or
+    whether links of evicted pages are forgotten (here: no).
+
+    `order`, `importance`, `reachable`: as for `crawl_and_stop`. In the paper the crawl fetches all
+    T pages. `buffers`: sizes B, as shares of the T pages: 0 < share <= 1, rounded to at least one
+    page. `estimate`: `BacklinksSeen`, `PageRankSeen`, `RenewedEstimate`, or a constant array, such
+    as an importance that depends on the page alone. `threshold`: g: pages with I(P) >= G are hot;
+    by default those with I(P) >= I(r_B), including ties. Returns one element per size, in the order
+    given; x is B/T. The ideal crawl has min(1, H/B), the random crawl H/T. Raises `ConfigError` if
+    a size is not a share, or estimates are never renewed. Raises `GraphError` as `crawl_and_stop`,
+    and if the estimates are for a different number of pages.
+
+    O(log B) per fetch and buffer; estimates are computed once for all sizes.
+    """
+    pages, falling = _pages_and_ranking(order, importance, reachable)
+    whole = len(falling)
+    shares = np.asarray(buffers, dtype=np.float64)
+    wrong = shares[~((shares > 0.0) & (shares <= 1.0))]
+    if len(wrong):
+        raise ConfigError(f"a buffer is {wrong[0]:g} of all pages; give shares above 0, at most 1.")
+    sizes = np.clip(np.rint(shares * whole), 1, max(whole, 1)).astype(np.int64)
+    kept = crawl_into_buffers(pages, len(importance), sizes.tolist(), estimate)
+    bounds = falling[sizes - 1] if threshold is None else np.full(len(sizes), threshold)
+    n_hot = np.searchsorted(-falling, -bounds, side="right").astype(np.int64)
+    n_hot_kept = [int((importance[held] >= g).sum()) for held, g in zip(kept, bounds, strict=True)]
+    return ModelCurve(
+        sizes / whole,
+        np.array(n_hot_kept, dtype=np.float64) / sizes,
+        np.minimum(n_hot / sizes, 1.0),
+        n_hot / whole,
+        n_hot,
+    )
+
+
+@takes(importance=numbers, reachable=mask)
+def top_threshold(importance: Floats, share: float, reachable: PageMask | None = None) -> float:
+    """Return the threshold G at which this share of the pages, or more with ties, is hot.
+
+    `importance` and `reachable`: as for `crawl_and_stop`. `share`: 0 < share <= 1; rounded to at
+    least one page.
+    """
+    falling = _ranking(importance, reachable)
+    if not 0.0 < share <= 1.0 or len(falling) == 0:
+        raise ConfigError(
+            f"share is {share:g} of {len(falling)} pages; give a share above 0, at most 1."
+        )
+    return float(falling[max(round(share * len(falling)), 1) - 1])
+
+
+def _pages_and_ranking(
+    order: Order, importance: Floats, reachable: PageMask | None
+) -> tuple[Longs, Floats]:
+    """Return the validated order, and the importance of all pages of this web, descending."""
+    pages = checked_order(order, importance, reachable)
+    return pages, _ranking(importance, reachable)
+
+
+def _ranking(importance: Floats, reachable: PageMask | None) -> Floats:
+    """Return the importance of all pages of this web, descending."""
+    if np.isnan(importance).any():
+        page = int(np.argmax(np.isnan(importance)))
+        raise GraphError(f"the importance of page {page} is NaN; every page needs a number.")
+    values = np.asarray(importance if reachable is None else importance[reachable], np.float64)
+    return np.sort(values)[::-1]

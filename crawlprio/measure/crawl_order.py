@@ -1,0 +1,230 @@
+"""Measures of a crawl order against the importance of its pages, known once the crawl is over.
+
+Importance is usually PageRank, but can be any non-negative number per page.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crawlprio.errors import ConfigError, GraphError
+from crawlprio.graph.arrays import integers, mask, numbers, takes
+from crawlprio.graph.compiled import njit
+from crawlprio.graph.linkgraph import LinkGraph
+from crawlprio.graph.pages import PageIds
+
+Floats = NDArray[np.float64]
+PageMask = NDArray[np.bool_]
+Order = Sequence[int] | NDArray[Any]
+
+
+def reachable(graph: LinkGraph, seeds: Order) -> PageMask:
+    """Return a mask of the pages that a crawl can reach; arguments as for `depth_from_seeds`."""
+    return depth_from_seeds(graph, seeds) >= 0
+
+
+def depth_from_seeds(graph: LinkGraph, seeds: Order) -> NDArray[np.int32]:
+    """Return the distance in links of each page from the nearest seed, -1 if unreachable.
+
+    `seeds`: page ids; at least one. Returns int32, shape (n_pages,). Raises `GraphError` if there
+    is no seed, or one is not a page of the graph.
+
+    O(reached pages and links) time and O(n_pages) memory.
+    """
+    starts = integers("seeds", seeds)
+    if len(starts) == 0:
+        raise GraphError("there are no seeds; give at least one page.")
+    strangers = starts[(starts < 0) | (starts >= graph.n_pages)]
+    if len(strangers):
+        raise GraphError(
+            f"seed {strangers[0]} is not a page; page ids are 0 to {graph.n_pages - 1}."
+        )
+    return np.asarray(_depths(graph.indptr, graph.indices, starts), dtype=np.int32)
+
+
+@njit(cache=True, nogil=True)
+def _depths(
+    indptr: NDArray[np.int64], indices: PageIds, starts: NDArray[np.int64]
+) -> NDArray[np.int32]:
+    """Compute the depths by breadth-first search."""
+    depth = np.full(len(indptr) - 1, -1, dtype=np.int32)
+    queue = np.empty(len(depth), dtype=np.int32)
+    n_queued = 0
+    for start in starts:
+        if depth[start] < 0:
+            depth[start] = 0
+            queue[n_queued] = start
+            n_queued += 1
+    k = 0
+    while k < n_queued:
+        page = queue[k]
+        k += 1
+        for link in range(indptr[page], indptr[page + 1]):
+            target = indices[link]
+            if depth[target] < 0:
+                depth[target] = depth[page] + 1
+                queue[n_queued] = target
+                n_queued += 1
+    return depth
+
+
+@takes(order=integers, ranks=numbers, reachable=mask)
+def cumulative_pagerank(order: Order, ranks: Floats, reachable: PageMask | None = None) -> Floats:
+    """Return the share of the reachable importance gathered after each fetch.
+
+    `order`: distinct page ids in the order fetched; not all pages need be fetched. `ranks`:
+    float64, shape (n_pages,), >= 0: importance of each page, over the whole graph. `reachable`:
+    bool, shape (n_pages,): the pages whose importance sums to 1; all pages by default. Returns
+    float64, shape (n_fetched,): element k is the share after k + 1 fetches. It never decreases, and
+    ends at 1 if every reachable page is fetched. Raises `GraphError` if the order has a page twice
+    or a page that is not reachable, or no reachable page has any importance.
+    """
+    pages = checked_order(order, ranks, reachable)
+    whole = float(ranks.sum() if reachable is None else ranks[reachable].sum())
+    if not whole > 0.0:
+        raise GraphError(f"the importance of all reachable pages is {whole:g}; it must be above 0.")
+    return np.minimum(np.cumsum(ranks[pages]) / whole, 1.0)
+
+
+def average_cumulative_pagerank(
+    order: Order, ranks: Floats, reachable: PageMask | None = None
+) -> float:
+    """Return the mean of `cumulative_pagerank` over all fetches: near 1 is good, 1/2 is random.
+
+    Means can be compared across graphs only for crawls of every reachable page; on the same graph,
+    crawls with the same budget can be compared. NaN for an empty order.
+    """
+    shares = cumulative_pagerank(order, ranks, reachable)
+    return float(shares.mean()) if len(shares) else float("nan")
+
+
+@takes(ranks=numbers, reachable=mask)
+def best_order(ranks: Floats, reachable: PageMask | None = None) -> PageIds:
+    """Return the pages by descending importance, int32: no order gathers more at any time.
+
+    Its cumulative curve is the upper bound in plots. A crawl can rarely attain it, because it
+    fetches pages before a crawl could have found them. Ties are in order of page id.
+    """
+    order = np.argsort(-ranks, kind="stable").astype(np.int32)
+    return order if reachable is None else order[reachable[order]]
+
+
+@takes(order=integers, ranks=numbers, reachable=mask)
+def kendall_tau(
+    order: Order,
+    ranks: Floats,
+    sample: int = 5000,
+    seed: int = 0,
+    reachable: PageMask | None = None,
+) -> float:
+    """Return the rank correlation of the order with importance: +1 if important pages come first.
+
+    Kendall's tau-b (Kendall, The treatment of ties in ranking problems, Biometrika 1945) between
+    the reversed position in the order and importance, on a sample of pages. Pages not fetched are
+    tied in last place; pages of equal importance are tied.
+
+    `order`, `ranks`, `reachable`: as for `cumulative_pagerank`; the sample is drawn from the
+    reachable pages. `sample`: number of pages to compare, or all if there are fewer. The standard
+    error is below `1.5 / sqrt(sample)`, about 0.02 by default. `seed`: seed of the sample, so that
+    orders of the same graph are compared on the same pages. Returns -1 to 1; NaN if all pages tie
+    or there are fewer than two.
+    """
+    from scipy.stats import kendalltau
+
+    pages = checked_order(order, ranks, reachable)
+    candidates = np.arange(len(ranks)) if reachable is None else np.flatnonzero(reachable)
+    if len(candidates) > sample:
+        rng = np.random.default_rng(seed)
+        candidates = np.sort(rng.choice(candidates, sample, replace=False))
+    if len(candidates) < 2:
+        return float("nan")
+    earliness = np.zeros(len(ranks), dtype=np.int64)
+    earliness[pages] = np.arange(len(pages), 0, -1)
+    return float(kendalltau(earliness[candidates], ranks[candidates], variant="b").statistic)
+
+
+@takes(values=numbers)
+def curve(values: Floats, points: int = 101, n_pages: int | None = None) -> list[list[float]]:
+    """Return `[fraction of pages fetched, share]` at evenly spaced fetches, from `[0, 0]` on.
+
+    `values`: float64, shape (n_fetched,): share after each fetch, as of `cumulative_pagerank`.
+    `points`: number of points, at least 2; fewer are returned if there were fewer fetches.
+    `n_pages`: number of pages that corresponds to fraction 1, such as the reachable pages; by
+    default n_fetched.
+    """
+    whole = max(len(values) if n_pages is None else n_pages, 1)
+    fetches = np.unique(np.linspace(0, len(values), max(points, 2)).round().astype(np.int64))
+    shares = np.concatenate(([0.0], values))
+    return [[float(k / whole), float(shares[k])] for k in fetches]
+
+
+def checked_order(order: Order, ranks: Floats, reachable: PageMask | None) -> NDArray[np.int64]:
+    """Return the order as an array; raise GraphError unless pages are distinct and reachable."""
+    pages = np.asarray(order, dtype=np.int64)
+    n_pages = len(ranks)
+    strangers = pages[(pages < 0) | (pages >= n_pages)]
+    if len(strangers):
+        raise GraphError(f"the order has page {strangers[0]}; page ids must be 0 to {n_pages - 1}.")
+    if reachable is not None and not reachable[pages].all():
+        page = pages[~reachable[pages]][0]
+        raise GraphError(f"the order has page {page}, which is not reachable from the seeds.")
+    counts = np.bincount(pages, minlength=n_pages)
+    if len(pages) and counts.max() > 1:
+        raise GraphError(
+            f"the order has page {int(np.argmax(counts > 1))} more than once; "
+            "each page must occur once."
+        )
+    return pages
+
+
+def checked_times(name: str, times: Floats | Sequence[float]) -> Floats:
+    """Return the times as float64; raise GraphError unless all are finite."""
+    checked = numbers(name, times)
+    if not np.isfinite(checked).all():
+        k = int(np.argmin(np.isfinite(checked)))
+        raise GraphError(f"{name}[{k}] is {checked[k]:g}; times must be finite.")
+    return checked
+
+
+Longs = NDArray[np.int64]
+
+
+def active_robots(
+    started: Floats | Sequence[float], ended: Floats | Sequence[float], points: int | None = None
+) -> tuple[Floats, Floats]:
+    """Return the number of fetches in flight over time, which starts at the first fetch.
+
+    Castillo et al. (2004), figures 8 and 9.
+
+    `started` and `ended`: seconds, shape (n_fetched,): start and end of each fetch, in any order of
+    fetches; none ends before it starts. `points`: number of equal intervals to average over; None:
+    one point per change. Returns seconds and active robots, float64. Without `points`, `active[i]`
+    is the number from `seconds[i]` to `seconds[i + 1]`, and the last is 0. With `points`, it is the
+    mean over the interval around `seconds[i]`.
+    """
+    begins, ends = checked_times("started", started), checked_times("ended", ended)
+    if len(begins) != len(ends):
+        raise GraphError(
+            f"{len(begins)} fetches started but {len(ends)} ended; give one end per start."
+        )
+    if len(begins) == 0:
+        return np.empty(0, dtype=np.float64), np.empty(0, dtype=np.float64)
+    if (ends < begins).any():
+        k = int(np.argmax(ends < begins))
+        raise GraphError(f"fetch {k} ended at {ends[k]:g}, before it started at {begins[k]:g}.")
+    times = np.concatenate((begins, ends)) - begins.min()
+    steps = np.concatenate((np.ones(len(begins)), -np.ones(len(ends))))
+    at, place = np.unique(times, return_inverse=True)
+    active = np.cumsum(np.bincount(place, weights=steps, minlength=len(at)))
+    if points is None:
+        return at, active.astype(np.float64)
+    if points < 1:
+        raise ConfigError(f"points is {points}; it must be at least 1.")
+    robot_seconds = np.concatenate(([0.0], np.cumsum(active[:-1] * np.diff(at))))
+    edges = np.linspace(0.0, at[-1], points + 1)
+    means = np.diff(np.interp(edges, at, robot_seconds)) / np.maximum(np.diff(edges), 1e-300)
+    return (edges[:-1] + edges[1:]) / 2, means

@@ -1,0 +1,580 @@
+"""Why a crawl fetched a page, or did not, from its store alone; as documents."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from itertools import islice
+from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
+
+import numpy as np
+from numpy.typing import NDArray
+from protego import Protego
+
+from crawlprio.errors import StoreError
+from crawlprio.frontier import PageQueue
+from crawlprio.frontier.page_queue import JudgesRepeats
+from crawlprio.frontier.records import WAITING
+from crawlprio.frontier.replaying import FIRST, Replayed, columns_of, replay
+from crawlprio.graph.compiled import plain_until
+from crawlprio.graph.pages import NO_PAGE, PageIds, Visit
+from crawlprio.graph.topic import HotQueue
+from crawlprio.measure.stored_crawl import SETTING_OF, SETTINGS_KEY
+from crawlprio.orderings import KeyHistory, Ordering, Part
+from crawlprio.store import SiteState, Store
+from crawlprio.store.outcomes import ROBOTS, failure_of, is_refusal
+from crawlprio.store.visit_columns import VisitColumns
+from crawlprio.web.budgets import pattern_of
+from crawlprio.web.robots_txt import MAX_BYTES, rules_for
+from crawlprio.web.scope import registered_domain
+from crawlprio.web.urls import canonical, host_of, normalise_url
+
+
+@dataclass(frozen=True)
+class Policy:
+    """What decides the order of a crawl, and which links it follows.
+
+    `ordering` makes the ordering of that name, or of the crawl's latest run if it is empty;
+    `hot_queue` and `novelty` make the hot queue, and what puts off likely repeats, if there is one.
+    `priority_of` returns the priority of a stored request. `refuses` returns the rule by which the
+    scope refuses a URL at a depth, or an empty string; it is None if the crawl's scope is not
+    known.
+    `obeys_robots`: whether the crawl obeys the robots.txt files whose rules its store has.
+    """
+
+    ordering: Callable[[str], Ordering]
+    hot_queue: Callable[[], HotQueue | None] = lambda: None
+    novelty: Callable[[], JudgesRepeats | None] = lambda: None
+    max_waiting: int | None = None
+    priority_of: Callable[[bytes], int] = lambda request: 0
+    refuses: Callable[[str, int], str] | None = None
+    obeys_robots: bool = True
+
+
+class StoredRobots:
+    """What the robots.txt files that a crawl read say to it, by the rules in its store."""
+
+    def __init__(self, store: Store, policy: Policy) -> None:
+        self._store = store
+        self._obeys = policy.obeys_robots
+        self._parsed: dict[str, Protego | None] = {}
+
+    def verdict(self, url: str) -> str | None:
+        """Return `ROBOTS` if a page is forbidden, "" if not, None if the file was not read."""
+        if not self._obeys:
+            return ""
+        site = urlsplit(url).netloc.rpartition("@")[2]
+        if site not in self._parsed:
+            rules = self._store.robots(site)
+            # The limits hold for the store of somebody else, too.
+            kept = None if rules is None else rules_for(rules[:MAX_BYTES], "*")[0]
+            self._parsed[site] = None if kept is None else Protego.parse(kept)
+        rules_of_site = self._parsed[site]
+        if rules_of_site is None:
+            return None
+        return "" if rules_of_site.can_fetch(url, "*") else ROBOTS
+
+
+class StorePages:
+    """The page table of a store as orderings see it; URLs are read when one is asked for."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self.sites, self.hosts = store.page_sites()
+        self._urls: list[str] | None = None
+
+    def __len__(self) -> int:
+        return len(self.sites)
+
+    @property
+    def n_sites(self) -> int:
+        return len(self.hosts)
+
+    def url(self, page: int) -> str:
+        if self._urls is None:
+            self._urls = list(self._store.page_urls())
+        return self._urls[page]
+
+
+class QueuePlace(NamedTuple):
+    """Where a page waits: how many come before it, of how many, in all and on its site."""
+
+    n_before: int
+    n_waiting: int
+    n_before_on_site: int
+    n_waiting_on_site: int
+
+
+@dataclass
+class SitePast:
+    """What was fetched from a site: how often, for how long in all, and the end of the last."""
+
+    n_fetches: int = 0
+    seconds: float = 0.0
+    ended_at: float = 0.0
+
+    def add(self, seconds: float, ended_at: float) -> None:
+        self.n_fetches += 1
+        self.seconds += seconds
+        self.ended_at = max(self.ended_at, ended_at)
+
+
+@dataclass
+class Past:
+    """A crawl, replayed from its store, inside a snapshot. O(visits log pages).
+
+    `page` is the page to explain, or `NO_PAGE`, and `ordering_name` the ordering to replay under,
+    empty for that of the latest run. After `n_visits`, `linking` has the visited pages that link to
+    the page, in turn, `site` what was fetched from its site, and `history` what made its key. By
+    page, `n_linking` counts the visits that link to it and `found_by` is the page that showed it
+    first: `n_linking` only without a page to explain, and `found_by` of that page alone with one.
+    `refused` says, by page, why those were refused that wait for another run.
+    """
+
+    store: Store
+    policy: Policy
+    page: int = NO_PAGE
+    ordering_name: str = ""
+    linking: list[int] = field(default_factory=list)
+    site: SitePast = field(default_factory=SitePast)
+    refused: dict[int, str] = field(default_factory=dict)
+    n_visits: int = 0
+
+    def __post_init__(self) -> None:
+        self.pages = StorePages(self.store)
+        self.ordering = self.policy.ordering(self.ordering_name)
+        self.queue = PageQueue(
+            self.ordering,
+            self.pages,
+            hot_queue=self.policy.hot_queue(),
+            novelty=self.policy.novelty(),
+            max_waiting=self.policy.max_waiting,
+            plain_until=plain_until(),
+        )
+        self.history = None if self.page == NO_PAGE else KeyHistory(self.ordering, self.page)
+        self.seeds = dict.fromkeys(self.store.seeds())
+        self._sites = self.pages.sites
+        self._site = -1 if self.page == NO_PAGE else int(self._sites[self.page])
+        self.n_linking = np.zeros(len(self.pages), dtype=np.int32)
+        self.found_by = np.full(len(self.pages), NO_PAGE, dtype=np.int32)
+
+    def replay(self, *, until_fetched: bool) -> None:
+        """Replay the visits, all or until the page's own."""
+        visits, n_pages = self._noted(self._visits()), len(self.pages)
+        replayed = replay(self.queue, visits, self.seeds, n_pages, self.history)
+        with contextlib.closing(replayed):
+            for some in replayed:
+                if until_fetched and some.columns.pages[some.rows.start] == self.page:
+                    break
+                self._note(some)
+            else:
+                self._add_waiting()
+        self.queue.judge_all()
+
+    def _visits(self) -> Iterator[VisitColumns]:
+        """Return the visits of the store, with what the ordering needs of them."""
+        store, texts = self.store, self.queue.hot_queue is not None
+        if self.queue.takes_rows:
+            return store.visit_columns()
+        return columns_of(store.visits(texts=texts, anchors=texts or self.ordering.needs_anchors))
+
+    def _add_waiting(self) -> None:
+        """Queue the pages that requests of the last run wait for, or were leased."""
+        queue = self.queue
+        for request in self.store.requests():
+            priority = self.policy.priority_of(request.request)
+            if queue.state(request.page) != WAITING or priority:
+                queue.add(request.page, priority)
+        for page in self.store.leased():
+            if queue.state(page) == WAITING:
+                queue.add(page, FIRST)
+
+    def _noted(self, columns: Iterator[VisitColumns]) -> Iterator[VisitColumns]:
+        """Note which of these visits are refusals."""
+        for group in columns:
+            for at in np.flatnonzero(group.is_refused).tolist():
+                self.refused[int(group.pages[at])] = group.errors[at]
+            yield group
+
+    def _note(self, replayed: Replayed) -> None:
+        """Note visits that are evidence."""
+        group, done = replayed.columns, replayed.rows
+        pages, n_before = group.pages[done], replayed.n_before[done]
+        is_evidence = ~group.is_refused[done] & (pages != NO_PAGE)
+        self.n_visits += int(np.count_nonzero(is_evidence))
+        begins = group.begins[done.start : done.stop + 1]
+        targets, n_links = group.targets[begins[0] : begins[-1]], np.diff(begins)
+        if self.page == NO_PAGE:
+            shown = targets[np.repeat(is_evidence, n_links)]
+            np.add.at(self.n_linking, shown, np.int32(1))  # 1 takes forty times as long
+            first_new = np.where(is_evidence, n_before, len(self.pages))
+            is_new = targets >= np.repeat(first_new, n_links)
+            self.found_by[targets[is_new]] = np.repeat(pages, n_links)[is_new]
+            return
+        ends = np.cumsum(n_links)
+        linking = np.searchsorted(ends, np.flatnonzero(targets == self.page), side="right")
+        for at in dict.fromkeys(linking.tolist()):
+            if is_evidence[at]:
+                if self.page >= n_before[at] and not self.linking:
+                    self.found_by[self.page] = pages[at]
+                self.linking.append(int(pages[at]))
+        is_own = is_evidence & (self._sites[pages] == self._site)
+        for at in (done.start + np.flatnonzero(is_own)).tolist():
+            self.site.add(float(group.elapsed[at]), float(group.fetched_at[at]))
+
+    @property
+    def ranks_sites(self) -> bool:
+        """Whether the site of a page matters for its place."""
+        ordering = self.ordering
+        return bool(ordering.site_share) or type(ordering).site_key is not Ordering.site_key
+
+    def place(self, page: int) -> QueuePlace:
+        """Return where a page waits if no site has to wait. O(pages).
+
+        Where sites are ranked, this takes all pages before it out of the queue.
+        """
+        known = self.queue.page_records
+        waiting = np.flatnonzero(known["state"] == WAITING)
+        tiers, keys = known["tier"][waiting], known["key"][waiting]
+        tier, key = known["tier"][page], known["key"][page]
+        is_tied = (tiers == tier) & (keys == key) & (waiting < page)
+        is_before = (tiers > tier) | ((tiers == tier) & (keys > key)) | is_tied
+        is_own = self.pages.sites[waiting] == self.pages.sites[page]
+        n_before = int(is_before.sum())
+        if self.ranks_sites:
+            n_before = next(at for at, first in enumerate(self.head()) if first == page)
+        return QueuePlace(
+            n_before, len(waiting), int((is_before & is_own).sum()), int(is_own.sum())
+        )
+
+    def head(self) -> Iterator[int]:
+        """Take the pages out of the queue, first to last, as if no site had to wait."""
+        while (page := self.queue.next_page(0.0)) != NO_PAGE:
+            self.queue.release(page)
+            yield page
+
+    def urls(self, pages: PageIds | NDArray[np.int32] | list[int]) -> dict[int, str]:
+        """Return the URLs of pages; those that are no page are left out."""
+        known = sorted({int(page) for page in pages} - {NO_PAGE})
+        rows = self.store.read_urls(known)
+        return {page: url for page, (url, _) in zip(known, rows, strict=True)}
+
+
+BY_LINK = ("nofollow", "depth", "claim-budget", "sites", "private-address", "long-url")
+"""Rules that a URL alone does not tell."""
+
+N_LINKING = 10
+
+
+_BUDGETS = tuple(f"CRAWLPRIO_MAX_PAGES_PER_{what}" for what in ("SITE", "DOMAIN", "PATTERN"))
+
+
+def why_unknown(store: Store, policy: Policy, url: str) -> dict[str, Any]:
+    """Return the rules that may have refused a URL, and the pages that link to it.
+
+    `rules` has one entry if the rule is known, several if the store allows no decision, and none if
+    nothing refuses the URL.
+    """
+    linking = store.outside_links(url)
+    refusals = store.refusals()
+    robots = StoredRobots(store, policy).verdict(url)
+    rules = [rule for rule, refusal in refusals.items() if url in refusal.examples]
+    if not rules:
+        depth = linking[0].depth + 1 if linking else 1
+        by_url = (policy.refuses(url, depth) if policy.refuses else "") or _full(store, url)
+        by_url = by_url or robots or ""
+        is_refused = bool(linking) and not by_url
+        rules = (
+            [by_url] if by_url else [rule for rule in BY_LINK if is_refused and rule in refusals]
+        )
+    urls = [found for found, _ in store.read_urls([link.page for link in linking[:N_LINKING]])]
+    return {
+        "rules": [{"rule": rule, "setting": SETTING_OF.get(rule)} for rule in rules],
+        "linked_by": len(linking),
+        "linking": [
+            {"url": source, "anchor": link.anchor}
+            for source, link in zip(urls, linking, strict=False)
+        ],
+        "scope_is_known": policy.refuses is not None,
+        "robots_are_known": robots is not None,
+    }
+
+
+def _full(store: Store, url: str) -> str:
+    """Return the budget that has no room for a URL, as the crawl counts, or an empty string."""
+    per_site, per_domain, per_pattern = _limits(store)
+    host = host_of(url)
+    sites, hosts = store.page_sites()
+    if host not in hosts:
+        return ""
+    site = hosts.index(host)
+    if per_site is not None and np.count_nonzero(sites == site) >= per_site:
+        return "site-budget"
+    if per_domain is not None:
+        domain = registered_domain(host)
+        of_domain = [at for at, name in enumerate(hosts) if name.endswith(domain)]
+        of_domain = [at for at in of_domain if registered_domain(hosts[at]) == domain]
+        if np.count_nonzero(np.isin(sites, of_domain)) >= per_domain:
+            return "domain-budget"
+    pattern = pattern_of(url)
+    if per_pattern is not None and pattern:
+        known = store.read_urls(np.flatnonzero(sites == site).tolist())
+        if sum(pattern_of(found) == pattern for found, _ in known) >= per_pattern:
+            return "pattern-budget"
+    return ""
+
+
+def _limits(store: Store) -> list[float | None]:
+    """Return the crawl's budgets per site, domain and pattern; None where there is none."""
+    try:
+        found = json.loads(store.get_meta(SETTINGS_KEY, "{}"))
+    except (ValueError, RecursionError):
+        found = None
+    values = [found.get(name) if isinstance(found, dict) else None for name in _BUDGETS]
+    return [value if isinstance(value, int | float) else None for value in values]
+
+
+def site_of(past: Past, page: int, n_before: int, now: float) -> dict[str, Any]:
+    """Return the state of the site of a waiting page, and the time that its pages need.
+
+    `not_before_seconds` counts from `now`, a Unix time, for a crawl that goes on then: what is left
+    of the site's delay, and then the `n_before` pages of the site that come first, at the pace so
+    far.
+    """
+    site = int(past.pages.sites[page])
+    host, fetched = past.pages.hosts[site], past.site
+    states = {state.host: state for state in past.store.site_states()}
+    known = states.get(host, SiteState(host))
+    delay = max(_delay(past), known.crawl_delay or 0.0)
+    rest = max(fetched.ended_at + delay - now, known.paused_until - now, 0.0)
+    a_page = delay + (fetched.seconds / fetched.n_fetches if fetched.n_fetches else 0.0)
+    return {
+        "host": host,
+        "fetched": fetched.n_fetches,
+        "delay_seconds": delay,
+        "crawl_delay": known.crawl_delay,
+        "refusals": known.refusals,
+        "paused_seconds": max(round(known.paused_until - now, 1), 0.0),
+        "not_before_seconds": round(rest + n_before * a_page, 1),
+    }
+
+
+def _delay(past: Past) -> float:
+    """Return DOWNLOAD_DELAY as the crawl recorded it."""
+    try:
+        value = json.loads(past.store.get_meta(SETTINGS_KEY, "{}"))["DOWNLOAD_DELAY"]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return 0.0
+    return float(value) if isinstance(value, int | float) and 0 <= value < 1e9 else 0.0
+
+
+N_HEAD = 20
+"""Pages of the head of the frontier."""
+
+
+def explain_head(path: str | Path, policy: Policy, most: int = N_HEAD) -> dict[str, Any]:
+    """Return the pages that a crawl fetches next, if no site has to wait, each with its key.
+
+    Pages before them that robots.txt forbids are counted instead. Raises CrawlprioError if the
+    store cannot be read, has no crawl, or its ordering cannot be made.
+    """
+    with Store.open(path, readonly=True) as store, store.snapshot():
+        _check_crawl(store)
+        past = Past(store, policy)
+        past.replay(until_fetched=False)
+        queue, n_waiting = past.queue, len(past.queue)
+        head, n_forbidden = _allowed(past, StoredRobots(store, policy), most)
+        urls = past.urls([*head, *past.found_by[head].tolist()])
+        return {
+            **_crawl(store, past),
+            "waiting": n_waiting,
+            "forbidden": n_forbidden,
+            "head": [
+                {
+                    "url": urls[page],
+                    "key": float(queue.page_records["key"][page]),
+                    **_tier(past, page),
+                    "linked_by": int(past.n_linking[page]),
+                    "found_by": urls.get(int(past.found_by[page])),
+                    "refused": past.refused.get(page),
+                }
+                for page in head
+            ],
+        }
+
+
+def _allowed(past: Past, robots: StoredRobots, most: int) -> tuple[list[int], int]:
+    """Return the first pages that may be fetched, and how many before them may not."""
+    found: list[int] = []
+    n_forbidden = 0
+    head = past.head()
+    while some := list(islice(head, most - len(found))):
+        urls = past.urls(some)
+        for page in some:
+            is_forbidden = robots.verdict(urls[page]) == ROBOTS
+            n_forbidden += is_forbidden
+            found += [] if is_forbidden else [page]
+    return found, n_forbidden
+
+
+def explain_url(path: str | Path, policy: Policy, url: str) -> dict[str, Any]:
+    """Return what became of a URL in a crawl, and why; `state` says what.
+
+    It is `waiting`, `in-flight`, `fetched`, `failed`, `refused`, `dropped` or `unknown`. Raises
+    CrawlprioError as `explain_head` does.
+    """
+    with Store.open(path, readonly=True) as store, store.snapshot():
+        _check_crawl(store)
+        normal = normalise_url(url)
+        page = store.find_page(dict.fromkeys((url, normal or url, canonical(normal or url))))
+        if page == NO_PAGE:
+            return {"url": url, "state": "unknown", **why_unknown(store, policy, normal or url)}
+        visits = store.visits_of(page)
+        fetches = [
+            (seq, visit) for seq, visit in visits if not is_refusal(visit.status, visit.error)
+        ]
+        if fetches:
+            return _of_fetched(store, policy, page, fetches)
+        return _of_waiting(store, policy, page, visits)
+
+
+def _of_fetched(
+    store: Store, policy: Policy, page: int, fetches: list[tuple[int, Visit]]
+) -> dict[str, Any]:
+    """Return what is known of a page that was fetched: when, why then, and what it brought."""
+    first, visit = fetches[0]
+    names = [name for begin, name in store.orderings() if begin <= first]
+    past = Past(store, policy, page, names[-1] if names else "")
+    past.replay(until_fetched=True)
+    n_known = int(past.queue.ordering.n_pages)
+    failure = failure_of(fetches[-1][1])
+    return {
+        **_page(store, past, page),
+        "state": "failed" if failure else "fetched",
+        **({"because": failure} if failure else {}),
+        "visits": [_visit(seq, each) for seq, each in fetches],
+        "brought": {
+            "links": len(visit.targets),
+            "new_pages": int((visit.targets >= n_known).sum()),
+        },
+        "then": {
+            "ordering": names[-1] if names else None,
+            **(_key(past, page) if past.queue.state(page) == WAITING else {}),
+        },
+    }
+
+
+def _of_waiting(
+    store: Store, policy: Policy, page: int, refusals: list[tuple[int, Visit]]
+) -> dict[str, Any]:
+    """Return what is known of a page that was not fetched."""
+    past = Past(store, policy, page)
+    past.replay(until_fetched=False)
+    found = _page(store, past, page)
+    if past.queue.state(page) != WAITING:
+        setting = "CRAWLPRIO_MAX_WAITING"
+        return {**found, "state": "dropped", "rule": "no room", "setting": setting}
+    found["state"] = "in-flight" if _tier(past, page)["in_flight"] else "waiting"
+    if refusals:
+        rule = refusals[-1][1].error.partition(" (")[0]
+        found |= {
+            "state": "refused",
+            "rule": rule,
+            "setting": SETTING_OF.get(rule.partition(":")[0]),
+            "visits": [_visit(seq, visit) for seq, visit in refusals],
+        }
+    robots = StoredRobots(store, policy).verdict(found["url"])
+    if robots and not refusals:
+        found |= {"rule": robots, "setting": SETTING_OF.get(robots)}
+    found["robots_are_known"] = robots is not None
+    key = _key(past, page)
+    site = site_of(past, page, key["place"]["n_before_on_site"], time.time())
+    return found | key | {"site": site}
+
+
+def _check_crawl(store: Store) -> None:
+    if not store.n_pages:
+        raise StoreError(f"{store.path} has no crawl: no page is known; start one first.")
+
+
+def _crawl(store: Store, past: Past) -> dict[str, Any]:
+    names = [name for _, name in store.orderings()]
+    return {"ordering": names[-1] if names else None, "after_visits": past.n_visits}
+
+
+def _page(store: Store, past: Past, page: int) -> dict[str, Any]:
+    """Return who a page is, and which pages link to it that were visited before it, or at all."""
+    ((url, _),) = store.read_urls([page])
+    linking = list(dict.fromkeys(past.linking))
+    urls = past.urls(linking[:N_LINKING])
+    found_by = int(past.found_by[page])
+    return {
+        "url": url,
+        **_crawl(store, past),
+        "is_seed": page in past.seeds,
+        "found_by": past.urls([found_by]).get(found_by),
+        "linked_by": len(linking),
+        "linking": [urls[source] for source in linking[:N_LINKING]],
+    }
+
+
+def _tier(past: Past, page: int) -> dict[str, Any]:
+    """Return the request priority of a page, and whether it is hot, in flight or put off."""
+    tier = past.queue.usual_tier(page)
+    is_first = tier // 2 == FIRST
+    return {
+        "priority": 0 if is_first else tier // 2,
+        "hot": bool(tier % 2),
+        "in_flight": is_first,
+        "put_off": past.queue.is_put_off(page),
+    }
+
+
+def _key(past: Past, page: int) -> dict[str, Any]:
+    """Return the key of a page, how it came about, and its place."""
+    key = float(past.queue.page_records["key"][page])
+    assert past.history is not None
+    part = past.ordering.explain_history(past.history)
+    if part.amount != key or not part.adds_up():
+        part = Part("its key", key)
+    tier = _tier(past, page)
+    place = past.place(page)
+    return {
+        "key": key,
+        "explanation": _json(part, past.urls(_pages_of(part))),
+        **tier,
+        "place": place._asdict(),
+    }
+
+
+def _json(part: Part, urls: Mapping[int, str]) -> dict[str, Any]:
+    """Return a part for JSON."""
+    found: dict[str, Any] = {"what": part.what, "amount": part.amount}
+    if part.page != NO_PAGE:
+        found["page"] = urls[part.page]
+    if part.parts:
+        found |= {"factor": part.factor, "parts": [_json(inner, urls) for inner in part.parts]}
+    return found
+
+
+def _pages_of(part: Part) -> list[int]:
+    return [part.page, *(page for inner in part.parts for page in _pages_of(inner))]
+
+
+def _visit(seq: int, visit: Visit) -> dict[str, Any]:
+    moment = datetime.fromtimestamp(visit.fetched_at, UTC) if 0 < visit.fetched_at < 4e9 else None
+    return {
+        "visit": seq,
+        "status": visit.status,
+        "error": visit.error,
+        "title": visit.title,
+        "fetched_at": moment and moment.strftime("%Y-%m-%dT%H:%M:%SZ"),
+        "seconds": visit.elapsed,
+        "bytes": visit.n_bytes,
+    }

@@ -1,0 +1,361 @@
+"""The receipt of a crawl: made from its store, checked against one, kept in a file."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crawlprio.errors import StoreError
+from crawlprio.measure.stored_crawl import (
+    CERTIFICATE_KEY,
+    ENDED_KEY,
+    OF_PAGES,
+    SETTING_OF,
+    SETTINGS_KEY,
+    Pace,
+    StoredCrawl,
+)
+from crawlprio.outside.opening import open_file, replacing
+from crawlprio.ranking.likely import DAMPING, WIDEST, Likely, likely_coverage
+from crawlprio.store import Store
+from crawlprio.store.crawl_state import SiteState
+from crawlprio.store.outcomes import is_refusal
+from crawlprio.store.reader import StoreReader
+
+STEPS = (100, 1_000, 10_000)
+"""Numbers of further pages."""
+
+
+def expected(
+    crawl: StoredCrawl,
+    shares: NDArray[np.float64],
+    limits: Mapping[str, Any],
+    states: Iterable[SiteState],
+) -> list[dict[str, Any]]:
+    """Return for each of `STEPS` the share of importance to expect, and the seconds it takes.
+
+    `limits` are the settings of the crawl, as its store has them.
+
+    The pages are the best that wait; of what they lead to nothing is known. Sites are fetched from
+    side by side, each at the pace seen so far, or at its delay if that is longer. Where fewer pages
+    wait, the last entry has as many as there are.
+    """
+    is_waiting = ~crawl.is_got
+    is_waiting[list(crawl.failures)] = False
+    waiting = np.flatnonzero(is_waiting)
+    by_share = waiting[np.lexsort((waiting, -shares[waiting]))]
+    delays = {state.host: state.crawl_delay or 0.0 for state in states}
+    steps = [n for n in STEPS if n < len(waiting)]
+    if len(waiting) and len(steps) < len(STEPS):
+        steps.append(len(waiting))
+    return [
+        {
+            "pages": n,
+            "share": round(float(shares[by_share[:n]].sum()), 4),
+            "seconds": round(
+                seconds_needed(crawl.paces, crawl.hosts, crawl.sites[by_share[:n]], limits, delays)
+            ),
+        }
+        for n in steps
+    ]
+
+
+def seconds_needed(
+    paces: Mapping[int, Pace],
+    hosts: Sequence[str],
+    sites: NDArray[np.int32],
+    limits: Mapping[str, Any],
+    delays: Mapping[str, float],
+) -> float:
+    """Return how long it takes to fetch pages, each given by its site.
+
+    `paces` and `hosts`: by site, the fetches so far and the host. `limits`: the settings of the
+    crawl. `delays`: the Crawl-delay of hosts that have one.
+    """
+    n_fetches = sum(pace.n_fetches for pace in paces.values())
+    usual = sum(pace.seconds for pace in paces.values()) / max(n_fetches, 1)
+    delay = _number(limits, "DOWNLOAD_DELAY", 0.0)
+    at_once = _number(limits, "CONCURRENT_REQUESTS_PER_DOMAIN", 1.0)
+    in_all = _number(limits, "CONCURRENT_REQUESTS", 16.0)
+    most = _number(limits, "CRAWLPRIO_MAX_CONCURRENT_REQUESTS", in_all)
+    in_all = max(in_all, min(len(np.unique(sites)), most)) if in_all else 0.0
+    longest = 0.0
+    for site, n in zip(*np.unique(sites, return_counts=True), strict=True):
+        pace = paces.get(int(site), Pace())
+        fetch = pace.seconds / pace.n_fetches if pace.n_fetches else usual
+        pause = max(delay, delays.get(hosts[int(site)], 0.0))
+        if at_once == 1.0:
+            a_page = max(pause + fetch, pace.seconds_a_page)
+        else:  # with several fetches at once, the delay is from start to start
+            a_page = max(pause, fetch / at_once if at_once else 0.0)
+        longest = max(longest, int(n) * a_page)
+    return max(longest, len(sites) * usual / in_all if in_all else 0.0)
+
+
+def _number(limits: Mapping[str, Any], name: str, default: float) -> float:
+    """Return a limit that is a number; the default for any other value."""
+    value = limits.get(name, default)
+    return float(value) if isinstance(value, int | float) and 0 <= value < 1e9 else default
+
+
+NAME = "receipt.json"
+
+
+def text_of(receipt: dict[str, Any]) -> str:
+    """Return a receipt as JSON, equal byte for byte for equal receipts."""
+    text = json.dumps(receipt, indent=1, sort_keys=True, ensure_ascii=False) + "\n"
+    return text.encode("utf-8", "backslashreplace").decode()  # half a character, as JSON escapes it
+
+
+def write_receipt(receipt: dict[str, Any], path: Path) -> None:
+    """Write a receipt, whole or not at all; raise `StoreError` if that fails."""
+    try:
+        # As private as the store, whose URLs it names.
+        with replacing(path, private=True, encoding="utf-8", newline="\n") as file:
+            file.write(text_of(receipt))
+    except OSError as error:
+        raise StoreError(f"{path}: the receipt cannot be written ({error.strerror}).") from None
+
+
+VERSION = 1
+"""The value of `receipt_version`."""
+
+N_EXAMPLES, N_MISSING, MOST_SEEDS = 3, 10, 1_000
+
+METHOD = (
+    "at_least: RankMass bound (Cho & Schonfeld 2007). likely: the web beyond the fetched pages is "
+    "taken for one page that links as the fetched siblings of waiting pages did; nobody returns "
+    "from folders that were hardly opened, or all do: the estimate lies between. interval: the "
+    "errors of both on other webs; see docs/coverage.md."
+)
+
+
+def make_receipt(path: str | Path) -> dict[str, Any]:
+    """Return the receipt of the crawl in a store, which depends on nothing else.
+
+    Raises `StoreError` if the store cannot be read.
+
+    O(pages + links) time; some 60 bytes of memory per link.
+    """
+    with Store.open(path, readonly=True) as store, store.snapshot():
+        return receipt_of(store, StoredCrawl.read(store))
+
+
+def receipt_of(store: Store, crawl: StoredCrawl) -> dict[str, Any]:
+    """Return the receipt of a crawl that was read from the same snapshot of its store."""
+    found = likely_coverage(crawl.fetches)
+    settings = _object(store, SETTINGS_KEY)
+    coverage = _coverage(store, crawl, found)
+    has_share = coverage["at_least"] is not None
+    return {
+        "receipt_version": VERSION,
+        "store": {"created": store.get_meta("created"), "visits": store.n_visits},
+        "asked": _asked(store, crawl, settings),
+        "got": _got(store, crawl),
+        "coverage": coverage,
+        "certificate": _object(store, CERTIFICATE_KEY) or None,
+        "outside": _outside(store),
+        "refused": _refused(store, crawl),
+        "failed": _failed(crawl),
+        "missing": _missing(store, crawl, found) if has_share else [],
+        "more": expected(crawl, found.shares, settings, store.site_states()) if has_share else [],
+    }
+
+
+def coverage_of(path: str | Path) -> dict[str, Any]:
+    """Return the part `coverage` of the receipt of a crawl, which may be running.
+
+    Raises `StoreError` if the store cannot be read.
+    """
+    with Store.open(path, readonly=True) as store, store.snapshot():
+        crawl = StoredCrawl.read(store)
+        return _coverage(store, crawl, likely_coverage(crawl.fetches))
+
+
+def check_receipt(path: Path, store: Path) -> str:
+    """Return why a receipt does not belong to a store, in one sentence; empty if it does.
+
+    Raises `StoreError` if one of them cannot be read.
+    """
+    try:
+        with open_file(path, encoding="utf-8", follow=True) as file:
+            text = file.read()
+        given = json.loads(text)
+    except OSError as error:
+        raise StoreError(f"{path}: the receipt cannot be read ({error.strerror}).") from None
+    except (ValueError, RecursionError):
+        return f"{path} is not a receipt: it is not JSON."
+    ours = make_receipt(store)
+    if text == text_of(ours):
+        return ""
+    if not isinstance(given, dict) or given.get("receipt_version") != VERSION:
+        return f"{path} is not a receipt of version {VERSION}."
+    of = given.get("store")
+    if not isinstance(of, dict) or of.get("created") != ours["store"]["created"]:
+        return f"{path} is the receipt of another crawl than that in {store}."
+    if of != ours["store"]:
+        return (
+            f"{path} was made after {of.get('visits')} visits, and {store} holds "
+            f"{ours['store']['visits']}; make it again with crawlprio receipt {store}."
+        )
+    parts = sorted(name for name in {*ours, *given} if ours.get(name) != given.get(name))
+    return f"{path} was changed: {', '.join(parts) or 'its form'} is not what {store} says."
+
+
+def _asked(store: StoreReader, crawl: StoredCrawl, settings: dict[str, Any]) -> dict[str, Any]:
+    scope = _scope(store)
+    urls = [url for url, _ in store.read_urls(crawl.seeds[:MOST_SEEDS])]
+    return {
+        "seeds": urls,
+        "n_seeds": len(crawl.seeds),
+        "scope": {name: scope.get(name) for name in ("follow", "allow", "deny")},
+        "topic": store.get_meta("topic"),
+        "orderings": [name for _, name in store.orderings()],
+        "settings": settings,
+        "crawlprio_version": store.get_meta("crawlprio_version"),
+    }
+
+
+def _got(store: StoreReader, crawl: StoredCrawl) -> dict[str, Any]:
+    n_refused = sum(is_refusal(0, cause) for cause in crawl.failures.values())
+    return {
+        "pages": crawl.n_got,
+        "by_status": {str(status): n for status, n in sorted(crawl.statuses.items())},
+        "failed": len(crawl.failures) - n_refused,
+        "refused": n_refused,
+        "waiting": len(crawl.sites) - crawl.n_got - len(crawl.failures),
+        "known": len(crawl.sites),
+        "sites": len(crawl.paces),
+        "sites_known": len(crawl.hosts),
+        "links": crawl.n_links,
+        "bytes": crawl.n_bytes,
+        "begin": _date(crawl.begin),
+        "end": _date(crawl.end),
+        "seconds": round(crawl.end - crawl.begin, 1),
+        "ended_because": store.get_meta(ENDED_KEY) or None,
+    }
+
+
+def _coverage(store: StoreReader, crawl: StoredCrawl, found: Likely) -> dict[str, Any]:
+    """Return the share of the importance that the pages hold that were got, without failed ones.
+
+    There is none to speak of if pages were got, and none of them has a link.
+    """
+    has_share = crawl.has_links or not crawl.n_got
+    is_likely = has_share and found.high - found.low <= WIDEST
+    done = float(found.shares[crawl.fetches.order].sum())
+    got = float(found.shares[crawl.is_got].sum()) / done if done else 0.0
+    return {
+        "importance": "pagerank",
+        "surfer_starts_at": "seeds",
+        "damping": DAMPING,
+        "at_least": _down(got * found.at_least) if has_share else None,
+        "likely": round(got * found.likely, 4) if is_likely else None,
+        "interval": [_down(got * found.low), _up(got * found.high)] if is_likely else None,
+        "left_out": _left_out(store),
+        "looks": [] if has_share else sorted(crawl.looks),
+        "confidence": found.confidence,
+        "method": METHOD,
+    }
+
+
+def _left_out(store: StoreReader) -> dict[str, int]:
+    """Return how many links each rule refused.
+
+    Links to other sites do not count unless the crawl was told which URLs to follow.
+    """
+    scope = _scope(store)
+    names_urls = scope.get("allow") or scope.get("deny")
+    return {
+        rule: links
+        for rule, (links, _) in store.refusals().items()
+        if rule not in OF_PAGES and (names_urls or rule != "out-of-scope")
+    }
+
+
+def _scope(store: StoreReader) -> dict[str, Any]:
+    arguments = _object(store, "given").get("arguments")
+    return arguments if isinstance(arguments, dict) else {}
+
+
+def _outside(store: Store) -> dict[str, Any]:
+    """Return what others say there is: the pages that sitemaps name, if any were read."""
+    counts = store.sitemaps().counts()
+    if not counts:
+        return {}
+    named, known, fetched = (
+        sum(values) for values in zip(*(count[1:] for count in counts), strict=True)
+    )
+    return {"sitemaps": {"pages": named, "known": known, "fetched": fetched}}
+
+
+def _refused(store: StoreReader, crawl: StoredCrawl) -> dict[str, Any]:
+    """Return the links that rules refused, and the pages that were refused when their turn came."""
+    refused = {
+        rule: {"links": links, "examples": examples[:N_EXAMPLES]}
+        for rule, (links, examples) in store.refusals().items()
+    }
+    pages: dict[str, list[int]] = {}
+    for page, cause in crawl.failures.items():
+        if is_refusal(0, cause):
+            rule = cause.partition(" (")[0]
+            pages.setdefault(rule, []).append(page)
+    for rule, of in pages.items():
+        urls = [url for url, _ in store.read_urls(of[:N_EXAMPLES])]
+        refused[rule] = {"links": len(of), "examples": urls}
+    return {
+        rule: {**found, "setting": SETTING_OF.get(rule)} for rule, found in sorted(refused.items())
+    }
+
+
+def _failed(crawl: StoredCrawl) -> dict[str, int]:
+    causes = Counter(cause for cause in crawl.failures.values() if not is_refusal(0, cause))
+    return dict(sorted(causes.items()))
+
+
+def _missing(store: StoreReader, crawl: StoredCrawl, found: Likely) -> list[dict[str, Any]]:
+    """Return the pages not got that are likely to hold most, each with the reason."""
+    best = found.best(~crawl.is_got, N_MISSING)
+    urls = store.read_urls(best)
+    return [
+        {
+            "url": url,
+            "share": round(float(found.shares[page]), 6),
+            "because": crawl.failures.get(page, "waiting"),
+        }
+        for page, (url, _) in zip(best, urls, strict=True)
+    ]
+
+
+def _object(store: StoreReader, key: str) -> dict[str, Any]:
+    """Return a JSON object in `meta`; empty if there is none."""
+    try:
+        found = json.loads(store.get_meta(key, "{}"))
+    except (ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _date(seconds: float) -> str | None:
+    """Return a Unix time as ISO 8601, UTC; None for 0 and for what is no date."""
+    try:
+        moment = datetime.fromtimestamp(seconds, UTC)
+    except (ValueError, OverflowError, OSError):
+        return None
+    return moment.strftime("%Y-%m-%dT%H:%M:%SZ") if seconds else None
+
+
+def _down(share: float) -> float:
+    return max(0.0, math.floor(share * 1e4 + 1e-6) / 1e4)
+
+
+def _up(share: float) -> float:
+    return min(1.0, math.ceil(share * 1e4 - 1e-6) / 1e4)

@@ -1,0 +1,224 @@
+"""A recorded crawl as its receipt needs it, and the names of the rules that limit crawls."""
+
+from __future__ import annotations
+
+from array import array
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crawlprio.graph.pages import NO_PAGE, Visit
+from crawlprio.ranking.likely import Fetches, folders_of
+from crawlprio.store.outcomes import REFUSED, ROBOTS, UNREACHABLE, failure_of, has_links, is_refusal
+from crawlprio.store.reader import StoreReader
+
+SETTING_OF = {
+    "site-budget": "CRAWLPRIO_MAX_PAGES_PER_SITE",
+    "domain-budget": "CRAWLPRIO_MAX_PAGES_PER_DOMAIN",
+    "pattern-budget": "CRAWLPRIO_MAX_PAGES_PER_PATTERN",
+    "claim-budget": "a quarter of CRAWLPRIO_MAX_PAGES_PER_SITE, _DOMAIN and _PATTERN",
+    "sites": "CRAWLPRIO_MAX_SITES",
+    "out-of-scope": "follow, allow, deny",
+    "nofollow": "CRAWLPRIO_FOLLOW_NOFOLLOW",
+    "depth": "DEPTH_LIMIT",
+    "extension": "CRAWLPRIO_SKIP_EXTENSIONS",
+    "too-deep": "CRAWLPRIO_MAX_STATIC_DEPTH, CRAWLPRIO_MAX_DYNAMIC_DEPTH",
+    "cgi-bin": "CRAWLPRIO_HEURISTICS",
+    "long-path": "CRAWLPRIO_MAX_PATH_SEGMENTS",
+    "repeated-segments": "CRAWLPRIO_MAX_REPEATED_SEGMENTS",
+    "parameters": "CRAWLPRIO_MAX_QUERY_PARAMETERS",
+    "private-address": "CRAWLPRIO_PRIVATE_ADDRESSES, CRAWLPRIO_PRIVATE_NETWORKS",
+    ROBOTS: "ROBOTSTXT_OBEY",
+    UNREACHABLE: "CRAWLPRIO_ROBOTS_UNREACHABLE",
+    REFUSED: "CRAWLPRIO_PRIVATE_ADDRESSES, CRAWLPRIO_PRIVATE_NETWORKS",
+}
+"""The setting, or argument of the spider, behind each rule; other rules have none."""
+
+OF_PAGES = (ROBOTS, UNREACHABLE, REFUSED)
+"""Rules that refuse pages when their turn comes. Such pages are part of the crawl's web, and count
+as missing; a link that another rule refused leads out of it."""
+
+LIMITS = (
+    *("ROBOTSTXT_OBEY", "CRAWLPRIO_ROBOTS_UNREACHABLE", "DOWNLOAD_DELAY"),
+    *("CONCURRENT_REQUESTS", "CRAWLPRIO_MAX_CONCURRENT_REQUESTS"),
+    *("CONCURRENT_REQUESTS_PER_DOMAIN", "CRAWLPRIO_MAX_CRAWL_DELAY"),
+    *("DOWNLOAD_TIMEOUT", "DOWNLOAD_MAXSIZE", "CRAWLPRIO_MAX_PAGES_PER_SITE"),
+    *("CRAWLPRIO_MAX_PAGES_PER_DOMAIN", "CRAWLPRIO_MAX_PAGES_PER_PATTERN"),
+    *("CRAWLPRIO_MAX_SITES", "CRAWLPRIO_MAX_WAITING", "CRAWLPRIO_STOP_AT_COVERAGE"),
+    "CRAWLPRIO_MAX_PAGES",
+    *("CRAWLPRIO_PRIVATE_ADDRESSES", "CRAWLPRIO_FOLLOW_NOFOLLOW", "CRAWLPRIO_HEURISTICS"),
+    *("CRAWLPRIO_MAX_STATIC_DEPTH", "CRAWLPRIO_MAX_DYNAMIC_DEPTH", "DEPTH_LIMIT"),
+    *("CRAWLPRIO_MAX_PATH_SEGMENTS", "CRAWLPRIO_MAX_REPEATED_SEGMENTS"),
+    *("CRAWLPRIO_MAX_QUERY_PARAMETERS", "CRAWLPRIO_STRIP_SESSIONS", "USER_AGENT"),
+)
+"""Settings that limit what a crawl gets and how fast; each crawl keeps their values."""
+
+SCRAPY_LIMITS = (
+    "CLOSESPIDER_PAGECOUNT",
+    "CLOSESPIDER_TIMEOUT",
+    "CLOSESPIDER_ITEMCOUNT",
+    "CLOSESPIDER_ERRORCOUNT",
+)
+"""The same of settings that crawlprio leaves to Scrapy."""
+
+COVERED, ENOUGH_PAGES = "coverage_reached", "pages_reached"
+"""Reasons to end a crawl that are not Scrapy's."""
+
+SETTINGS_KEY, ENDED_KEY, CERTIFICATE_KEY = "settings", "ended_because", "certificate"
+"""Keys in `meta`: the values of these settings in the last run, why that ended, and what random
+walks proved of the share that was fetched."""
+
+
+FEWEST_GAPS = 5
+"""Gaps on a site from which its pace is known."""
+
+
+@dataclass
+class Pace:
+    """How fast a site was fetched from.
+
+    `n_fetches` and `seconds`: fetches that ended, and how long they took together. `gap`: shortest
+    time from the end of a fetch to the start of the next. `ended_at`: end of the last fetch.
+    """
+
+    n_fetches: int = 0
+    seconds: float = 0.0
+    gap: float = 0.0
+    ended_at: float = 0.0
+
+    def add(self, visit: Visit) -> None:
+        gap = max(0.0, visit.fetched_at - visit.elapsed - self.ended_at)
+        self.gap = gap if self.n_fetches <= 1 else min(gap, self.gap)
+        self.n_fetches += 1
+        self.seconds += visit.elapsed
+        self.ended_at = visit.fetched_at
+
+    @property
+    def seconds_a_page(self) -> float:
+        """Seconds from page to page that the site was seen to need; 0 if it is not known."""
+        if self.n_fetches <= FEWEST_GAPS:
+            return 0.0
+        return self.gap + self.seconds / self.n_fetches
+
+
+@dataclass
+class StoredCrawl:
+    """The outcome of a crawl, by page. A page that was visited again counts as last visited.
+
+    `sites` and `hosts`: the site of every page, and the host of every site. `seeds`: pages that the
+    crawl started from. `folders`: the folder of every page. `statuses`: pages got, by status.
+    `failures`: pages not got, in the order of their first visit, with the cause. `paces`: by site.
+    `has_links`: whether a page got, redirects aside, has a link that the crawl may follow. `looks`:
+    what pages without links look like: `empty`, `redirected`, `other`. `n_bytes`, `begin`, `end`:
+    length of all bodies, start of the first fetch and end of the last one; 0 without fetches.
+    """
+
+    sites: NDArray[np.int32]
+    hosts: list[str]
+    seeds: list[int]
+    folders: NDArray[np.int32]
+    statuses: Counter[int] = field(default_factory=Counter)
+    failures: dict[int, str] = field(default_factory=dict)
+    paces: dict[int, Pace] = field(default_factory=dict)
+    has_links: bool = False
+    looks: set[str] = field(default_factory=set)
+    n_bytes: int = 0
+    n_links: int = 0
+    begin: float = 0.0
+    end: float = 0.0
+
+    def __post_init__(self) -> None:
+        self._got: dict[int, int] = {}
+        self._row_of: dict[int, int] = {}
+        self._order = array("i")
+        self._ends = array("q", [0])
+        self._links = array("i")
+
+    @classmethod
+    def read(cls, store: StoreReader, visits: Iterable[Visit] | None = None) -> StoredCrawl:
+        """Read a crawl; raise `StoreError` if its store is damaged. O(pages + links).
+
+        `visits` are all of the store, if they are read for another purpose as well.
+        """
+        crawl = cls(*store.page_sites(), store.seeds(), folders_of(store.page_urls()))
+        for visit in store.visits(texts=False, anchors=False) if visits is None else visits:
+            if visit.page != NO_PAGE:
+                crawl._add(visit)
+        for page, status in crawl._got.items():
+            crawl.statuses[status] += 1
+            crawl.failures.pop(page, None)
+        return crawl
+
+    @property
+    def n_got(self) -> int:
+        """Pages that were got."""
+        return len(self._got)
+
+    @cached_property
+    def is_got(self) -> NDArray[np.bool_]:
+        """bool, shape (n_pages,)."""
+        got = np.zeros(len(self.sites), dtype=np.bool_)
+        got[list(self._got)] = True
+        return got
+
+    @cached_property
+    def fetches(self) -> Fetches:
+        """The pages that need no further fetch, got or failed, with their links."""
+        rows = np.array(sorted(self._row_of.values()), dtype=np.int64)
+        order, links = (np.array(ids, dtype=np.int32) for ids in (self._order, self._links))
+        ends = np.array(self._ends, dtype=np.int64)
+        degrees = np.diff(ends)
+        is_kept = np.zeros(len(order), dtype=np.bool_)
+        is_kept[rows] = True
+        return Fetches(
+            len(self.sites),
+            np.array(self.seeds, dtype=np.int32),
+            order[is_kept],
+            np.concatenate([[0], np.cumsum(degrees[is_kept])]).astype(np.int64),
+            links[np.repeat(is_kept, degrees)],
+            self.folders,
+        )
+
+    def _add(self, visit: Visit) -> None:
+        page = visit.page
+        cause = failure_of(visit)
+        if cause:
+            if page not in self._got:
+                self.failures[page] = cause
+        else:
+            self._got[page] = visit.status
+            self._look_at(visit)
+        # The first links that were got count, as in the bound of a running crawl.
+        if page not in self._row_of or (not cause and self._has_no_links(page)):
+            self._row_of[page] = len(self._order)
+            self._order.append(page)
+            self._links.frombytes(np.ascontiguousarray(visit.targets, dtype=np.int32).tobytes())
+            self._ends.append(len(self._links))
+        self.n_links += len(visit.targets)
+        self.n_bytes += visit.n_bytes
+        if not is_refusal(visit.status, visit.error):
+            self._time(visit)
+
+    def _look_at(self, visit: Visit) -> None:
+        """Note whether a page that was got has links, and what it looks like."""
+        if visit.status >= 300:
+            self.looks.add("redirected")
+        elif has_links(visit):
+            self.has_links = True
+        else:
+            self.looks.add("other" if visit.n_bytes else "empty")
+
+    def _has_no_links(self, page: int) -> bool:
+        row = self._row_of[page]
+        return self._ends[row] == self._ends[row + 1]
+
+    def _time(self, visit: Visit) -> None:
+        """Note when a fetch happened."""
+        begin = visit.fetched_at - visit.elapsed
+        self.begin = min(self.begin or begin, begin)
+        self.end = max(self.end, visit.fetched_at)
+        self.paces.setdefault(int(self.sites[visit.page]), Pace()).add(visit)

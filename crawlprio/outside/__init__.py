@@ -1,0 +1,1 @@
+"""What is taken from folders of others: files, and classes that the user names."""

@@ -1,0 +1,1 @@
+"""What was sent and answered, as WARC files with a CDXJ index."""

@@ -1,0 +1,285 @@
+"""The archive of one crawl: its WARC files, its CDXJ index, and where each record is.
+
+The lines are those of pywb's cdx-indexer: <https://pywb.readthedocs.io/en/latest/manual/indexing.html>.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import sqlite3
+import zlib
+from collections.abc import Iterator, Mapping
+from contextlib import closing, suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from time import time
+
+from crawlprio.errors import StoreError
+from crawlprio.outside.opening import open_file, replacing
+from crawlprio.plugins.archive.warc_files import (
+    WarcFiles,
+    cut,
+    file_error,
+    file_name,
+    new_series,
+    series_of,
+)
+from crawlprio.plugins.archive.warc_records import (
+    Exchange,
+    Fetched,
+    Original,
+    digest_text,
+    filed,
+    metadata,
+    packed,
+    warcinfo,
+)
+from crawlprio.store.archive_rows import (
+    ArchivedRow,
+    FileRow,
+    archive_files,
+    archived,
+    create_archive,
+    drop_last,
+    find_original,
+    has_archive,
+    last_place,
+    put_archived,
+)
+
+
+def write_index(db: sqlite3.Connection, path: Path) -> None:
+    """Write the index of what a store has archived; an earlier index stays whole until then.
+
+    Lines of an earlier index stay if they are of other crawls in the same folder. An index that
+    cannot be written raises StoreError. O(n log n), on disk; about 50 s for a million responses.
+    """
+    names = {file.number: file.name for file in archive_files(db)}
+    if not names:
+        return
+    try:
+        # SQLite sorts by bytes, as the format asks, and more lines than there is memory for.
+        with replacing(path, encoding="utf-8") as out, closing(sqlite3.connect("")) as sorter:
+            sorter.execute("CREATE TABLE lines(line TEXT)")
+            mine = {series_of(name) for name in names.values()}
+            for lines in (_lines(db, names), _foreign_lines(path, mine)):
+                sorter.executemany("INSERT INTO lines VALUES(?)", ((line,) for line in lines))
+            for (line,) in sorter.execute("SELECT line FROM lines ORDER BY line"):
+                out.write(line)
+    except OSError as error:
+        raise file_error(path, error) from None
+
+
+def _lines(db: sqlite3.Connection, names: dict[int, str]) -> Iterator[str]:
+    from surt import surt
+
+    for row in archived(db):
+        yield f"{surt(row.url)} {_line(row, names[row.file])}\n"
+
+
+def _line(row: ArchivedRow, name: str) -> str:
+    date = datetime.fromtimestamp(row.fetched_at, UTC)
+    fields = {"url": row.url}
+    if row.revisit:
+        fields["mime"] = "warc/revisit"
+    else:
+        fields |= {"mime": row.mime or "unk", "status": str(row.status)}
+    fields |= {
+        "digest": digest_text(row.digest).partition(":")[2],
+        "length": str(row.length),
+        "offset": str(row.offset),
+        "filename": name,
+    }
+    return f"{date:%Y%m%d%H%M%S} {json.dumps(fields)}"
+
+
+def _foreign_lines(path: Path, mine: set[str]) -> Iterator[str]:
+    """Yield the lines of an earlier index that are of other crawls."""
+    if not path.exists():
+        return
+    with open_file(path, encoding="utf-8", errors="replace") as lines:
+        for line in lines:
+            with suppress(ValueError, KeyError, IndexError, TypeError):
+                name = json.loads(line.split(" ", 2)[2])["filename"]
+                if series_of(name) not in mine:
+                    yield f"{line.rstrip()}\n"
+
+
+logger = logging.getLogger("crawlprio")
+
+INDEX = "index.cdxj"
+"""Name of the index in the folder of the archive."""
+
+
+class Archive:
+    """Archives fetches, each with its visit or not at all, however the process ends.
+
+    It is a `crawlprio.store.Companion`: a transaction of the store first writes the records of its
+    visits to the file, and then commits them with the file's size. So the file is whole up to that
+    size after a kill, and the next run cuts off the rest. Without a store, each record is written
+    as it comes.
+
+    Each run begins a new file, because its settings may differ; a file gets no further record from
+    `max_bytes` on. `about` is what the first record of each file says of the program and the crawl.
+    """
+
+    def __init__(self, folder: Path, max_bytes: int, about: Mapping[str, str]) -> None:
+        self._folder = folder
+        self._max_bytes = max_bytes
+        self._about = about
+        self._cursor: sqlite3.Cursor
+        self._files: WarcFiles
+        self._rows: list[ArchivedRow] = []
+        self._changed: dict[int, FileRow] = {}
+        self._recorded = FileRow(0, "", 0)
+        self._new: dict[bytes, Original] = {}
+        self._info = ""
+        self._is_alone = False
+
+    def open_alone(self) -> None:
+        """Open the archive of a crawl without a store, which only knows what this process wrote."""
+        self._is_alone = True
+        self.open(sqlite3.connect("", isolation_level=None).cursor())
+
+    def open(self, cursor: sqlite3.Cursor) -> None:
+        """Resume the archive of a store, or begin one; called inside a transaction.
+
+        StoreError is raised if the last file is missing or cannot be cut, or the store is damaged.
+        """
+        self._cursor = cursor
+        series, number = new_series(time()), 0
+        try:
+            if not has_archive(cursor.connection):
+                create_archive(cursor)
+            known = archive_files(cursor.connection)
+            if not all(series_of(file.name) for file in known):
+                raise TypeError("a file of the archive with a name that is not crawlprio's")
+        except TypeError as error:
+            raise StoreError(f"The store is damaged ({error}); restore a backup.") from None
+        if known:
+            last = self._mend(known[-1])
+            series, number = series_of(last.name), last.number + (last.n_bytes > 0)
+        # Recorded before it exists, so that it is found after a kill before the first transaction.
+        self._recorded = FileRow(number, file_name(series, number), 0)
+        put_archived(cursor, [], [self._recorded])
+        self._files = WarcFiles(self._folder, series, number, self._max_bytes, self._opening)
+
+    def _opening(self, name: str) -> bytes:
+        """Return the record that opens a file."""
+        self._info, record = warcinfo(name, self._about)
+        return record
+
+    def _mend(self, last: FileRow) -> FileRow:
+        """Cut the last file of an earlier run to what is recorded and on disk."""
+        cut(self._folder, last.name, last.n_bytes)
+        n_lost = 0
+        while not self._is_whole(last):
+            last = drop_last(self._cursor, last)
+            n_lost += 1
+        if n_lost:
+            cut(self._folder, last.name, last.n_bytes)
+            logger.warning(
+                "%s: the last %d records are not on disk, as after a power failure; their pages "
+                "stay without one.",
+                self._folder / last.name,
+                n_lost,
+            )
+        return last
+
+    def _is_whole(self, file: FileRow) -> bool:
+        """Return whether the last record of a file is on disk."""
+        place = last_place(self._cursor, file.number)
+        if place is None:
+            return True
+        path = self._folder / file.name
+        try:
+            with open_file(path, "rb") as stream:
+                stream.seek(place.offset)
+                zlib.decompress(stream.read(place.length), zlib.MAX_WBITS | 16)
+                return bool(stream.seek(0, 2) >= file.n_bytes)
+        except zlib.error:
+            return False
+        except OSError as error:
+            raise file_error(path, error) from None
+
+    # Records
+
+    def pack(self, fetched: Fetched) -> Exchange:
+        """Return the records of a fetch; what was archived with the same body is referred to."""
+        digest = fetched.digest
+        return packed(fetched, digest, self._original(digest) if fetched.body else None)
+
+    def _original(self, digest: bytes) -> Original | None:
+        found = self._new.get(digest) or find_original(self._cursor, digest)
+        return None if found is None else Original(*found)
+
+    def add(self, exchange: Exchange, visit: int | None) -> None:
+        """Append a fetch; it is on disk with the next transaction of the store.
+
+        `visit` is the `seq` of its visit; None if it is no visit. A full disk raises StoreError.
+        """
+        self._files.make_room()
+        response = filed(exchange.response, self._info)
+        offset = self._files.append(response, filed(exchange.request, self._info))
+        self._rows.append(
+            ArchivedRow(
+                visit=visit,
+                url=exchange.url,
+                fetched_at=exchange.fetched_at,
+                status=exchange.status,
+                mime=exchange.mime,
+                digest=exchange.digest,
+                revisit=int(exchange.is_revisit),
+                file=self._files.number,
+                offset=offset,
+                length=len(response),
+            )
+        )
+        self._note_size()
+        if not exchange.is_revisit:
+            self._new.setdefault(exchange.digest, Original(exchange.url, exchange.fetched_at))
+        if self._is_alone:
+            self.write(self._cursor)
+            self.committed()
+
+    def add_receipt(self, receipt: str) -> None:
+        """Append the receipt of a run, as JSON in one line; on disk with the next transaction."""
+        self._files.make_room()
+        self._files.append(filed(metadata({"receipt": receipt}, time(), self._info), self._info))
+        self._note_size()
+
+    def _note_size(self) -> None:
+        """Note how far the current file goes, to record it with the next transaction."""
+        file = FileRow(self._files.number, self._files.name, self._files.end)
+        self._changed[file.number] = file
+
+    # As the companion of a store
+
+    def write(self, cursor: sqlite3.Cursor) -> None:
+        """Write what was added, first to the file, inside a transaction."""
+        if self._changed:
+            self._files.flush()
+            put_archived(cursor, self._rows, list(self._changed.values()))
+
+    def committed(self) -> None:
+        """Forget what was added, which is recorded now."""
+        if self._changed:
+            *_, self._recorded = self._changed.values()
+        self._rows.clear()
+        self._changed.clear()
+        self._new.clear()
+
+    def sync(self) -> None:
+        """Wait until the disk has what was written; any thread may call it."""
+        self._files.sync()
+
+    def close(self, *, has_failed: bool = False) -> None:
+        """Close the files and write the index; after a failure, only cut off what is unrecorded."""
+        try:
+            self._files.close()
+            if not has_failed:
+                write_index(self._cursor.connection, self._folder / INDEX)
+        finally:
+            with suppress(StoreError):
+                cut(self._folder, self._recorded.name, self._recorded.n_bytes)

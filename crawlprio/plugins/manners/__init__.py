@@ -1,0 +1,1 @@
+"""How a crawler behaves: judged by a server's log, and proved by signed requests."""

@@ -1,0 +1,121 @@
+"""The command `crawlprio manners`: judges a crawler by the access log of a server."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+
+from crawlprio.commands import OneLineCommand, program, refuse_unknown_options
+from crawlprio.commands.arguments import check_outputs, checked_option, named_outputs, write_text
+from crawlprio.errors import ConfigError
+from crawlprio.settings_table.kinds import Choice, Number, Whole
+
+
+class Command(OneLineCommand):
+    """`crawlprio manners LOG...` judges any crawler by a server's log."""
+
+    examples = (
+        "manners access.log --agent mybot --robots robots.txt",
+        "manners access.log* --agent mybot --robots folder --delay 1",
+        "manners access.log --agent mybot --at-once 1 --json manners.json",
+    )
+
+    def syntax(self) -> str:
+        return "[options] LOG... --agent NAME"
+
+    def short_desc(self) -> str:
+        return "Judge a crawler by the access log of a server"
+
+    def long_desc(self) -> str:
+        return (
+            "Judge the crawler NAME by LOG, the access log of a server, plain or gzip: in the "
+            "combined format of nginx or Apache, with or without the virtual host before it, and "
+            "with any fields after it (durations as of nginx's $request_time and times as of $msec "
+            "are used); or as JSON, of Caddy, or of nginx with the names of its variables. Several "
+            "files are read in the order of their first request. The exit status is 1 if the "
+            "crawler broke a rule, and 2 if nothing could be judged."
+        )
+
+    def add_options(self, parser: argparse.ArgumentParser) -> None:
+        super().add_options(parser)
+        group = parser.add_argument_group(title="Manners")
+        group.add_argument(
+            "--agent", metavar="NAME", help="name of the crawler, as in its user agent"
+        )
+        group.add_argument(
+            "--robots",
+            metavar="FILE",
+            help="the robots.txt in force, or a folder of robots.txt files by host and date "
+            "(2026-11-22.txt, example.org-2026-11-22T10:30.txt)",
+        )
+        group.add_argument(
+            "--delay", metavar="SECONDS", help="minimum gap between requests to a host"
+        )
+        group.add_argument("--at-once", metavar="N", help="maximum requests at once on a host")
+        group.add_argument(
+            "--retry-after",
+            metavar="SECONDS",
+            default="1",
+            help="minimum pause on a host after a 429 or 503; default: 1",
+        )
+        group.add_argument(
+            "--queries",
+            metavar="N",
+            default="5000",
+            help="maximum requests with a query to one path; default: 5000",
+        )
+        group.add_argument(
+            "--continued",
+            action="store_true",
+            help="the log begins in the middle of the crawl: do not ask for a request for "
+            "robots.txt before the pages of its first 24 hours",
+        )
+        group.add_argument(
+            "--without", metavar="RULE[,RULE]", help="rules that are not judged: disguise, say"
+        )
+        group.add_argument("--json", metavar="FILE", help="write the figures as JSON")
+
+    def execute(self, args: list[str], opts: argparse.Namespace) -> None:
+        refuse_unknown_options(args)
+        if not args:
+            raise ConfigError(f"{program()} manners was given no log; name one or more files.")
+        from crawlprio.plugins.manners.access_log import AccessLog
+        from crawlprio.plugins.manners.judge import Judge, Limits, Rule, most_frequent
+        from crawlprio.plugins.manners.judgement import as_json, print_report
+        from crawlprio.plugins.manners.robots_history import RobotsHistory
+        from crawlprio.web.robots_txt import products
+
+        if not products(opts.agent or ""):
+            raise ConfigError("--agent is missing; give the name of a crawler, as in its agent.")
+        limits = Limits(
+            delay=checked_option("--delay", Number(above_zero=True), opts.delay),
+            at_once=checked_option("--at-once", Whole(1), opts.at_once),
+            retry_after=checked_option("--retry-after", Number(), opts.retry_after),
+            queries=checked_option("--queries", Whole(1), opts.queries),
+            is_continued=opts.continued,
+            without=[
+                Rule(checked_option("--without", Choice(tuple(Rule)), name.strip()))
+                for name in (opts.without or "").split(",")
+                if name.strip()
+            ],
+        )
+        check_outputs(
+            named_outputs(opts, "--json"),
+            inputs={**{f"LOG {path}": path for path in args}, "--robots": opts.robots},
+        )
+        agent = opts.agent.strip()
+        robots = None if opts.robots is None else RobotsHistory(Path(opts.robots), agent)
+        log = AccessLog(list(map(Path, args)))
+        judge = Judge(log, agent, limits, robots)
+        judge.run()
+        if not judge.n_requests:
+            seen = "; ".join(most_frequent(judge.others, 3)) or "none in a known format"
+            raise ConfigError(
+                f"{', '.join(args)}: no line names {agent} in its user agent; the most frequent "
+                f"of its user agents: {seen}."
+            )
+        if opts.json:
+            write_text("--json", opts.json, json.dumps(as_json(log, judge)) + "\n")
+        print_report(log, judge)
+        self.exitcode = 0 if judge.is_kept else 1

@@ -1,0 +1,1 @@
+"""Orderings, measures and formats that only the papers' experiments need."""

@@ -1,0 +1,207 @@
+"""Importance by text: the similarity of a page to a query, IS(P, Q).
+
+`crawlprio.graph.topic` splits texts into words.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crawlprio.errors import ConfigError, GraphError
+from crawlprio.graph.topic import Topic
+from crawlprio.measure.importance import Floats, Importance, PageText, Repository, checked_option
+
+IDF = ("log", "inverse", "none")
+MEASURES = ("cosine", "inner")
+
+Term = str | tuple[str, ...]
+"""A word, or a phrase as its words."""
+
+
+class Similarity(Importance):
+    """The similarity of title and text to the words and phrases of a topic.
+
+    Page and query are vectors with a weight per term: its number of occurrences times its inverse
+    document frequency (idf), estimated from the crawled pages. The similarity is their inner
+    product, or their cosine, the inner product after scaling to unit length. A phrase of the topic
+    is a term in addition to its words; each term occurs once in the query.
+
+    Source: Cho, Garcia-Molina & Page, Efficient crawling through URL ordering, extended version,
+    section 2 (after Salton, Automatic text processing, 1989). Departure: there the idf of a term is
+    1 / its occurrences in the collection, which is idf "inverse" here. With it, the vector length
+    that the cosine divides by is dominated by words that occur on no other page, so "log" is the
+    default.
+
+    `topic`: the query. `idf`: "log" (the default): ln(pages with text / pages with the term);
+    "inverse": 1 / occurrences in all pages; "none": 1. Always 0 for terms that no page has.
+    `measure`: "cosine" (the default) or "inner". `title`: weight of an occurrence in the title
+    relative to one in the text, 0 or more; default 10, as for the hot pages of Cho et al. (once in
+    the title or ten times in the body).
+
+    One pass over the texts; the cosine takes 16 bytes per distinct term of each page. The crawl
+    store truncates texts at 100,000 characters.
+    """
+
+    name = "similarity"
+    of_content = True
+    needs_topic = True
+
+    def __init__(
+        self, topic: Topic, *, idf: str = "log", measure: str = "cosine", title: float = 10.0
+    ) -> None:
+        for option, value, known in (("idf", idf, IDF), ("measure", measure, MEASURES)):
+            if value not in known:
+                raise ConfigError(
+                    f"Options of importance {self.name}: {option} is {value!r}; give one of "
+                    f"{', '.join(known)}."
+                )
+        self._topic = topic
+        self._idf = idf
+        self._measure = measure
+        self._title = checked_option(self.name, "title", title, least=0)
+
+    def of(self, repository: Repository) -> Floats:
+        if repository.texts is None:
+            raise GraphError(
+                f"{repository.name} has no texts, which the importance {self.name} needs; give a "
+                "crawl store."
+            )
+        cosine = self._measure == "cosine"
+        counts = count_terms(repository.texts, self._topic, self._title, query_only=not cosine)
+        n = repository.graph.n_pages
+        idf = self._idf_of(counts)
+        weights = counts.occurrences * idf[counts.terms]
+        asked = counts.terms < counts.n_query
+        query = idf[: counts.n_query]
+        products = weights[asked] * query[counts.terms[asked]]
+        inner = np.bincount(counts.pages[asked], products, minlength=n).astype(np.float64)
+        if not cosine:
+            return inner
+        lengths = np.sqrt(np.bincount(counts.pages, weights**2, minlength=n))
+        lengths *= np.sqrt((query**2).sum())
+        return np.divide(inner, lengths, out=np.zeros(n), where=lengths > 0)
+
+    def remarks(self, repository: Repository) -> list[str]:
+        texts = repository.texts
+        if texts is None or any(page.text for page in texts):
+            return []
+        return [
+            f"{repository.name} has no page texts because it was crawled without TOPIC: "
+            f"{self.name} uses titles only."
+        ]
+
+    def _idf_of(self, counts: TermCounts) -> Floats:
+        """Return the idf of each term, 0 for a term that no page has."""
+        occurs = counts.in_all > 0
+        idf = np.zeros(len(occurs))
+        if self._idf == "none":
+            idf[occurs] = 1.0
+        elif self._idf == "inverse":
+            idf[occurs] = 1.0 / counts.in_all[occurs]
+        else:
+            idf[occurs] = np.log(counts.n_pages / counts.n_pages_with[occurs])
+        return idf
+
+
+class TermCount(Similarity):
+    """Number of occurrences of a topic's words and phrases, where one in the title counts as ten.
+
+    `Similarity` by inner product without idf: the only form that does not depend on other pages, so
+    that IS'(P) = IS(P). In the experiments of Cho et al., a page is hot if this is 10 or more.
+
+    `topic` and `title`: as for `Similarity`.
+    """
+
+    name = "term-count"
+
+    def __init__(self, topic: Topic, *, title: float = 10.0) -> None:
+        super().__init__(topic, idf="none", measure="inner", title=title)
+
+
+@dataclass(frozen=True, eq=False)
+class TermCounts:
+    """The number of occurrences of each term in each page.
+
+    `pages`, `terms`, `occurrences`: shape (n,): page, term and weighted number of occurrences, one
+    entry per term of a page. `in_all` and `n_pages_with`: shape (n_terms,): unweighted occurrences
+    in all pages, and number of pages with the term. `n_query`: terms below this id are those of the
+    query. `n_pages`: number of pages that have any word.
+    """
+
+    pages: NDArray[np.int32]
+    terms: NDArray[np.int32]
+    occurrences: Floats
+    in_all: Floats
+    n_pages_with: NDArray[np.int64]
+    n_query: int
+    n_pages: int
+
+
+def count_terms(
+    texts: Iterable[PageText], topic: Topic, title: float, *, query_only: bool
+) -> TermCounts:
+    """Count the words of pages and the phrases of a topic; `query_only`: only terms of the topic.
+
+    An occurrence in the title counts as `title` occurrences, except in the totals. O(words).
+    """
+    phrases = [phrase for term in topic.terms if (phrase := tuple(topic.words(term)))]
+    query = dict.fromkeys(phrases)
+    longer = [phrase for phrase in query if len(phrase) > 1]
+    ids: dict[Term, int] = {}
+    for phrase in query:
+        ids[phrase if len(phrase) > 1 else phrase[0]] = len(ids)
+    n_query = len(ids)
+    pages, terms, occurrences = array("i"), array("i"), array("d")
+    totals: Counter[int] = Counter()
+    n_pages = 0
+    for page, *fields in texts:
+        found: Counter[Term] = Counter()
+        weighted: dict[Term, float] = {}
+        for field, weight in zip(fields, (title, 1.0), strict=True):
+            in_field = _terms_in(topic.words(field), longer)
+            found.update(in_field)
+            for term, times in in_field.items():
+                weighted[term] = weighted.get(term, 0.0) + weight * times
+        n_pages += bool(found)
+        for term, times in found.items():
+            term_id = ids.get(term, -1) if query_only else ids.setdefault(term, len(ids))
+            if term_id < 0:
+                continue
+            pages.append(page)
+            terms.append(term_id)
+            occurrences.append(weighted[term])
+            totals[term_id] += times
+    in_all = np.zeros(len(ids))
+    for term_id, times in totals.items():
+        in_all[term_id] = times
+    term_ids = np.array(terms, dtype=np.int32)
+    return TermCounts(
+        pages=np.array(pages, dtype=np.int32),
+        terms=term_ids,
+        occurrences=np.array(occurrences, dtype=np.float64),
+        in_all=in_all,
+        n_pages_with=np.bincount(term_ids, minlength=len(ids)),
+        n_query=n_query,
+        n_pages=n_pages,
+    )
+
+
+def _terms_in(words: list[str], phrases: list[tuple[str, ...]]) -> Counter[Term]:
+    """Count the words of a text and the occurrences of the phrases."""
+    found: Counter[Term] = Counter(words)
+    for phrase in phrases:
+        if phrase[0] in found:
+            length = len(phrase)
+            times = sum(
+                words[at] == phrase[0] and tuple(words[at : at + length]) == phrase
+                for at in range(len(words) - length + 1)
+            )
+            if times:
+                found[phrase] = times
+    return found

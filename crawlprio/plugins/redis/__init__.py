@@ -1,0 +1,1 @@
+"""The frontier in Redis, shared by many workers."""

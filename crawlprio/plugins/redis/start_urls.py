@@ -1,0 +1,166 @@
+"""Start URLs pushed to Redis during a crawl, as in scrapy-redis."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from time import monotonic
+from typing import TYPE_CHECKING, Any
+
+from redis.exceptions import RedisError
+from scrapy import FormRequest, Request, signals
+from scrapy.exceptions import DontCloseSpider
+from scrapy.utils.asyncio import call_later, run_in_thread
+from scrapy.utils.defer import deferred_from_coro
+
+from crawlprio.plugins.redis.scripts import Client
+
+if TYPE_CHECKING:
+    from scrapy import Spider
+    from scrapy.crawler import Crawler
+
+logger = logging.getLogger("crawlprio")
+
+_POLL = 0.5
+"""Seconds between two polls."""
+
+
+class StartUrls:
+    """Pops start URLs from a Redis key and schedules them, even while pages are waiting.
+
+    An entry is a URL, or a JSON object with `url`, `method`, `meta` and further members, which are
+    form data. If the spider defines `make_request_from_data`, that method makes the request.
+    Requests are seeds with `dont_filter`. An invalid entry is logged and counted. As in
+    scrapy-redis, a worker that is killed while it pops a batch loses that batch.
+
+    Parameters
+    ----------
+    crawler
+        The crawler whose spider is fed.
+    client, key
+        The server, and the key to read.
+    kind
+        The type of that key: "list", "set" or "zset".
+    batch_size
+        Entries to pop at once.
+    max_idle
+        Seconds without a start URL after which an idle spider may close; 0: never.
+    """
+
+    def __init__(
+        self,
+        crawler: Crawler,
+        client: Client,
+        key: str,
+        *,
+        kind: str,
+        batch_size: int,
+        max_idle: float,
+    ) -> None:
+        self._crawler = crawler
+        self._client = client
+        self._key = key
+        self._take: Callable[[], Iterable[bytes]] = partial(_TAKE[kind], client, key, batch_size)
+        self._max_idle = max_idle
+        self._busy_at = monotonic()
+        self._is_closed = False
+        self._is_down = False
+        crawler.signals.connect(self._idle, signal=signals.spider_idle)
+        crawler.signals.connect(self._opened, signal=signals.spider_opened)
+
+    def close(self) -> None:
+        """Stop polling."""
+        self._is_closed = True
+        self._client.close()
+
+    def _opened(self) -> None:
+        self._look()
+
+    def _look(self) -> None:
+        if not self._is_closed:
+            deferred_from_coro(self._take_batch()).addErrback(
+                lambda failure: logger.error("Start URLs: %s", failure.getTraceback())
+            )
+
+    async def _take_batch(self) -> None:
+        """Pop a batch and poll again: at once if there were entries, otherwise after a pause."""
+        try:
+            entries = list(await run_in_thread(self._take))
+            self._is_down = False
+        except RedisError as error:
+            entries = []
+            if not self._is_down and not self._is_closed:
+                self._is_down = True
+                logger.warning("Start URLs cannot be read from Redis: %s.", error)
+        spider, engine = self._crawler.spider, self._crawler.engine
+        if self._is_closed or spider is None or engine is None:
+            if entries:
+                logger.error(
+                    "%d start URLs arrived after the crawl had ended and are lost.", len(entries)
+                )
+            return
+        for entry in entries:
+            self._busy_at = monotonic()
+            for request in self._requests(spider, entry):
+                engine.crawl(request)
+        call_later(0 if entries else _POLL, self._look)
+
+    def _requests(self, spider: Spider, entry: bytes) -> Iterable[Request]:
+        """Return the requests for an entry; none if it is invalid."""
+        make = getattr(spider, "make_request_from_data", request_of)
+        try:
+            made = make(entry)
+            return [made] if isinstance(made, Request) else list(made or ())
+        except Exception as error:
+            assert self._crawler.stats is not None
+            self._crawler.stats.inc_value("crawlprio/start_urls_not_read")
+            logger.error("Invalid start URL %.200r: %s", entry, error)
+            return []
+
+    def _idle(self) -> None:
+        idle = monotonic() - self._busy_at
+        if self._max_idle == 0 or idle < self._max_idle:
+            raise DontCloseSpider
+
+
+def request_of(entry: bytes) -> Request:
+    """Return the request for an entry, parsed as scrapy-redis 0.9 does.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If the entry is invalid.
+    """
+    text = entry.decode()
+    try:
+        members: Any = json.loads(text)
+    except ValueError:
+        return Request(text.strip(), dont_filter=True)
+    if not isinstance(members, Mapping) or not isinstance(members.get("url"), str):
+        raise ValueError("the JSON is not an object with a url")
+    form = dict(members)
+    url, method, meta = form.pop("url"), form.pop("method", "GET"), form.pop("meta", {})
+    return FormRequest(url, method=method.upper(), formdata=form, meta=meta, dont_filter=True)
+
+
+def _from_list(client: Client, key: str, n: int) -> Iterable[bytes]:
+    found: list[bytes] | None = client.lpop(key, n)
+    return found or []
+
+
+def _from_set(client: Client, key: str, n: int) -> Iterable[bytes]:
+    found: Iterable[bytes] = client.spop(key, n)
+    return found
+
+
+def _from_zset(client: Client, key: str, n: int) -> Iterable[bytes]:
+    return (member for member, _ in client.zpopmax(key, n))
+
+
+_TAKE: dict[str, Callable[[Client, str, int], Iterable[bytes]]] = {
+    "list": _from_list,
+    "set": _from_set,
+    "zset": _from_zset,
+}

@@ -1,0 +1,1 @@
+"""One frontier for several processes: the brain holds frontier and store, hands fetch for it."""

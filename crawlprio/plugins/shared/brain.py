@@ -1,0 +1,190 @@
+"""The frontier's side: carries out what hands say, and knows which hand has which page."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from time import monotonic
+from typing import Any
+
+from crawlprio.frontier.protocol import Handout, PageVisit
+from crawlprio.items import LinkPairs
+from crawlprio.live.local_frontier import LocalFrontier
+from crawlprio.plugins.shared.messages import (
+    Statement,
+    handout_row,
+    request_bytes,
+    row_entry,
+    row_visit,
+)
+from crawlprio.web.urls import host_of
+
+MOST_DEATHS = 3
+"""Hands that a page may take with it; then it counts as failed."""
+
+DIED = "worker died"
+
+_CLOCK = frozenset({"started", "ended", "not_fetched", "set_delay", "obey_crawl_delay"})
+
+
+@dataclass(eq=False)
+class Hand:
+    """A process that fetches.
+
+    Parameters
+    ----------
+    send
+        sends it statements.
+    leases
+        the pages that it has, by lease.
+    fetching
+        by site, the fetches that have started and not ended.
+    """
+
+    send: Callable[[list[Statement]], object]
+    leases: dict[int, Handout] = field(default_factory=dict)
+    fetching: Counter[str] = field(default_factory=Counter)
+
+
+class Brain:
+    """The one frontier of several hands; the `crawlprio.live.workers.Workers` of its crawl.
+
+    A page is leased to one hand; each lease ends once, by what the hand says of it, or by the death
+    of the hand, after which the page waits again and its site rests for one delay. What a hand says
+    of a page that it does not hold is ignored.
+
+    Parameters
+    ----------
+    frontier
+        the frontier.
+    refused, counted, redirected
+        called with the links that a rule refused in a hand, with what its Scrapy counted, and with
+        the URL that a seed redirected to.
+    """
+
+    def __init__(
+        self,
+        frontier: LocalFrontier,
+        *,
+        refused: Callable[[str, int, list[str]], object] = lambda rule, n_links, urls: None,
+        counted: Callable[[dict[str, int]], object] = lambda counts: None,
+        redirected: Callable[[str], object] = lambda url: None,
+    ) -> None:
+        self.frontier = frontier
+        self.on_fetch: Callable[[str, float, int], object] = lambda site, seconds, status: None
+        self._refused = refused
+        self._counted = counted
+        self._redirected = redirected
+        self._deaths: Counter[str] = Counter()
+        self._sites: Counter[str] = Counter()
+        self._flight: dict[int, tuple[str, float]] = {}
+
+    @property
+    def n_leased(self) -> int:
+        """Pages that hands have."""
+        return len(self._flight)
+
+    def flight(self) -> list[tuple[str, float]]:
+        """Return the URL of each page that a hand has, and for how many seconds, oldest first."""
+        now = monotonic()
+        return [(url, now - since) for url, since in self._flight.values()]
+
+    def holds(self, site: str) -> bool:
+        """Return whether a hand has a page of a site."""
+        return self._sites[site] > 0
+
+    def lease(self, hand: Hand, handout: Handout, usage: str = "") -> None:
+        """Give a page that the frontier has handed out to a hand."""
+        hand.leases[handout.lease] = handout
+        self._flight[handout.lease] = handout.url, monotonic()
+        self._sites[host_of(handout.url)] += 1
+        hand.send([["lease", handout_row(handout), usage]])
+
+    def status(self) -> Statement:
+        """Return the statement of what waits."""
+        ready_at = self.frontier.ready_at()
+        seconds = None if ready_at == math.inf else ready_at - monotonic()
+        return ["status", len(self.frontier), seconds, self.frontier.n_links]
+
+    def received(self, hand: Hand, statements: list[Statement]) -> None:
+        """Carry out what a hand says, in order.
+
+        Raises
+        ------
+        CrawlprioError
+            The frontier or its store fails.
+        """
+        for kind, *said in statements:
+            getattr(self, f"_{kind}_said")(hand, *said)
+
+    def died(self, hand: Hand) -> None:
+        """Let the pages of a hand wait again, now that it can fetch no more."""
+        frontier = self.frontier
+        for site, n_fetching in hand.fetching.items():
+            for _ in range(n_fetching):
+                frontier.clock.ended(
+                    site, was_handed_out=True, elapsed=0.0, status=0, retry_after=None
+                )
+        for lease, handout in list(hand.leases.items()):
+            site = host_of(handout.url)
+            self._end(hand, lease)
+            self._deaths[handout.url] += 1
+            if self._deaths[handout.url] >= MOST_DEATHS:
+                frontier.observe(lease, PageVisit(LinkPairs(handout.url, [], status=0), error=DIED))
+            else:
+                frontier.put_back(lease)
+            # It may have begun a fetch without having said so yet.
+            frontier.clock.rest(site)
+
+    def _end(self, hand: Hand, lease: int) -> bool:
+        """Forget a lease; return False if the hand does not have it."""
+        handout = hand.leases.pop(lease, None)
+        if handout is None:
+            return False
+        del self._flight[lease]
+        self._sites[host_of(handout.url)] -= 1
+        return True
+
+    # What hands say
+
+    def _add_said(self, hand: Hand, entry: Statement) -> None:
+        self.frontier.add(row_entry(entry))
+
+    def _add_seeds_said(self, hand: Hand, urls: list[str]) -> None:
+        self.frontier.add_seeds(urls)
+
+    def _observe_said(self, hand: Hand, lease: int, visit: Statement) -> None:
+        if self._end(hand, lease):
+            self.frontier.observe(lease, row_visit(visit))
+
+    def _put_back_said(
+        self, hand: Hand, lease: int, request: str | None, priority: int | None
+    ) -> None:
+        if self._end(hand, lease):
+            self.frontier.put_back(lease, request_bytes(request), priority)
+
+    def _release_site_said(self, hand: Hand, lease: int) -> None:
+        if lease in hand.leases:
+            self.frontier.release_site(lease)
+
+    def _clock_said(
+        self, hand: Hand, method: str, arguments: list[Any], keywords: dict[str, Any]
+    ) -> None:
+        if method in _CLOCK:
+            if method == "started":
+                hand.fetching[arguments[0]] += 1
+            if method == "ended":
+                hand.fetching[arguments[0]] -= 1
+                self.on_fetch(arguments[0], keywords["elapsed"], keywords["status"])
+            getattr(self.frontier.clock, method)(*arguments, **keywords)
+
+    def _refused_said(self, hand: Hand, rule: str, n_links: int, urls: list[str]) -> None:
+        self._refused(rule, n_links, urls)
+
+    def _stats_said(self, hand: Hand, counts: dict[str, int]) -> None:
+        self._counted(counts)
+
+    def _scope_said(self, hand: Hand, url: str) -> None:
+        self._redirected(url)

@@ -1,0 +1,114 @@
+"""What a brain and its hands say to each other, as JSON; nothing that is read can run code.
+
+A message is a list of statements, each a list that begins with its kind.
+
+===========  ====================================  ================================================
+from         statement                             meaning
+===========  ====================================  ================================================
+hand         add, ENTRY                            queue a page
+hand         add_seeds, URLS                       queue seeds
+hand         observe, LEASE, VISIT                 a leased page has its outcome
+hand         put_back, LEASE, REQUEST, PRIORITY    a leased page is to wait again
+hand         release_site, LEASE                   its site may go on; its callback has not ended
+hand         clock, METHOD, ARGUMENTS, KEYWORDS    what became of a fetch: `FetchClock`
+hand         refused, RULE, N, URLS                links that a rule refused
+hand         stats, COUNTS                         what Scrapy has counted since the last time
+hand         scope, URL                            a seed redirected here
+brain        lease, HANDOUT, USAGE                 fetch this page now; robots.txt on its use
+brain        scope, URL                            a seed redirected here
+brain        status, N, SECONDS, N_LINKS           pages waiting, time to the next, links queued
+brain        end                                   the crawl is over
+===========  ====================================  ================================================
+
+An empty message is a sign of life.
+"""
+
+from __future__ import annotations
+
+import json
+from base64 import b64decode, b64encode
+from dataclasses import astuple
+from typing import Any
+
+from crawlprio.frontier.protocol import Entry, Handout, PageVisit
+from crawlprio.items import Directives, LinkPairs, TextNotes
+from crawlprio.plugins.archive.warc_records import Exchange
+
+Statement = list[Any]
+
+_encode = json.JSONEncoder(ensure_ascii=True, separators=(",", ":")).encode
+
+
+def written(statements: list[Statement]) -> bytes:
+    """Return a message."""
+    return _encode(statements).encode()
+
+
+def read(message: bytes) -> list[Statement]:
+    """Return the statements of a message; ValueError if it is none."""
+    statements = json.loads(message)
+    if not (isinstance(statements, list) and all(map(_is_statement, statements))):
+        raise ValueError("a message is no list of statements")
+    return statements
+
+
+def _is_statement(statement: object) -> bool:
+    return isinstance(statement, list) and bool(statement) and isinstance(statement[0], str)
+
+
+def request_text(request: object | None) -> str | None:
+    """Return the JSON of a request as text; a frontier that carries JSON only is given no other."""
+    if request is None:
+        return None
+    assert isinstance(request, bytes)
+    return request.decode()
+
+
+def request_bytes(text: str | None) -> bytes | None:
+    """Return the request that `request_text` wrote."""
+    return None if text is None else text.encode()
+
+
+def entry_row(entry: Entry) -> Statement:
+    return list(entry._replace(request=request_text(entry.request)))
+
+
+def row_entry(row: Statement) -> Entry:
+    entry = Entry(*row)
+    return entry._replace(request=request_bytes(entry.request))  # type: ignore[arg-type]
+
+
+def handout_row(handout: Handout) -> Statement:
+    return list(handout._replace(request=request_text(handout.request)))
+
+
+def row_handout(row: Statement) -> Handout:
+    handout = Handout(*row)
+    return handout._replace(request=request_bytes(handout.request))  # type: ignore[arg-type]
+
+
+def visit_row(visit: PageVisit) -> Statement:
+    exchange = None if visit.exchange is None else list(map(_plain, visit.exchange))
+    pairs = list(astuple(visit.pairs))
+    return list(visit._replace(pairs=pairs, exchange=exchange, body=_plain(visit.body)))  # type: ignore[arg-type]
+
+
+def row_visit(row: Statement) -> PageVisit:
+    visit = PageVisit(*row)
+    pairs = LinkPairs(*row[0])
+    pairs.outside = [(url, anchor) for url, anchor in pairs.outside]
+    pairs.directives = Directives(*pairs.directives)
+    pairs.notes = None if pairs.notes is None else TextNotes(*pairs.notes)
+    exchange = None
+    if visit.exchange is not None:
+        said: Any = Exchange(*visit.exchange)
+        exchange = said._replace(**{name: b64decode(getattr(said, name)) for name in _BYTES})
+    return visit._replace(pairs=pairs, exchange=exchange, body=b64decode(visit.body))
+
+
+_BYTES = ("digest", "response", "request")
+
+
+def _plain(value: Any) -> Any:
+    """Return bytes as text, and anything else as it is."""
+    return b64encode(value).decode() if isinstance(value, bytes) else value

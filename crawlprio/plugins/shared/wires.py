@@ -1,0 +1,140 @@
+"""The processes of a crawl with several workers, and the socket between the brain and each hand.
+
+The brain starts each hand as a process of its own, with the same command line, and one end of a
+pair of Unix sockets. A hand ends when the other end is closed, so it never outlives its brain. The
+brain kills a hand that is silent for too long before it gives its pages to another.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Callable
+from time import monotonic
+from typing import Any
+
+from scrapy.utils.asyncio import create_looping_call
+from twisted.internet.protocol import Factory, Protocol, connectionDone
+from twisted.protocols.basic import Int32StringReceiver
+from twisted.python.failure import Failure
+
+from crawlprio.live.hand_settings import VARIABLE
+from crawlprio.plugins.shared.messages import Statement, read, written
+
+_MOST_BYTES = 2**31 - 1
+
+_START_SECONDS = 60.0
+"""Seconds that a process may take to start, besides the time after which it counts as dead."""
+
+_BEATS = 10
+"""Signs of life in the time after which a hand counts as dead."""
+
+
+class Wire(Int32StringReceiver):
+    """One end of the socket: statements in, statements out.
+
+    Parameters
+    ----------
+    heard
+        called with the statements of each message.
+    lost
+        called once the other end is closed.
+
+    Attributes
+    ----------
+    heard_at
+        monotonic time of the last message; before the first, that at which it is due.
+    """
+
+    MAX_LENGTH = _MOST_BYTES
+
+    def __init__(
+        self, heard: Callable[[list[Statement]], object], lost: Callable[[], object]
+    ) -> None:
+        self._heard = heard
+        self._lost = lost
+        self.heard_at = monotonic() + _START_SECONDS
+
+    def say(self, statements: list[Statement]) -> None:
+        """Send a message, unless the other end is closed."""
+        if self.connected:
+            self.sendString(written(statements))  # type: ignore[no-untyped-call]
+
+    def stringReceived(self, string: bytes) -> None:  # noqa: N802
+        self.heard_at = monotonic()
+        self._heard(read(string))
+
+    def connectionLost(self, reason: Failure = connectionDone) -> None:  # noqa: N802
+        self.connected = 0
+        self._lost()
+
+
+class Started:
+    """A process that was started as a hand.
+
+    Attributes
+    ----------
+    wire
+        the brain's end of its socket.
+    """
+
+    def __init__(
+        self,
+        facts: dict[str, Any],
+        heard: Callable[[list[Statement]], object],
+        lost: Callable[[], object],
+    ) -> None:
+        ours, theirs = socket.socketpair()
+        with ours, theirs:
+            facts = {**facts, "socket": theirs.fileno(), "brain": os.getpid()}
+            # Ctrl-C is for the brain alone, which lets its hands finish.
+            self._process = subprocess.Popen(
+                [sys.executable, *sys.orig_argv[1:]],
+                env={**os.environ, VARIABLE: json.dumps(facts)},
+                pass_fds=[theirs.fileno()],
+                start_new_session=True,
+                stdin=subprocess.DEVNULL,
+            )
+            self.wire = adopted(ours, heard, lost)
+
+    @property
+    def number(self) -> int:
+        """Its process id."""
+        return self._process.pid
+
+    def kill(self) -> None:
+        """End it at once, however it is; nothing that it does comes after this."""
+        self._process.kill()
+        self._process.wait()
+
+
+def adopted(
+    end: socket.socket,
+    heard: Callable[[list[Statement]], object],
+    lost: Callable[[], object],
+) -> Wire:
+    """Return the wire over an end of a socket, of which the event loop takes a copy."""
+    from twisted.internet import reactor
+
+    wire = Wire(heard, lost)
+
+    class One(Factory):
+        noisy = False
+
+        def buildProtocol(self, addr: Any) -> Protocol:  # noqa: N802
+            return wire
+
+    running: Any = reactor
+    end.setblocking(False)
+    running.adoptStreamConnection(end.fileno(), socket.AF_UNIX, One())
+    return wire
+
+
+def beat(say: Callable[[], object], term: float) -> Any:
+    """Call a function as often as a sign of life is due; return what can be stopped."""
+    ticker = create_looping_call(say)
+    ticker.start(term / _BEATS)
+    return ticker

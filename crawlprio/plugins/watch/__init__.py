@@ -1,0 +1,1 @@
+"""Watching a crawl while it runs, and auditing the sites it crawled."""

@@ -1,1 +1,0 @@
-"""A frontier shared by many machines: state in Redis, changed only by Lua scripts."""

@@ -1,1 +1,0 @@
-"""The report of a crawl: one HTML page for people, which needs no network."""

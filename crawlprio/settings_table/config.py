@@ -1,0 +1,395 @@
+"""The configuration of a crawl, read from its settings and checked once at its start.
+
+Only this module reads settings. An invalid value, or an unknown name with our prefix, is a
+`ConfigError` of one sentence.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, fields
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+from scrapy.settings import SETTINGS_PRIORITIES, BaseSettings, default_settings
+from scrapy.utils.misc import load_object
+
+from crawlprio.errors import ConfigError
+from crawlprio.extras import NEEDY, require_for
+from crawlprio.frontier import Politeness
+from crawlprio.graph.topic import HotQueue, Topic
+from crawlprio.items import LinkPairs
+from crawlprio.orderings import Ordering, make_ordering
+from crawlprio.plugins import load
+from crawlprio.settings_table import DELAY_RULES, SETTINGS
+from crawlprio.settings_table.crawling import POLITENESS
+from crawlprio.settings_table.kinds import OWN_PREFIX, ShareToReach, can_write
+
+logger = logging.getLogger("crawlprio")
+
+_OWN_SETTINGS = [name for name, setting in SETTINGS.items() if setting.is_ours]
+_POLITE = [
+    *(setting.name for setting in POLITENESS.settings if not setting.is_ours),
+    *("USER_AGENT", "ROBOTSTXT_USER_AGENT", "DOWNLOAD_SLOTS", "AUTOTHROTTLE_ENABLED"),
+]
+"""Scrapy's settings that keep a crawl polite: a misspelt one is an error, not a warning."""
+
+_ALIKE = 0.87
+"""Share of letters that a misspelt name has in common with its setting."""
+
+_TOPIC_OPTIONS = ("distance", "title", "body", "stem")
+
+
+@dataclass(frozen=True)
+class CrawlConfig:
+    """The settings of one crawl, parsed.
+
+    A field has the name and the value of its setting, without CRAWLPRIO_, unless it says otherwise.
+    `ordering_name` is ORDERING as it was given, for reports.
+    """
+
+    ordering_name: str
+    ordering: Ordering
+    topic: Topic | None
+    topic_options: dict[str, int]
+    """What the hot queue takes: `distance`, `title` and `body`."""
+    value_model: Any
+    """The `ScoredModel` of CRAWLPRIO_VALUE, or None."""
+    novelty: str | None
+    fingerprint: Callable[[str, int], int] | None
+    """What makes fingerprints for `novelty`, from a page's text and the hash of its body."""
+    politeness: Politeness
+    limit: int
+    """CONCURRENT_REQUESTS_PER_DOMAIN, a large number for 0."""
+    store_path: Path | None
+    warc_folder: Path | None
+    resumes: bool
+    """Whether JOBDIR is set, so that the crawl in an existing store is resumed."""
+    keeps_items: bool
+    keeps_bodies: bool
+    keeps_text: bool
+    concurrency: int
+    """CONCURRENT_REQUESTS; 0: no limit."""
+    slots: dict[str, tuple[float | None, int | None]]
+    """DOWNLOAD_SLOTS: delay (seconds) and limit by host; None: the default."""
+    max_concurrent_requests: int | None
+    pages_per_visit: int
+    max_pages_per_site: int | None
+    max_pages_per_domain: int | None
+    max_pages_per_pattern: int | None
+    max_sites: int | None
+    max_pages: int | None
+    max_waiting: int | None
+    stop_at_coverage: ShareToReach | None
+    kept_headers: frozenset[bytes] | None
+    max_store_bytes: int | None
+    keep_stores: int | None
+    max_warc_bytes: int
+
+    @classmethod
+    def from_settings(
+        cls, settings: BaseSettings, ordering: str | None = None, *, records: bool = True
+    ) -> CrawlConfig:
+        """Read and check all settings; `ordering` overrides ORDERING.
+
+        The first unknown name or invalid value is a ConfigError, whether or not this crawl would
+        use it; a name that looks like a misspelt setting is a warning. With `records` False,
+        nothing is recorded, whatever CRAWLPRIO_STORE says.
+        """
+        for sentence in misspelt_names(settings):
+            logger.warning("%s", sentence)
+        require_extras(settings)  # reading the settings creates folders
+        values = {name: read_setting(settings, name) for name in SETTINGS}
+        name = ordering or values["ORDERING"]
+        made = make_ordering(name, values["ORDERING_OPTIONS"])
+        if made.needs_values and values["CRAWLPRIO_VALUE"] is None:
+            raise ConfigError(
+                f"ORDERING is {name!r}, which needs to know what pages are worth; set "
+                "CRAWLPRIO_VALUE (--value)."
+            )
+        topic, topic_options = _topic(values["TOPIC"], values["TOPIC_OPTIONS"])
+        named = {field.name: OWN_PREFIX + field.name.upper() for field in fields(cls)}
+        return cls(
+            ordering_name=name if isinstance(name, str) else getattr(name, "__name__", str(name)),
+            ordering=made,
+            topic=topic,
+            topic_options=topic_options,
+            value_model=_made_by_plugin("CRAWLPRIO_VALUE", values),
+            fingerprint=_made_by_plugin("CRAWLPRIO_NOVELTY", values),
+            politeness=_politeness(values),
+            limit=values["CONCURRENT_REQUESTS_PER_DOMAIN"] or 2**30,
+            store_path=(
+                _store_path(
+                    values["CRAWLPRIO_STORE"],
+                    values["JOBDIR"],
+                    is_explicit=settings.getpriority("CRAWLPRIO_STORE") is not None,
+                )
+                if records
+                else None
+            ),
+            resumes=values["JOBDIR"] is not None,
+            keeps_items=_in_store(values, "CRAWLPRIO_ITEMS", "items") and records,
+            keeps_bodies=_in_store(values, "CRAWLPRIO_BODIES", "bodies") and records,
+            keeps_text=_in_store(values, "CRAWLPRIO_KEEP_TEXT", "texts") and records,
+            warc_folder=Path(values["CRAWLPRIO_WARC"])
+            if records and values["CRAWLPRIO_WARC"]
+            else None,
+            concurrency=values["CONCURRENT_REQUESTS"],
+            slots=values["DOWNLOAD_SLOTS"],
+            **{name: values[own] for name, own in named.items() if own in values},
+        )
+
+    def hot_queue(self) -> HotQueue | None:
+        """Return a new hot queue for the topic, or None if there is none."""
+        return None if self.topic is None else HotQueue(self.topic, **self.topic_options)
+
+    def new_novelty(self) -> Any:
+        """Return a new `Novelty` of the kind in CRAWLPRIO_NOVELTY, or None if it is not set."""
+        if self.novelty is None:
+            return None
+        return load("judges of repeats", "CRAWLPRIO_NOVELTY")(self.novelty)
+
+    @property
+    def wants_text(self) -> bool:
+        """Whether pages are read with their texts."""
+        return self.visits_have_text or self.fingerprint is not None
+
+    @property
+    def visits_have_text(self) -> bool:
+        """Whether visits have the texts of pages."""
+        return self.keeps_text or self.topic is not None or self.value_model is not None
+
+    @property
+    def leaves_out_navigation(self) -> bool:
+        """Whether texts are without navigation."""
+        return self.keeps_text or self.topic is None or self.value_model is not None
+
+    def set_fingerprint(self, pairs: LinkPairs) -> None:
+        """Set the fingerprint of a page, then drop its text unless visits have it."""
+        if self.fingerprint is not None:
+            pairs.fingerprint = self.fingerprint(pairs.text, pairs.content_hash)
+            if not self.visits_have_text:
+                pairs.text = ""
+
+
+def read_setting(settings: BaseSettings, name: str) -> Any:
+    """Return the value of a setting of the table, checked and parsed by its kind.
+
+    A setting that is not set has its default under the add-on, because the bundled project sets all
+    of its own. None means Scrapy's default for one of Scrapy's settings, as in Scrapy.
+    """
+    setting = SETTINGS[name]
+    value = settings[name] if name in settings else setting.guest_default  # noqa: SIM401 - None
+    if value is None and not setting.is_ours:
+        value = setting.guest_default
+    return setting.parse(value)
+
+
+def invalid_stock_settings(settings: BaseSettings) -> Iterator[tuple[str, ConfigError]]:
+    """Yield each of Scrapy's settings that has an invalid value, and its error.
+
+    Scrapy's own components would read them first, and fail with a traceback.
+    """
+    for name, setting in SETTINGS.items():
+        if not setting.is_ours:
+            try:
+                read_setting(settings, name)
+            except ConfigError as error:
+                yield name, error
+    for name, default in vars(default_settings).items():
+        if name in SETTINGS or not isinstance(default, int | float) or settings[name] is None:
+            continue
+        read, kind = (
+            (settings.getbool, "True or False")
+            if isinstance(default, bool)
+            else (settings.getfloat, "a number")
+        )
+        try:
+            read(name)
+        except (TypeError, ValueError):
+            yield name, ConfigError(f"{name} is {settings[name]!r}; give {kind}.")
+
+
+def stock_default(name: str) -> Any:
+    """Return Scrapy's default of one of its settings, or scrapy-redis's of one of its own."""
+    return SETTINGS[name].guest_default if name in SETTINGS else getattr(default_settings, name)
+
+
+def misspelt_names(settings: BaseSettings) -> list[str]:
+    """Return a warning for each unknown name that resembles a known setting.
+
+    One that begins with `CRAWLPRIO_`, which can be meant for nothing else, is a ConfigError, and so
+    is one that resembles a setting that keeps a crawl polite.
+    """
+    sentences = []
+    known = [*SETTINGS, *filter(str.isupper, vars(default_settings))]
+    for name in settings:
+        if name in SETTINGS or hasattr(default_settings, name):
+            continue
+        if name.upper().startswith(OWN_PREFIX):
+            near = get_close_matches(name.upper(), _OWN_SETTINGS, 1, 0.0)[0]
+            raise ConfigError(f"{name} is not a setting of crawlprio; the nearest is {near}.")
+        near = next(iter(get_close_matches(name.upper(), known, 1, _ALIKE)), "")
+        if not near or _holds_many(settings[name]) > _holds_many(stock_default(near)):
+            continue
+        if near in _POLITE:
+            raise ConfigError(
+                f"{name} is not a setting of Scrapy or crawlprio; the nearest is {near}."
+            )
+        sentences.append(
+            f"{name} is set, but neither Scrapy nor crawlprio reads it; if you mean {near}, set "
+            "that."
+        )
+    return sentences
+
+
+def _holds_many(value: object) -> bool:
+    """Return whether a value is a list or the like, as USER_AGENTS is and USER_AGENT is not."""
+    return isinstance(value, list | tuple | set | dict | BaseSettings)
+
+
+def from_command_line(settings: BaseSettings, name: str) -> bool:
+    """Return whether the value of a setting comes from the command line."""
+    return settings.getpriority(name) == SETTINGS_PRIORITIES["cmdline"]
+
+
+def sets_concurrency(settings: BaseSettings) -> bool:
+    """Return whether CONCURRENT_REQUESTS is given a value as closely as the number it grows to."""
+    name, most = "CONCURRENT_REQUESTS", "CRAWLPRIO_MAX_CONCURRENT_REQUESTS"
+    given, grown = settings.getpriority(name), settings.getpriority(most)
+    is_other = read_setting(settings, name) != SETTINGS[name].default
+    return given is not None and given >= (grown or 0) and (is_other or given > (grown or 0))
+
+
+def given_settings(settings: BaseSettings) -> dict[str, Any]:
+    """Return the settings that the command line gave, unparsed, by name."""
+    return {name: settings[name] for name in sorted(settings) if from_command_line(settings, name)}
+
+
+def changed_settings(settings: BaseSettings) -> dict[str, Any]:
+    """Return the settings of the table that are not at their default, unparsed."""
+    given = {name: settings[name] for name in SETTINGS if name in settings}
+    return {name: value for name, value in given.items() if value != SETTINGS[name].guest_default}
+
+
+def require_extras(settings: BaseSettings) -> None:
+    """Raise ConfigError if a setting needs a plugin or package that is missing; create nothing."""
+    for name in NEEDY:
+        require_for(name, settings.get(name))
+
+
+def scrapys_own(settings: BaseSettings, names: Iterable[str]) -> dict[str, float]:
+    """Return settings that are not in the table: numbers above 0 that Scrapy alone reads."""
+    values: dict[str, float] = {}
+    for name in names:
+        with suppress(TypeError, ValueError):  # which Scrapy reports
+            values[name] = settings.getfloat(name)
+    return {name: value for name, value in values.items() if value > 0}
+
+
+def given_components(settings: BaseSettings) -> Iterator[tuple[str, str]]:
+    """Yield setting and import path of each part of Scrapy that the command line gave."""
+    for name, value in given_settings(settings).items():
+        paths: list[Any] = []
+        if hasattr(default_settings, f"{name}_BASE") or name in ("ADDONS", "ITEM_PIPELINES"):
+            parts = settings.getdict(name).items()
+            paths = [word for pair in parts if pair[1] is not None for word in pair]
+        elif str(getattr(default_settings, name, "")).startswith("scrapy."):
+            paths = [value]
+        yield from ((name, path) for path in paths if isinstance(path, str) and "." in path)
+
+
+def names_component(settings: BaseSettings, name: str, component: type) -> bool:
+    """Return whether a setting that lists components names this one, even to disable it."""
+    return any(load_object(path) is component for path in settings.getdict(name))
+
+
+def names_own_components(settings: BaseSettings, name: str) -> bool:
+    """Return whether a dict of components enables any that are not Scrapy's or crawlprio's."""
+    used = (path for path, order in settings.getdict(name).items() if order is not None)
+    return any(
+        not load_object(path).__module__.startswith(("scrapy.", "crawlprio.")) for path in used
+    )
+
+
+def writes_feeds(settings: BaseSettings) -> bool:
+    """Return whether items are written to files, as with `-o`."""
+    return bool(settings.getdict("FEEDS"))
+
+
+def writes_items_to_stdout(settings: BaseSettings) -> bool:
+    """Return whether a feed writes to standard output, as with `-o -:jsonl`."""
+    return any(str(feed) in ("-", "stdout:") for feed in settings.getdict("FEEDS"))
+
+
+def download_handler(settings: BaseSettings, scheme: str) -> Any:
+    """Return the download handler of a scheme, a class or an import path; None if there is none."""
+    return settings.getwithbase("DOWNLOAD_HANDLERS").get(scheme)
+
+
+def _in_store(values: dict[str, Any], name: str, what: str) -> bool:
+    """Return whether something is kept in the store, which must then exist."""
+    if values[name] and values["CRAWLPRIO_STORE"] is None:
+        raise ConfigError(
+            f"{name} is on, but CRAWLPRIO_STORE is None, so there is no store to keep {what} in; "
+            "name a file."
+        )
+    return bool(values[name])
+
+
+def _politeness(values: dict[str, Any]) -> Politeness:
+    """Return the delay rules; AutoThrottle begins with a delay of its own."""
+    rules = {rule: values[setting.name] for rule, setting in DELAY_RULES.items()}
+    if values["AUTOTHROTTLE_ENABLED"]:
+        rules["delay"] = max(rules["delay"], values["AUTOTHROTTLE_START_DELAY"])
+    return Politeness(**rules)
+
+
+def _topic(terms: Any, options: dict[str, Any]) -> tuple[Topic | None, dict[str, int]]:
+    """Return TOPIC and TOPIC_OPTIONS, checked."""
+    for option in options:
+        if option not in _TOPIC_OPTIONS:
+            raise ConfigError(
+                f"TOPIC_OPTIONS names {option!r}; known options: {', '.join(_TOPIC_OPTIONS)}."
+            )
+    if not terms:
+        return None, {}
+    topic = Topic(terms, stem=options.pop("stem", None))
+    HotQueue(topic, **options)
+    return topic, options
+
+
+def _made_by_plugin(name: str, values: dict[str, Any]) -> Any:
+    """Return what a plugin makes of a setting; it is loaded only if the setting is not None."""
+    return None if values[name] is None else load("settings", name)(values[name])
+
+
+def _store_path(store: Path | None, jobdir: str | None, *, is_explicit: bool) -> Path | None:
+    """Return the path of the crawl store; inside JOBDIR, create its folder if it does not exist.
+
+    The default store does not stop a crawl whose working folder is read-only.
+    """
+    if store is None:
+        return None
+    if jobdir is None:
+        if is_explicit or can_write(store.parent):
+            return store
+        logger.warning(
+            "%s cannot be written in %s: nothing is recorded; set CRAWLPRIO_STORE to a writable "
+            "file, or to None.",
+            store,
+            Path.cwd(),
+        )
+        return None
+    path = Path(jobdir) / store
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigError(
+            f"CRAWLPRIO_STORE is {str(store)!r}, whose folder cannot be created in JOBDIR "
+            f"{jobdir!r} ({error.strerror}); name another file."
+        ) from None
+    return path

@@ -1,0 +1,552 @@
+"""The settings that decide what is fetched, in which order, how soon, and by which machines."""
+
+from __future__ import annotations
+
+from crawlprio.settings_table.kinds import (
+    Anything,
+    Choice,
+    Contact,
+    Extensions,
+    FileName,
+    HttpsOrigin,
+    KeyName,
+    Networks,
+    Number,
+    Options,
+    Section,
+    Setting,
+    Share,
+    SitemapSources,
+    Switch,
+    Whole,
+)
+from crawlprio.web.scope import SKIP_EXTENSIONS
+
+_NO_LIMIT = "no limit"
+
+ORDER = Section(
+    "Order",
+    "",
+    (
+        Setting(
+            "ORDERING",
+            Anything("the name of an ordering, or an import path"),
+            "sibling-sampling",
+            "Which waiting page is fetched next: the name of an ordering, or the import path of "
+            "your own class.",
+            guest="rankmass",
+        ),
+        Setting("ORDERING_OPTIONS", Options(), {}, "Options of the ordering, by name."),
+        Setting(
+            "TOPIC",
+            Anything("comma-separated words or phrases"),
+            "",
+            "Comma-separated words and phrases; pages about them come first; empty: none.",
+        ),
+        Setting(
+            "TOPIC_OPTIONS",
+            Options(),
+            {},
+            "How pages about the topic are recognized: distance (3 links), title (1 word), body "
+            "(10 words), stem (a language; none).",
+        ),
+        Setting(
+            "CRAWLPRIO_VALUE",
+            Anything(
+                "words:TERMS, query:WORDS, classifier:FILE.json, fasttext:FILE:LABEL, "
+                "language:CODES or an import path",
+                none="no model",
+            ),
+            None,
+            "The value model that says what each page is worth ([value](value.md)).",
+        ),
+        Setting(
+            "CRAWLPRIO_NOVELTY",
+            Choice(words=("exact", "near"), none="repeats are not put off"),
+            None,
+            "Put off pages that are likely to repeat others: those with the same text (exact), or "
+            "with almost the same (near, which needs the extra novelty) ([novelty](novelty.md)).",
+        ),
+    ),
+)
+
+POLITENESS = Section(
+    "Politeness",
+    "A site is a host. If several delays apply, the longest one counts.",
+    (
+        Setting(
+            "ROBOTSTXT_OBEY",
+            Switch(),
+            True,
+            "Fetch nothing that the robots.txt of a site forbids.",
+            guest=False,
+        ),
+        Setting(
+            "CRAWLPRIO_ROBOTS_UNREACHABLE",
+            Choice(words=("allow", "forbid")),
+            "forbid",
+            "Whether a site may be fetched from if its robots.txt was not read: no response, a "
+            "refused fetch, too many redirects, or a status other than 2xx and 4xx, or 429.",
+            guest="allow",
+        ),
+        Setting(
+            "CRAWLPRIO_CONTACT",
+            Contact(none="nobody"),
+            None,
+            "Mail address or URL that the user agent of the bundled project names, for owners of "
+            "sites; your own USER_AGENT is left as it is.",
+        ),
+        Setting(
+            "CRAWLPRIO_SIGNING_KEY",
+            FileName(none="no signatures"),
+            None,
+            "PEM file of an Ed25519 private key with which each request is signed "
+            "([manners](manners.md#signed-requests)).",
+        ),
+        Setting(
+            "CRAWLPRIO_SIGNATURE_AGENT",
+            HttpsOrigin(none="no signatures"),
+            None,
+            "Where the public key is published; each signed request names it.",
+        ),
+        Setting(
+            "DOWNLOAD_DELAY",
+            Number(),
+            1,
+            "Minimum delay on a site, from the end of a fetch to the start of the next, or from "
+            "start to start if a site may have several concurrent fetches.",
+            "seconds",
+            guest=0,
+            rule="delay",
+        ),
+        Setting(
+            "CONCURRENT_REQUESTS",
+            Whole(),
+            16,
+            "Maximum number of concurrent fetches over all sites, of which one registered domain "
+            "has at most half while others wait; 0: no limit, which the spider `site` refuses.",
+            "fetches",
+        ),
+        Setting(
+            "CRAWLPRIO_MAX_CONCURRENT_REQUESTS",
+            Whole(1, none="CONCURRENT_REQUESTS"),
+            100,
+            "Number up to which concurrent fetches grow from CONCURRENT_REQUESTS, by one for each "
+            "registered domain that the crawl has fetched from. Has no effect where you set "
+            "CONCURRENT_REQUESTS, unless you set this at a higher priority (on the command line).",
+            "fetches",
+            guest=None,
+        ),
+        Setting(
+            "CONCURRENT_REQUESTS_PER_DOMAIN",
+            Whole(),
+            1,
+            "Maximum number of concurrent fetches on one site; 0: no limit.",
+            "fetches",
+            guest=8,
+        ),
+        Setting(
+            "CRAWLPRIO_PAGES_PER_VISIT",
+            Whole(1),
+            1,
+            "Pages fetched from a site in a row before its delay applies.",
+            "pages",
+        ),
+        Setting(
+            "CRAWLPRIO_SMALL_SITE_DELAY",
+            Number(none="the delay of other sites"),
+            None,
+            "Replaces DOWNLOAD_DELAY on a site of which few pages are known.",
+            "seconds",
+            rule="small_site_delay",
+        ),
+        Setting(
+            "CRAWLPRIO_SMALL_SITE_PAGES",
+            Whole(),
+            100,
+            "Number of known pages below which a site is small.",
+            "pages",
+            rule="small_site_pages",
+        ),
+        Setting(
+            "CRAWLPRIO_ADAPTIVE_DELAY",
+            Number(),
+            0,
+            "Minimum delay on a site, as a multiple of the duration of the last fetch there.",
+            rule="adaptive",
+        ),
+        Setting(
+            "CRAWLPRIO_MAX_ADAPTIVE_DELAY",
+            Number(),
+            60,
+            "Maximum delay that CRAWLPRIO_ADAPTIVE_DELAY causes. Mercator's, ten times the last "
+            "fetch, has no maximum in the paper.",
+            "seconds",
+            rule="max_adaptive",
+        ),
+        Setting(
+            "CRAWLPRIO_SITE_BANDWIDTH",
+            Number(),
+            0,
+            "Maximum bytes per second to fetch from a site: a fetch and the delay after it take as "
+            "long together as the body takes at that speed; 0: no limit.",
+            "bytes/s",
+            rule="site_bandwidth",
+        ),
+        Setting(
+            "CRAWLPRIO_MAX_CRAWL_DELAY",
+            Number(),
+            300,
+            "Maximum Crawl-delay of a robots.txt that is obeyed; 0: none is.",
+            "seconds",
+            rule="max_crawl_delay",
+        ),
+        Setting(
+            "CRAWLPRIO_MAX_BACK_OFF",
+            Number(),
+            3600,
+            "Maximum pause that Retry-After, or consecutive 429 and 503 responses, cause.",
+            "seconds",
+            rule="max_back_off",
+        ),
+        Setting(
+            "DOWNLOAD_TIMEOUT",
+            Number(),
+            60,
+            "Maximum duration of a fetch.",
+            "seconds",
+            guest=180,
+        ),
+        Setting(
+            "DOWNLOAD_MAXSIZE",
+            Whole(),
+            10_485_760,
+            "Maximum size of a body, before and after decompression; 0: no limit.",
+            "bytes",
+            guest=1_073_741_824,
+        ),
+    ),
+)
+
+BOUNDS = Section(
+    "Limits of a crawl",
+    "These apply to every spider. The stats count what they refuse, under `crawlprio/refused/`.",
+    (
+        Setting(
+            "CRAWLPRIO_MAX_PAGES_PER_SITE",
+            Whole(1, none=_NO_LIMIT),
+            25_000,
+            "Maximum number of pages of one site that a crawl takes in.",
+            "pages",
+            guest=None,
+        ),
+        Setting(
+            "CRAWLPRIO_MAX_PAGES_PER_DOMAIN",
+            Whole(1, none=_NO_LIMIT),
+            250_000,
+            "Maximum number of pages of one registered domain that a crawl takes in.",
+            "pages",
+            guest=None,
+        ),
+        Setting(
+            "CRAWLPRIO_MAX_PAGES_PER_PATTERN",
+            Whole(1, none=_NO_LIMIT),
+            5_000,
+            "Maximum number of pages that a crawl takes in whose URLs differ only in digits and in "
+            "the values of parameters.",
+            "pages",
+            guest=None,
+        ),
+        Setting(
+            "CRAWLPRIO_MAX_SITES",
+            Whole(1, none=_NO_LIMIT),
+            1_000_000,
+            "Maximum number of sites that links may add to those known, each of which takes some "
+            "0.6 kB of memory. The links of one page may add 1,000, and the pages of one domain a "
+            "quarter of all, of which a sixteenth (at least 1,000) may be sites that have not "
+            "answered yet.",
+            "sites",
+            guest=None,
+        ),
+        Setting(
+            "CRAWLPRIO_MAX_WAITING",
+            Whole(1, none=_NO_LIMIT),
+            None,
+            "Maximum number of waiting pages, give or take a tenth; the least promising ones "
+            "beyond are dropped.",
+            "pages",
+        ),
+        Setting(
+            "CRAWLPRIO_MAX_PAGES",
+            Whole(1, none=_NO_LIMIT),
+            None,
+            "Stop once this run has fetched this many pages, or in Redis all workers together; a "
+            "page counts if it was got, and files such as robots.txt do not count.",
+            "pages",
+        ),
+        Setting(
+            "CRAWLPRIO_STOP_AT_COVERAGE",
+            Share(none="no computation"),
+            None,
+            "Stop once the fetched pages are known to hold at least this share of all importance, "
+            "for a surfer who starts from the seeds, or (likely:SHARE) are estimated to hold it "
+            "([coverage](coverage.md)); 1: only show what is known.",
+        ),
+        Setting(
+            "CRAWLPRIO_PRIVATE_ADDRESSES",
+            Choice(words=("allow", "refuse", "seeds")),
+            "seeds",
+            "Which private addresses and local names a page may lead to: those of the seeds "
+            "(seeds), all of them (allow), or none (refuse); see [security](security.md).",
+            guest="allow",
+        ),
+        Setting(
+            "CRAWLPRIO_PRIVATE_NETWORKS",
+            Networks(none="no others"),
+            None,
+            "Further networks, addresses and local names that pages may lead to.",
+        ),
+    ),
+)
+
+SITE = Section(
+    "Links that the spider `site` follows",
+    "Links that are not followed are still recorded. Seeds are fetched regardless of these.",
+    (
+        Setting(
+            "CRAWLPRIO_SKIP_EXTENSIONS",
+            Extensions(),
+            SKIP_EXTENSIONS,
+            "Extensions of links that are not followed. All other links are, and the content type "
+            "of their pages decides whether they are HTML.",
+        ),
+        Setting(
+            "CRAWLPRIO_FOLLOW_NOFOLLOW",
+            Switch(),
+            False,
+            "Follow links marked nofollow, and links of pages that say nofollow in a robots meta "
+            "tag or an X-Robots-Tag header.",
+        ),
+        Setting(
+            "CRAWLPRIO_HEURISTICS",
+            Switch(),
+            True,
+            "Follow nothing under /cgi-bin/, and apply the settings below.",
+        ),
+        Setting(
+            "CRAWLPRIO_MAX_STATIC_DEPTH",
+            Whole(none=_NO_LIMIT),
+            15,
+            "Maximum number of links from a seed to a page.",
+            "links",
+        ),
+        Setting(
+            "CRAWLPRIO_MAX_DYNAMIC_DEPTH",
+            Whole(none=_NO_LIMIT),
+            5,
+            "Maximum number of links from a seed to a page whose URL has a query or a script's "
+            "extension.",
+            "links",
+        ),
+        Setting(
+            "CRAWLPRIO_MAX_PATH_SEGMENTS",
+            Whole(none=_NO_LIMIT),
+            20,
+            "Maximum number of segments of a path.",
+            "segments",
+        ),
+        Setting(
+            "CRAWLPRIO_MAX_REPEATED_SEGMENTS",
+            Whole(none=_NO_LIMIT),
+            3,
+            "How often one segment may occur in a path.",
+            "times",
+        ),
+        Setting(
+            "CRAWLPRIO_MAX_QUERY_PARAMETERS",
+            Whole(none=_NO_LIMIT),
+            16,
+            "Maximum number of parameters of a query.",
+            "parameters",
+        ),
+        Setting(
+            "CRAWLPRIO_STRIP_SESSIONS",
+            Switch(),
+            True,
+            "Remove jsessionid, PHPSESSID and other well-known session ids from links.",
+        ),
+    ),
+)
+
+SITEMAPS = Section(
+    "Sitemaps",
+    "See [sitemaps](sitemaps.md).",
+    (
+        Setting(
+            "CRAWLPRIO_SITEMAPS",
+            SitemapSources(none="no sitemaps"),
+            None,
+            "Read the sitemaps that the robots.txt files of the crawled sites name (robots), or "
+            "those at these URLs, or both.",
+        ),
+        Setting(
+            "CRAWLPRIO_SITEMAP_PAGES",
+            Choice(words=("last", "seeds", "record")),
+            "last",
+            "What to do with the pages that sitemaps name: fetch them once no linked page waits "
+            "(last), fetch them as seeds (seeds), or only record them (record).",
+        ),
+        Setting(
+            "CRAWLPRIO_MAX_SITEMAP_URLS",
+            Whole(1),
+            1_000_000,
+            "Maximum number of URLs of one site that are taken from sitemaps.",
+            "URLs",
+        ),
+    ),
+)
+
+REQUISITES = Section(
+    "Page requisites",
+    "See [the archive](archive.md#what-pages-need-to-look-like-themselves).",
+    (
+        Setting(
+            "CRAWLPRIO_REQUISITES",
+            Choice(words=("domain", "all"), none="nothing"),
+            None,
+            "Archive the images, styles, scripts, fonts and icons of fetched pages, after the last "
+            "page: those on the registered domain of the page that needs them (domain), or on any "
+            "host (all). Needs `CRAWLPRIO_WARC` and a store.",
+        ),
+        Setting(
+            "CRAWLPRIO_MAX_REQUISITES",
+            Whole(1),
+            100_000,
+            "Maximum number of page requisites of a crawl.",
+            "requisites",
+        ),
+        Setting(
+            "CRAWLPRIO_MAX_REQUISITE_BYTES",
+            Whole(1),
+            10_000_000_000,
+            "Total size of the page requisites of a crawl at which no more are fetched.",
+            "bytes",
+        ),
+        Setting(
+            "CRAWLPRIO_MAX_REQUISITES_PER_PAGE",
+            Whole(1),
+            300,
+            "Maximum number of requisites of one page, including those that its styles name.",
+            "requisites",
+        ),
+        Setting(
+            "CRAWLPRIO_MAX_REQUISITE_BYTES_PER_PAGE",
+            Whole(1),
+            50_000_000,
+            "Total size of the requisites fetched for one page at which no more are fetched for "
+            "it. A requisite counts for the first page that needs it.",
+            "bytes",
+        ),
+    ),
+)
+
+SHARING = Section(
+    "Many machines",
+    "See [distributed.md](distributed.md). Names without our prefix are those of scrapy-redis.",
+    (
+        Setting(
+            "CRAWLPRIO_FRONTIER",
+            Choice(words=("local", "redis")),
+            "local",
+            "Where pages wait: in this process, or in Redis, for any number of workers.",
+        ),
+        Setting(
+            "CRAWLPRIO_WORKERS",
+            Whole(1, none="this process fetches"),
+            None,
+            "Processes on this machine that fetch and parse pages for `crawlprio crawl`; another "
+            "one has frontier and store. `crawlprio crawl --workers` sets it.",
+        ),
+        Setting(
+            "CRAWLPRIO_REDIS_CRAWL",
+            KeyName(none="the name of the spider"),
+            None,
+            "The name of the crawl in Redis; workers with the same name share the crawl.",
+        ),
+        Setting(
+            "CRAWLPRIO_REDIS_SHARDS",
+            Whole(least=1),
+            1,
+            "Number of shards of the frontier, each with part of the sites; Redis Cluster keeps "
+            "each on one node. With several, the order is approximate and orderings that need an "
+            "elected worker are refused.",
+        ),
+        Setting(
+            "CRAWLPRIO_LEASE_SECONDS",
+            Number(),
+            60,
+            "Silence after which a worker is considered dead and its leased pages are queued "
+            "again; set it above DOWNLOAD_TIMEOUT.",
+            "seconds",
+        ),
+        Setting(
+            "REDIS_URL",
+            Anything("a URL"),
+            "redis://localhost:6379/0",
+            "The Redis server of the frontier. rediss:// uses TLS; "
+            "redis+sentinel://HOST:PORT,HOST:PORT/SERVICE/0 asks sentinels for the primary; "
+            "redis+cluster://HOST:PORT,HOST:PORT lists nodes of a cluster.",
+        ),
+        Setting(
+            "REDIS_PARAMS", Options(secret=True), {}, "Arguments of redis-py's client, by name."
+        ),
+        Setting(
+            "SCHEDULER_PERSIST",
+            Switch(),
+            False,
+            "Keep the frontier in Redis after the crawl has ended; visits always stay there until "
+            "they are collected.",
+        ),
+        Setting(
+            "SCHEDULER_FLUSH_ON_START",
+            Switch(),
+            False,
+            "Delete the crawl of this name from Redis, including its visits, before starting; set "
+            "it on the first worker only.",
+        ),
+        Setting(
+            "REDIS_START_URLS_KEY",
+            KeyName(none="no key"),
+            None,
+            "The Redis key from which any spider reads start URLs while it runs; `%(name)s` stands "
+            "for the spider's name. Spiders of scrapy-redis read their own keys.",
+        ),
+        Setting(
+            "REDIS_START_URLS_AS_SET",
+            Switch(),
+            False,
+            "Whether that key is a set. Otherwise it is a list, popped from its head.",
+        ),
+        Setting(
+            "REDIS_START_URLS_AS_ZSET",
+            Switch(),
+            False,
+            "Whether that key is a sorted set, popped from its highest score.",
+        ),
+        Setting(
+            "REDIS_START_URLS_BATCH_SIZE",
+            Whole(least=1, none="CONCURRENT_REQUESTS"),
+            None,
+            "Start URLs to pop at a time.",
+        ),
+        Setting(
+            "MAX_IDLE_TIME_BEFORE_CLOSE",
+            Number(),
+            0,
+            "Close an idle spider with a REDIS_START_URLS_KEY after this long without a start URL; "
+            "0: never.",
+            "seconds",
+        ),
+    ),
+    is_written=False,
+)

@@ -1,0 +1,1 @@
+"""Numbers as tables, plots and pages."""

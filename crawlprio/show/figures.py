@@ -1,0 +1,437 @@
+"""Figures of lines, points and bars on linear or logarithmic axes, in one or more panels.
+
+matplotlib is imported when the first figure is drawn.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from textwrap import fill
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crawlprio.errors import ConfigError
+from crawlprio.show.plots import (
+    BLACK,
+    BLUE,
+    DASH_DOT,
+    DASHED,
+    DOTTED,
+    FOREMOST,
+    GREEN,
+    GREY,
+    ORANGE,
+    ORDERING_STYLES,
+    PURPLE,
+    SKY,
+    SOLID,
+    VERMILION,
+    Style,
+    check_plot_path,
+    frame,
+    new_figure,
+    save_figure,
+    styles_of,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
+    from matplotlib.figure import Figure
+
+
+Floats = NDArray[np.float64]
+Points = Sequence[Sequence[float]] | Floats
+Scale = Literal["linear", "log"]
+Mark = Literal["line", "steps", "points", "bars"]
+Limits = tuple[float | None, float | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """One named series of a panel.
+
+    `points`: `(x, y)` with ascending x; on a logarithmic axis only positive values are drawn. `low`
+    and `high`: lower and upper edge of a band around the line, one number per point; both or
+    neither. `mark`: `"line"` joins the points, `"steps"` holds each value until the next point,
+    `"points"` and `"bars"` are for histograms. `like`: name of the series whose colour to use, such
+    as that of the series a reference belongs to.
+    """
+
+    points: Points
+    low: Sequence[float] | Floats | None = None
+    high: Sequence[float] | Floats | None = None
+    mark: Mark = "line"
+    like: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Panel:
+    """One plot of a figure.
+
+    `series`: points or `Series` by name. A name that is an ordering, or an ordering followed by a
+    comma and more (`"opic, r = 64"`), has the ordering's colour in every figure.  `x_scale` and
+    `y_scale`: `"linear"` or `"log"`. `x_percent` and `y_percent`: whether numbers are shares of 1,
+    to be shown in percent. `references`: thin lines behind the others, by name: `"ideal"` is
+    dashed, `"random"` dotted. `x_limits` and `y_limits`: limits of the axes; None: fit the data,
+    starting at 0 if nothing is negative.
+    """
+
+    series: Mapping[str, Points | Series]
+    title: str
+    xlabel: str
+    ylabel: str
+    x_scale: Scale = "linear"
+    y_scale: Scale = "linear"
+    x_percent: bool = False
+    y_percent: bool = False
+    references: Mapping[str, Points | Series] = field(default_factory=dict)
+    x_limits: Limits | None = None
+    y_limits: Limits | None = None
+
+
+def split_at(line: Points, parts: Sequence[tuple[float, str]]) -> dict[str, list[list[float]]]:
+    """Return the parts of a line, each under its name, from its x to that of the next one."""
+    x, y = np.array(line, dtype=np.float64).T
+    starts = [x[0], *np.clip([start for start, _ in parts[1:]], x[0], x[-1])]
+    drawn: dict[str, list[list[float]]] = {}
+    for (_, part), start, end in zip(parts, starts, [*starts[1:], x[-1]], strict=True):
+        places = np.concatenate(([start], x[(x > start) & (x < end)], [end]))
+        name = part if part not in drawn else f"{part} again, {len(drawn) + 1}"
+        drawn[name] = np.column_stack((places, np.interp(places, x, y))).tolist()
+    return drawn
+
+
+PLAIN_COLOURS = (BLUE, VERMILION, GREEN, ORANGE, PURPLE, SKY, BLACK)
+LINE_STYLES = (SOLID, DASHED, DASH_DOT, DOTTED)
+THIN, WIDEST = 1.4, 3.4
+
+
+def ordering_of(name: str) -> str | None:
+    """Return the ordering that a name begins with, if any: `"opic, r = 64"` belongs to opic."""
+    first = name.split(",")[0].split(" (")[0].strip()
+    return first if first in ORDERING_STYLES else None
+
+
+def figure_styles(panels: Sequence[Sequence[str]]) -> dict[str, Style]:
+    """Return the style of each name of a figure, given the names in each of its panels.
+
+    An ordering has its own style. Followed by a comma or parenthesis and more, it keeps the colour,
+    and its variants differ by line style. Other names get solid lines in all colours in turn,
+    except in panels with orderings, where `styles_of` applies.
+    """
+    names = list(dict.fromkeys(name for panel in panels for name in panel))
+    beside = {name for panel in panels if any(map(ordering_of, panel)) for name in panel}
+    styles = styles_of([n for n in names if n in beside and ordering_of(n) in (None, n)])
+    used = {(colour, str(line)) for colour, line, _ in styles.values()}
+    for name in names:
+        ordering = ordering_of(name)
+        if name in styles or ordering is None:
+            continue
+        colour, line, width = ORDERING_STYLES[ordering]
+        free = [s for s in (line, *LINE_STYLES) if (colour, str(s)) not in used]
+        chosen = free[0] if free else line
+        used.add((colour, str(chosen)))
+        styles[name] = (colour, chosen, width)
+    plain = [(c, s) for s in LINE_STYLES for c in PLAIN_COLOURS if (c, str(s)) not in used]
+    others = [name for name in names if name not in styles]
+    for k, name in enumerate(others):
+        beside_it = next(panel for panel in panels if name in panel)
+        n_above = len(beside_it) - 1 - list(beside_it).index(name)
+        # Lower lines are wider, so that a line covered by others shows on both sides of them.
+        styles[name] = (*plain[k % len(plain)], min(2.0 + 0.35 * n_above, WIDEST))
+    return {name: styles[name] for name in names}
+
+
+def reference_style(name: str, like: str | None, styles: Mapping[str, Style]) -> Style:
+    """Return a thin style: ideal dashed, random dotted, others dash-dotted; `like` colours it."""
+    kind = name.split(",")[0].split(":")[0].strip()
+    known = {"ideal": ORDERING_STYLES["upper-bound"], "random": ORDERING_STYLES["diagonal"]}
+    known["diagonal"] = known["random"]
+    colour, line, _ = known.get(kind, (GREY, DASHED if like else DASH_DOT, THIN))
+    if like is not None and like in styles:
+        colour = styles[like][0]
+    return colour, line, THIN
+
+
+TIMES = "\u00d7"
+SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+
+
+def visible(line: Series, panel: Panel) -> Series:
+    """Return the part of a series that can be drawn on the panel's axes."""
+    points = np.asarray(line.points, dtype=np.float64).reshape(-1, 2)
+    kept = np.isfinite(points).all(axis=1)
+    if panel.x_scale == "log":
+        kept &= points[:, 0] > 0
+    if panel.y_scale == "log":
+        kept &= points[:, 1] > 0
+    if line.low is None or line.high is None:
+        return replace(line, points=points[kept], low=None, high=None)
+    low, high = np.asarray(line.low, np.float64)[kept], np.asarray(line.high, np.float64)[kept]
+    if panel.y_scale == "log":
+        low = np.where(low > 0, low, points[kept, 1])
+    return replace(line, points=points[kept], low=low, high=high)
+
+
+def format_axes(axes: Axes, panel: Panel, lines: Sequence[Series], single: bool) -> None:
+    """Set scales, limits, number formats, labels and the grid of the axes."""
+    points = np.concatenate([np.asarray(line.points, dtype=np.float64) for line in lines])
+    widened = any(line.mark in ("points", "bars") for line in lines)
+    edges = [
+        np.asarray(edge) for line in lines for edge in (line.low, line.high) if edge is not None
+    ]
+    # A band may extend beyond 0 to 100 %, the values themselves do not.
+    heights = points[:, 1] if panel.y_percent else np.concatenate([points[:, 1], *edges])
+    axes.set_xscale(panel.x_scale)
+    axes.set_yscale(panel.y_scale)
+    axes.set_xlim(
+        *_ends(points[:, 0], panel.x_scale, panel.x_percent, panel.x_limits, widened, 0.0)
+    )
+    axes.set_ylim(*_ends(heights, panel.y_scale, panel.y_percent, panel.y_limits, False, 0.05))
+    _number(axes.xaxis, panel.x_scale, panel.x_percent, 6 if single else 5)
+    _number(axes.yaxis, panel.y_scale, panel.y_percent, 6 if single else 5)
+    title = fill(panel.title, 76 if single else 40)
+    frame(axes, title, panel.xlabel, panel.ylabel, 13.0 if single else 12.0)
+
+
+def _ends(
+    values: Any, scale: Scale, percent: bool, limits: Limits | None, widened: bool, room: float
+) -> Limits:
+    """Return the limits of an axis: as given, or else from the data, with some room on top."""
+    least, most = float(values.min()), float(values.max())
+    if scale == "log":
+        factor = max((most / least) ** 0.03, 1.15)
+        low, high = least / factor, most * factor
+    elif percent and least >= 0.0 and 0.8 < most <= 1.0 + 1e-9:
+        low, high = 0.0, 1.0
+    else:
+        span = most - least or abs(most) or 1.0
+        from_zero = least >= 0.0 and (room > 0.0 or least < 0.2 * most) and not widened
+        low = 0.0 if from_zero else least - (0.03 * span if widened else room * span)
+        high = most + (0.03 if widened else room) * span
+        if high <= low:
+            high = low + span
+    if limits is None:
+        return low, high
+    return (low if limits[0] is None else limits[0]), (high if limits[1] is None else limits[1])
+
+
+def _number(axis: Axis, scale: Scale, percent: bool, ticks: int) -> None:
+    """Put a few ticks at round numbers, in percent or with thousands separators."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
+
+    low, high = axis.get_view_interval()
+    if scale == "log" and high > 5.0 * low:
+        steps = (1.0,) if high > 100.0 * low else (1.0, 2.0, 5.0)
+        axis.set_major_locator(LogLocator(subs=steps, numticks=ticks + 2))
+        axis.set_minor_locator(NullLocator())
+    else:
+        axis.set_major_locator(MaxNLocator(nbins=ticks, steps=[1, 2, 5, 10]))
+    axis.set_major_formatter(
+        FuncFormatter(lambda x, _: f"{100 * x:g} %" if percent else number_text(x))
+    )
+
+
+def number_text(value: float) -> str:
+    """Format a number for an axis: 12,000, 0.05, 10⁷, 2.5×10⁻⁶."""
+    if value == 0.0:
+        return "0"
+    power = math.floor(math.log10(abs(value)) + 1e-9)
+    if -3 <= power < 6:
+        return f"{value:,.10g}"
+    mantissa = f"{value / 10.0**power:.4g}"
+    raised = "10" + str(power).translate(SUPERSCRIPTS)
+    return raised if mantissa == "1" else mantissa + TIMES + raised
+
+
+__all__ = ["Panel", "Series", "plot_cumulative", "plot_panels"]
+
+PANEL_WIDTH, PANEL_HEIGHT = 4.6, 3.7
+LEGEND_WIDTH, LEGEND_LETTER, LEGEND_ROW = 0.8, 0.085, 0.22
+TITLE_LETTERS = 8.0
+"""Letters per inch at the font size of the figure's title."""
+SINGLE_WIDTH, SINGLE_HEIGHT = 9.0, 5.2
+BAND_OPACITY = 0.18
+
+
+def plot_cumulative(
+    curves: Mapping[str, Sequence[Sequence[float]]],
+    path: str | Path,
+    *,
+    title: str,
+    xlabel: str = "share of pages fetched",
+    ylabel: str = "share of all PageRank",
+) -> None:
+    """Plot one curve per ordering and write it as PNG, SVG or PDF, depending on the suffix.
+
+    Both axes are in percent, from 0 to the end of the longest curve. The legend has the names in
+    the order of the curves from top to bottom. A thin diagonal shows the expectation for a random
+    choice of pages. The same curves always give the same file.
+
+    `curves`: points `(x, y)` by name, with ascending x, both as fractions of 1. Names in
+    `ORDERING_STYLES` have the style given there; the others take `OTHER_STYLES` in turn.  Raises
+    `ConfigError` if the file has another suffix or cannot be written, or there is no curve.
+    """
+    check_plot_path(path)
+    drawn = {name: points for name, points in curves.items() if len(points)}
+    if not drawn:
+        raise ConfigError("there is no curve to plot; simulate or score at least one ordering.")
+    longest = max(points[-1][0] for points in drawn.values())
+    highest = max(y for points in drawn.values() for _, y in points)
+    names = sorted(drawn, key=lambda name: -_area(drawn[name], longest))
+    panel = Panel(
+        {name: drawn[name] for name in names}, title, xlabel, ylabel,
+        x_percent=True, y_percent=True, x_limits=(0.0, longest or 1.0),
+        y_limits=(0.0, 1.0 if highest > 0.8 else 1.05 * max(highest, longest) or 1.0),
+        references={"diagonal": [(0.0, 0.0), (longest, longest)]},
+    )  # fmt: skip
+    plot_panels([panel], path)
+
+
+def _area(points: Sequence[Sequence[float]], longest: float) -> float:
+    """Return the area under a curve, extended to `longest` at its last height."""
+    x, y = np.array([*points, (longest, points[-1][1])]).T
+    return float((np.diff(x) * (y[1:] + y[:-1])).sum() / 2)
+
+
+def plot_panels(
+    panels: Sequence[Panel],
+    path: str | Path,
+    *,
+    title: str = "",
+    columns: int = 2,
+    own_legends: bool = False,
+) -> None:
+    """Draw panels in a grid with a common legend, and write PNG, SVG or PDF.
+
+    A name has the same style in all panels that share a legend. A legend lists names in order of
+    first use, references last.
+
+    `panels`: in reading order; the last row may be incomplete.  `columns`: panels per row, >= 1.
+    `own_legends`: give each panel its own legend below it, for panels with different names.
+    Default: one legend beside all panels. Raises `ConfigError` if the file has another suffix or
+    cannot be written, or a panel has nothing to draw.
+    """
+    path = Path(path)
+    check_plot_path(path)
+    if columns < 1:
+        raise ConfigError(f"columns is {columns}; it must be at least 1.")
+    if not panels:
+        raise ConfigError("there is no panel to plot; give at least one.")
+    drawn = [_as_series(panel.series, panel) for panel in panels]
+    for panel, lines in zip(panels, drawn, strict=True):
+        if not lines:
+            raise ConfigError(f"there is nothing to plot in {panel.title!r}; give a series.")
+    references = [_as_series(panel.references, panel) for panel in panels]
+    own_legends = own_legends and len(panels) > 1
+    shared = [[list(lines)] for lines in drawn] if own_legends else [[list(n) for n in drawn]]
+    styles_of_panel = [figure_styles(names) for names in shared] * (len(panels) // len(shared))
+
+    n_columns = min(columns, len(panels))
+    n_rows = -(-len(panels) // n_columns)
+    single = len(panels) == 1
+    longest = max(len(name) for lines in (*drawn, *references) for name in lines)
+    width, height = SINGLE_WIDTH, SINGLE_HEIGHT
+    if not single:
+        title = fill(title, int(PANEL_WIDTH * n_columns * TITLE_LETTERS))
+        width = PANEL_WIDTH * n_columns
+        width += 0.0 if own_legends else LEGEND_WIDTH + LEGEND_LETTER * longest
+        most = max(len(one) + len(two) for one, two in zip(drawn, references, strict=True))
+        legend_rows = most if own_legends else 0
+        height = (PANEL_HEIGHT + LEGEND_ROW * legend_rows) * n_rows
+        height += 0.3 * (title.count("\n") + 1) if title else 0.0
+    with new_figure(width, height) as figure:
+        handles: dict[str, Any] = {}
+        thin_handles: dict[str, Any] = {}
+        for k, (panel, styles) in enumerate(zip(panels, styles_of_panel, strict=True)):
+            if own_legends:
+                handles, thin_handles = {}, {}
+            axes = figure.add_subplot(n_rows, n_columns, k + 1)
+            mark = "" if single else f" ({k + 1})"
+            for name, line in references[k].items():
+                look = reference_style(name, line.like, styles)
+                gid = f"reference{mark}: {name}"
+                thin_handles.setdefault(name, _draw(axes, gid, line, look, 2, panel))
+            for name, line in drawn[k].items():
+                look = styles[name] if line.like is None else _like(styles, name, line.like)
+                level = 4 if name.startswith(FOREMOST) else 3
+                handles.setdefault(name, _draw(axes, name + mark, line, look, level, panel))
+            format_axes(axes, panel, [*drawn[k].values(), *references[k].values()], single)
+            if own_legends:
+                below: Any = {"loc": "upper left", "bbox_to_anchor": (0.0, -0.16)}
+                _add_legend(axes, handles, thin_handles, fontsize=9, **below)
+        if title:
+            figure.suptitle(title, x=0.01, ha="left", fontsize=14, fontweight="bold")
+        if single:
+            place: Any = {"loc": "upper left", "bbox_to_anchor": (1.045, 1.0), "borderaxespad": 0.0}
+            _add_legend(axes, handles, thin_handles, fontsize=11, **place)
+        elif not own_legends:
+            place = {"loc": "outside right upper", "borderaxespad": 0.6}
+            _add_legend(figure, handles, thin_handles, fontsize=11, **place)
+        save_figure(figure, path)
+
+
+def _add_legend(
+    owner: Axes | Figure, handles: dict[str, Any], thin_handles: dict[str, Any], **looks: Any
+) -> None:
+    """Add a legend of lines and references if there are at least two."""
+    entries = handles | {
+        f"{name} (reference)" if name in handles else name: handle
+        for name, handle in thin_handles.items()
+    }
+    if len(entries) > 1:
+        owner.legend(
+            list(entries.values()), [_shown(name) for name in entries],
+            frameon=False, handlelength=2.8, labelspacing=0.5, **looks,
+        )  # fmt: skip
+
+
+def _as_series(lines: Mapping[str, Points | Series], panel: Panel) -> dict[str, Series]:
+    """Return the drawable part of each line on the panel's axes, by name."""
+    series = {
+        name: line if isinstance(line, Series) else Series(line) for name, line in lines.items()
+    }
+    clipped = {name: visible(line, panel) for name, line in series.items()}
+    return {name: line for name, line in clipped.items() if len(line.points)}
+
+
+def _like(styles: Mapping[str, Style], name: str, other: str) -> Style:
+    """Return the style of a name in the colour of another name."""
+    return (styles.get(other, styles[name])[0], *styles[name][1:])
+
+
+def _shown(name: str) -> str:
+    """Return a legend label that matplotlib shows even if the name begins with an underscore."""
+    return "\u200b" + name if name.startswith("_") else name
+
+
+def _draw(axes: Axes, gid: str, line: Series, style: Style, level: int, panel: Panel) -> Any:
+    """Draw one series under a gid, and return its legend handle."""
+    colour, line_style, width = style
+    points = np.asarray(line.points, dtype=np.float64)
+    x, y = points[:, 0], points[:, 1]
+    inside = panel.x_limits is not None or panel.y_limits is not None
+    if line.low is not None and line.high is not None:
+        axes.fill_between(
+            x, line.low, line.high, color=colour, alpha=BAND_OPACITY, linewidth=0, zorder=level - 1
+        )
+    if line.mark == "bars":
+        gap = float(np.diff(x).min()) if len(x) > 1 else 1.0
+        return axes.bar(x, y, width=0.85 * gap, color=colour, zorder=level)
+    if line.mark == "points":
+        return axes.plot(
+            x, y, color=colour, linestyle="none", marker="o" if line_style == SOLID else "s",
+            markersize=4.5, gid=gid,
+            markerfacecolor="none", markeredgewidth=1.2, zorder=level,
+        )[0]  # fmt: skip
+    return axes.plot(
+        x, y, color=colour, linestyle=line_style, linewidth=width, zorder=level, gid=gid,
+        drawstyle="steps-post" if line.mark == "steps" else "default", clip_on=inside,
+        solid_capstyle="round", marker="o" if len(x) == 1 else "",
+    )[0]  # fmt: skip

@@ -1,0 +1,57 @@
+"""Tables of figures, on a terminal and in files."""
+
+from __future__ import annotations
+
+import csv
+import math
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from crawlprio.errors import ConfigError
+from crawlprio.outside.opening import open_file
+
+LEAST_WIDTH = 80
+"""Minimum width of a table; on a narrower terminal lines wrap, so that no figure is cut off."""
+
+
+def wide_console() -> Console:
+    """Return a console for tables, which prints texts as they are."""
+    console = Console(highlight=False, markup=False, emoji=False)
+    console.width = max(console.width, LEAST_WIDTH)
+    return console
+
+
+def figures_table(
+    texts: Sequence[str], figures: Sequence[str], counts: Sequence[str] = ()
+) -> Table:
+    """Return a table without rows: headings of columns of texts, which wrap, and of figures.
+
+    `counts` are those of the figures that need room for millions.
+    """
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=0)
+    for heading in texts:
+        table.add_column(heading, overflow="fold")
+    for heading in figures:
+        width = len("1,000,000" if heading in counts else "0.1234")
+        table.add_column(heading, justify="right", no_wrap=True, min_width=width)
+    return table
+
+
+def write_csv(path: str | Path, headings: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    """Write the file of `--csv`; raise `ConfigError` if that fails."""
+    try:
+        with open_file(path, "w", encoding="utf-8", newline="") as file:
+            written = csv.writer(file, lineterminator="\n")
+            written.writerow(headings)
+            written.writerows(rows)
+    except OSError as error:
+        raise ConfigError(f"--csv {path}: writing it failed ({error.strerror}).") from None
+
+
+def figure(value: float, form: str = ".4f") -> str:
+    """Format a number, by default with four decimals; a dash if it is NaN."""
+    return "-" if math.isnan(value) else format(value, form)

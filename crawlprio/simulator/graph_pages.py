@@ -1,0 +1,168 @@
+"""The page table of a simulated crawl, and the recorded visits of a crawl store.
+
+Local ids count from 0 in order of discovery, as in a live crawl.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crawlprio.errors import GraphError
+from crawlprio.graph.compiled import direct, load, njit
+from crawlprio.graph.linkgraph import LinkGraph
+from crawlprio.graph.pages import PageIds, Visit
+
+
+class GraphPages:
+    """The page table of a simulation: local ids in order of discovery <-> page ids of the graph.
+
+    Orderings use it like the page table of a live crawl. Memory: 12 bytes per page of the graph.
+
+    `local_of`: int32, shape (graph.n_pages,): local id of each page of the graph, -1 before its
+    discovery. `graph_of`: int32, shape (graph.n_pages,): page of the graph for each local id
+    assigned so far. `n_known`: number of pages discovered so far.
+    """
+
+    def __init__(self, graph: LinkGraph) -> None:
+        self.graph = graph
+        self.local_of = np.full(graph.n_pages, -1, dtype=np.int32)
+        self.graph_of = np.zeros(graph.n_pages, dtype=np.int32)
+        self.n_known = 0
+        load()
+        self._discover = direct(_discover)
+        self._sites = np.zeros(graph.n_pages, dtype=np.int32)
+
+    def __len__(self) -> int:
+        return self.n_known
+
+    @property
+    def n_sites(self) -> int:
+        return self.graph.n_sites
+
+    @property
+    def sites(self) -> NDArray[np.int32]:
+        """int32, shape (n_known,): the site of each page by local id. A view."""
+        return self._sites[: self.n_known]
+
+    @property
+    def all_sites(self) -> NDArray[np.int32]:
+        """int32, shape (graph.n_pages,): `sites`, with room for pages not discovered yet."""
+        return self._sites
+
+    def graph_page(self, page: int) -> int:
+        """Return the page of the graph for a local id."""
+        return int(self.graph_of[page])
+
+    def url(self, page: int) -> str:
+        """Return the URL of a page.
+
+        Raises `GraphError` if the graph has no URLs.
+        """
+        if self.graph.urls is None:
+            raise GraphError(
+                "The graph has no URLs, which the ordering or topic needs; put them, one per line, "
+                "in NAME.urls.gz beside NAME.npz, or choose another ordering."
+            )
+        return self.graph.urls[self.graph_page(page)]
+
+    def discover(self, pages: PageIds) -> PageIds:
+        """Return the local ids of pages of the graph; new ones get the next ids. O(pages)."""
+        found, self.n_known = self._discover(
+            self.local_of, self.graph_of, self._sites, self.graph.site, pages, self.n_known
+        )
+        return np.asarray(found, dtype=np.int32)
+
+
+class RecordedVisits:
+    """The last visit of each page in a crawl store: anchor texts, title, text and status.
+
+    The visits are held in memory, with compressed texts.
+
+    Parameters
+    ----------
+    path
+        The crawl store.
+    with_texts
+        Whether to keep page texts, which only a topic needs.
+
+    Attributes
+    ----------
+    values
+        float64, by page of the graph: replace the recorded values if set.
+    """
+
+    values: NDArray[np.float64] | None = None
+
+    def __init__(self, path: Path, *, with_texts: bool) -> None:
+        self._path = path
+        self._with_texts = with_texts
+        self._visits: dict[int, Visit] | None = None
+        self._texts: dict[int, bytes] = {}
+
+    def load(self) -> None:
+        """Read the store unless it has been read; `visit` calls this if needed.
+
+        Raises
+        ------
+        StoreError
+            If the store cannot be read.
+        """
+        if self._visits is not None:
+            return
+        from crawlprio.store import Store
+
+        visits: dict[int, Visit] = {}
+        with Store.open(self._path, readonly=True) as store:
+            for visit in store.visits():
+                if visit.page < 0:
+                    continue
+                visits[visit.page] = visit._replace(text="", outside=())
+                if self._with_texts:
+                    self._texts[visit.page] = zlib.compress(visit.text.encode(), 1)
+        self._visits = visits
+
+    def visit(self, graph_page: int, row: PageIds, page: int, targets: PageIds) -> Visit:
+        """Return the recorded visit of a page whose links are `row`, in local ids.
+
+        A page that the recorded crawl did not fetch has status 0 and no text.
+        """
+        self.load()
+        assert self._visits is not None
+        visit = self._visits.get(graph_page)
+        if visit is None:
+            return Visit(page, targets, status=0)
+        anchors: Sequence[str] = visit.anchors
+        if anchors and len(anchors) != len(row):
+            anchor_of = dict(zip(visit.targets.tolist(), anchors, strict=False))
+            anchors = [anchor_of.get(target, "") for target in row.tolist()]
+        text = zlib.decompress(self._texts[graph_page]).decode() if self._texts else ""
+        value = visit.value
+        if self.values is not None and 200 <= visit.status < 300:
+            value = float(self.values[graph_page])
+        return visit._replace(page=page, targets=targets, anchors=anchors, text=text, value=value)
+
+
+@njit(cache=True)
+def _discover(
+    local_of: PageIds,
+    graph_of: PageIds,
+    sites: PageIds,
+    graph_sites: PageIds,
+    pages: PageIds,
+    n_known: int,
+) -> tuple[PageIds, int]:
+    """Give new pages the next local ids; return the local ids of all pages, and the new count."""
+    found = np.empty(len(pages), dtype=np.int32)
+    for at, page in enumerate(pages):
+        if local_of[page] < 0:
+            local_of[page] = n_known
+            graph_of[n_known] = page
+            sites[n_known] = graph_sites[page]
+            n_known += 1
+        found[at] = local_of[page]
+    return found, n_known

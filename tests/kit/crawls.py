@@ -1,0 +1,450 @@
+"""Runs real crawls: of the demo web in a child process, of small servers in this one."""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import json
+import logging
+import math
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from contextlib import closing, suppress
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from time import monotonic, sleep
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
+
+from forked import run_forked
+from scrapy import Request, Spider, signals
+from scrapy.crawler import AsyncCrawlerRunner, Crawler
+from scrapy.settings import Settings
+from scrapy.utils.reactor import install_reactor
+from twisted.internet.defer import Deferred
+from twisted.web import http
+
+ROOT = Path(__file__).parents[2]
+
+ONE_AT_A_TIME: dict[str, object] = {
+    "CONCURRENT_REQUESTS": 1,
+    "DOWNLOAD_DELAY": 0,
+    "ROBOTSTXT_OBEY": False,
+    "RETRY_ENABLED": False,
+}
+
+
+@dataclass
+class Crawl:
+    """The outcome of a crawl, and what the server saw of it."""
+
+    folder: Path
+    exit_status: int
+    stdout: str
+    stderr: str
+
+    @property
+    def store(self) -> Path:
+        return self.folder / "crawl.sqlite"
+
+    def requests(self) -> list[dict[str, Any]]:
+        """The requests that the server got, in order of arrival."""
+        return server_log(self.folder / "server.jsonl")
+
+    def urls(self) -> list[str]:
+        return fetched_urls(self.folder / "server.jsonl")
+
+
+def server_log(file: Path) -> list[dict[str, Any]]:
+    """Return the requests in a log of the loopback server, in order of arrival."""
+    lines = file.read_text().splitlines()
+    return sorted((json.loads(line) for line in lines), key=lambda fetch: fetch["start"])
+
+
+def fetched_urls(file: Path) -> list[str]:
+    """Return the URLs in a log of the loopback server, in order of arrival."""
+    return [fetch["url"] for fetch in server_log(file)]
+
+
+def scrapy(
+    arguments: Sequence[str],
+    folder: Path,
+    *,
+    timeout: float = 300.0,
+    wrapper: Callable[[Sequence[str]], Sequence[str]] | None = None,
+    **environment: str,
+) -> subprocess.CompletedProcess[str]:
+    """Run a scrapy command in `folder`, with the bundled project."""
+    (folder / "scrapy.cfg").write_text("[settings]\ndefault = crawlprio.settings\n")
+    if wrapper is None:
+        return run_forked("scrapy", arguments, folder, timeout=timeout, environment=environment)
+    return subprocess.run(
+        wrapper([sys.executable, "-m", "scrapy", *arguments]),
+        cwd=folder,
+        env={**os.environ, "NO_COLOR": "1", **environment},
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+        check=False,
+    )
+
+
+def options(settings: Mapping[str, object]) -> list[str]:
+    """Return the command line options for some settings."""
+    line = []
+    for name, value in settings.items():
+        text = json.dumps(value) if isinstance(value, dict) else str(value)
+        line += ["-s", f"{name}={text}"]
+    return line
+
+
+def crawl_demo_web(
+    folder: Path,
+    settings: Mapping[str, object],
+    *,
+    pages: int = 300,
+    sites: int = 8,
+    seed: int = 1,
+    arguments: Sequence[str] = (),
+    timeout: float = 300.0,
+) -> Crawl:
+    """Crawl a demo web with the bundled project; store and server log go to `folder`."""
+    done = scrapy(
+        [
+            "crawl",
+            "site",
+            *arguments,
+            *options(
+                {
+                    "CRAWLPRIO_DEMO_PAGES": pages,
+                    "CRAWLPRIO_DEMO_SITES": sites,
+                    "CRAWLPRIO_DEMO_SEED": seed,
+                    "CRAWLPRIO_SERVER_LOG": folder / "server.jsonl",
+                    **settings,
+                }
+            ),
+        ],
+        folder,
+        timeout=timeout,
+    )
+    return Crawl(folder, done.returncode, done.stdout, done.stderr)
+
+
+class Answer(NamedTuple):
+    """The response of a `Site` to one request."""
+
+    body: str = ""
+    status: int = 200
+    """0 closes the connection without an answer."""
+    headers: Mapping[str, str] = {}
+    seconds: float = 0.0
+    """How long the response takes; infinity means that it never comes."""
+    after: Deferred[None] | None = None
+    """What the response waits for instead."""
+
+
+class Fetch(NamedTuple):
+    """One request that a `Site` received; times are from `time.monotonic`."""
+
+    host: str
+    path: str
+    start: float
+    end: float
+    method: str
+    body: bytes
+    connection: int
+    headers: Mapping[str, str] = {}
+    """Headers, by lower-case name."""
+
+
+def page(*links: str, title: str = "") -> Answer:
+    """Return an HTML page with these links, in order; the anchor text of each is its URL."""
+    anchors = "".join(f'<p><a href="{link}">{link}</a></p>' for link in links)
+    return Answer(f"<title>{title}</title>{anchors}", headers={"Content-Type": "text/html"})
+
+
+class Site:
+    """An HTTP server on loopback: any host name through `LoopbackHandler`, or 127.0.0.1 itself.
+
+    It runs in the thread of the crawls, so that an answer counts as ended before the client has it.
+
+    Parameters
+    ----------
+    pages
+        What is answered to a path, to `host/path` or to a request that a function is called for;
+        404 to all else.
+    """
+
+    def __init__(
+        self,
+        pages: Mapping[str, Answer],
+        answer: Callable[[str, str], Answer | None] = lambda host, path: None,
+    ) -> None:
+        self.fetches: list[Fetch] = []
+        self.n_connections = 0
+        self._pages = pages
+        self._answer = answer
+
+    def __enter__(self) -> Site:
+        def listen() -> Any:
+            reactor = _reactor()
+            return reactor.listenTCP(0, _SiteFactory(self), backlog=500, interface="127.0.0.1")
+
+        self._port = _in_loop(_called(listen), 60.0)
+        self.address = f"127.0.0.1:{self._port.getHost().port}"
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        _in_loop(_called(lambda: self._port.stopListening()), 60.0)
+
+    def answer(self, host: str, path: str) -> Answer:
+        found = self._answer(host, path)
+        if found is None:
+            found = self._pages.get(f"{host}{path}") or self._pages.get(path)
+        return found or Answer("nothing here", 404)
+
+    def answer_to(self, fetch: Fetch) -> Answer:
+        """Answer a request by more than its host and path; its `end` is not known yet."""
+        return self.answer(fetch.host, fetch.path)
+
+    def paths(self, *, robots: bool = False) -> list[str]:
+        """The requested paths, in order of arrival, without robots.txt unless asked for."""
+        return [
+            fetch.path
+            for fetch in sorted(self.fetches, key=lambda fetch: fetch.start)
+            if robots or fetch.path != "/robots.txt"
+        ]
+
+
+class _SiteRequest(http.Request):
+    site: Site
+    connection: int
+
+    def process(self) -> None:
+        start = monotonic()
+        request: Any = self
+        host = (request.getRequestHostname() or b"").decode()
+        uri = request.uri.decode()
+        path = "/" + uri.split("/", 3)[3] if "://" in uri.partition("?")[0] else uri
+        headers = {
+            name.decode().lower(): values[0].decode("latin-1")
+            for name, values in request.requestHeaders.getAllRawHeaders()
+        }
+        method, body = request.method.decode(), request.content.read()
+        fetch = Fetch(host, path, start, start, method, body, self.connection, headers)
+        answer = self.site.answer_to(fetch)
+
+        def reply() -> None:
+            if answer.status == 0:
+                self.site.fetches.append(fetch._replace(end=monotonic()))
+                request.channel.transport.abortConnection()
+                return
+            request.setResponseCode(answer.status)
+            for name, value in answer.headers.items():
+                request.setHeader(name, value)
+            content = answer.body.encode()
+            request.setHeader("Content-Length", str(len(content)))
+            request.write(content)
+            request.finish()
+            self.site.fetches.append(fetch._replace(end=monotonic()))
+
+        if answer.after is not None:
+            answer.after.addCallback(lambda _: reply())
+        elif answer.seconds == math.inf:
+            self.site.fetches.append(fetch._replace(end=math.inf))
+        else:
+            _reactor().callLater(answer.seconds, reply)
+
+
+class _SiteFactory(http.HTTPFactory):
+    def __init__(self, site: Site) -> None:
+        super().__init__()
+        self.timeOut = None
+        self.site = site
+
+    def log(self, request: object) -> None:
+        pass
+
+    def buildProtocol(self, addr: Any) -> Any:  # noqa: N802
+        channel: Any = super().buildProtocol(addr)
+        self.site.n_connections += 1
+        connection = self.site.n_connections
+
+        def make_request(*args: Any, **kwargs: Any) -> _SiteRequest:
+            request = _SiteRequest(*args, **kwargs)
+            request.site = self.site
+            request.connection = connection
+            return request
+
+        channel.requestFactory = make_request
+        return channel
+
+
+@dataclass
+class Run:
+    """The outcome of a crawl in this process."""
+
+    spider: Any
+    crawler: Crawler
+    items: list[Any]
+    log: list[logging.LogRecord]
+
+    @property
+    def stats(self) -> dict[str, Any]:
+        return dict(self.crawler.stats.get_stats())
+
+    @property
+    def reason(self) -> str:
+        return str(self.stats["finish_reason"])
+
+    def messages(self, level: int = logging.WARNING) -> list[str]:
+        """Return what was logged at this level or above."""
+        return [record.getMessage() for record in self.log if record.levelno >= level]
+
+
+ADDON: dict[str, object] = {"ADDONS": {"crawlprio.Addon": 500}}
+"""Return the settings that every project needs."""
+
+_PLAIN: dict[str, object] = {
+    "TELNETCONSOLE_ENABLED": False,
+    "CRAWLPRIO_STORE": None,
+    "CRAWLPRIO_PRINT": False,
+    "RETRY_ENABLED": False,
+    "DOWNLOAD_DELAY": 0,
+    "CLOSESPIDER_TIMEOUT": 240,
+}
+
+
+def run_spider(
+    spider: type[Spider],
+    settings: Mapping[str, object] = ADDON,
+    *,
+    site: Site | None = None,
+    priority: str = "project",
+    timeout: float = 270.0,
+    keeps_items: bool = True,
+    **arguments: Any,
+) -> Run:
+    """Crawl in this process, with Scrapy's defaults except for `_PLAIN` and the given settings.
+
+    If there is a `site`, every request goes to it. Scrapy runs in its own thread, with one reactor
+    for all tests of the process. Without `keeps_items`, nothing listens to the spider's items.
+    """
+    # All crawls of the process share its reactor, whose event loop exists already.
+    every = {**_PLAIN, **settings, "ASYNCIO_EVENT_LOOP": None}
+    if site is not None:
+        handler = "crawlprio.demo.handler.LoopbackHandler"
+        every["DOWNLOAD_HANDLERS"] = {"http": handler, "https": handler}
+        every["CRAWLPRIO_LOOPBACK"] = site.address
+    _reactor()
+    runner = AsyncCrawlerRunner(Settings(every, priority))
+    crawler = runner.create_crawler(spider)
+    items: list[Any] = []
+    spiders: list[Any] = []
+
+    def keep_item(item: Any) -> None:
+        items.append(item)
+
+    def keep_spider(spider: Spider) -> None:
+        spiders.append(spider)
+
+    # The dispatcher holds receivers weakly: these live until the crawl is over.
+    crawler.signals.connect(keep_spider, signal=signals.spider_opened)
+    if keeps_items:
+        crawler.signals.connect(keep_item, signal=signals.item_scraped)
+    records = _Records()
+    root = logging.getLogger()
+    level = root.level
+    root.addHandler(records)
+    root.setLevel(logging.INFO)
+
+    async def crawl() -> Any:
+        await runner.crawl(crawler, **arguments)
+
+    try:
+        _in_loop(crawl(), timeout)
+    finally:
+        root.removeHandler(records)
+        root.setLevel(level)
+    return Run(spiders[0] if spiders else None, crawler, items, records.records)
+
+
+def times_out(*paths: str) -> type:
+    """Return a downloader middleware that gives up fetches of some paths after 0.3 s.
+
+    All others may take as long as the machine needs.
+    """
+
+    class TimesOut:
+        def process_request(self, request: Request) -> None:
+            if urlsplit(request.url).path in paths:
+                request.meta["download_timeout"] = 0.3
+
+    return TimesOut
+
+
+class _Records(logging.Handler):
+    def __init__(self) -> None:
+        super().__init__(logging.DEBUG)
+        self.records: list[logging.LogRecord] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.records.append(record)
+
+
+async def _called(function: Callable[[], Any]) -> Any:
+    """Call a function in the event loop."""
+    return function()
+
+
+def _in_loop(coroutine: Coroutine[Any, Any, Any], timeout: float) -> Any:
+    """Run a coroutine in the reactor's thread."""
+    loop = _reactor()._asyncioEventloop
+    return asyncio.run_coroutine_threadsafe(coroutine, loop).result(timeout)
+
+
+@cache
+def _reactor() -> Any:
+    """Return the reactor of this process, which runs in its own thread until the process ends."""
+    install_reactor("twisted.internet.asyncioreactor.AsyncioSelectorReactor")
+    from twisted.internet import reactor
+
+    running: Any = reactor
+    thread = threading.Thread(target=running.run, args=(False,), daemon=True)
+    thread.start()
+
+    def stop() -> None:
+        running.callFromThread(running.stop)
+        thread.join(5.0)
+
+    atexit.register(stop)
+    return running
+
+
+def killed_once(line: Sequence[str], store: Path, n_more: int) -> None:
+    """Run a command until the store has some more visits, then kill it."""
+
+    def n_visits() -> int:
+        with (
+            suppress(sqlite3.Error),
+            closing(sqlite3.connect(f"file:{store}?mode=ro", uri=True)) as db,
+        ):
+            return int(db.execute("SELECT count(*) FROM visits").fetchone()[0])
+        return 0
+
+    target, deadline = n_visits() + n_more, monotonic() + 120
+    process = subprocess.Popen(line, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        while n_visits() < target:
+            assert process.poll() is None, "the crawl ended before it could be killed"
+            assert monotonic() < deadline
+            sleep(0.01)
+    finally:
+        process.send_signal(signal.SIGKILL)
+        process.wait()

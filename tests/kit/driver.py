@@ -1,0 +1,96 @@
+"""Drives the real frontier over a web of the oracle, one page at a time, as a live crawl would."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from oracles import Topic as OracleTopic
+from oracles import Web, true_pagerank
+
+from crawlprio.frontier import PageQueue
+from crawlprio.graph.pages import NO_PAGE, PageTable, Visit
+from crawlprio.graph.topic import HotQueue, Topic
+from crawlprio.orderings import Ordering, make_ordering
+
+
+class WebPages(PageTable):
+    """A page table over a web: ids in order of discovery, mapped to and from page numbers."""
+
+    def __init__(self, web: Web) -> None:
+        super().__init__()
+        self.web = web
+        self.numbers: list[int] = []
+
+    def graph_page(self, page: int) -> int:
+        """Return the page number in the web."""
+        return self.numbers[page]
+
+    def find_or_add(self, numbers: Iterable[int]) -> list[int]:
+        """Return the ids of pages of the web; new pages get the next ids."""
+        pages = []
+        for number in numbers:
+            page = self.find(str(number))
+            if page == NO_PAGE:
+                site = self.site(f"s{self.web.site.get(number, 0)}")
+                page = self.add(str(number), self.web.urls.get(number, ""), site)
+                self.numbers.append(number)
+            pages.append(page)
+        return pages
+
+    def seeds(self, numbers: Sequence[int]) -> Visit:
+        """Return the visit that introduces the seeds."""
+        return Visit(NO_PAGE, np.array(self.find_or_add(dict.fromkeys(numbers)), dtype=np.int32))
+
+    def visit(self, page: int) -> Visit:
+        """Return the visit of a fetched page: distinct links in page order, no self-links."""
+        number = self.numbers[page]
+        links = self.web.links_of(number)
+        return Visit(
+            page,
+            np.array(self.find_or_add(links), dtype=np.int32),
+            anchors=[self.web.anchors.get((number, target), "") for target in links],
+            title=self.web.titles.get(number, ""),
+            text=self.web.bodies.get(number, ""),
+        )
+
+
+def hot_queue_of(topic: OracleTopic) -> HotQueue:
+    """Return the hot queue for the oracle's topic."""
+    return HotQueue(
+        Topic(topic.words, stem="english" if topic.stem else None),
+        distance=topic.distance,
+        title=topic.title,
+        body=topic.body,
+    )
+
+
+def fetch_order(
+    web: Web,
+    seeds: Sequence[int],
+    ordering: str | Ordering,
+    options: Mapping[str, Any] | None = None,
+    topic: OracleTopic | None = None,
+    budget: int | None = None,
+) -> list[int]:
+    """Return the pages of a web in the order in which the frontier hands them out."""
+    policy = ordering if isinstance(ordering, Ordering) else make_ordering(ordering, options)
+    pages = WebPages(web)
+    truth = true_pagerank(web) if policy.needs_truth else {}
+    frontier = PageQueue(
+        policy,
+        pages,
+        hot_queue=None if topic is None else hot_queue_of(topic),
+        truth=lambda page: truth[pages.numbers[page]],
+    )
+    frontier.observe(pages.seeds(seeds))
+    order: list[int] = []
+    while budget is None or len(order) < budget:
+        page = frontier.next_page(0.0)
+        if page == NO_PAGE:
+            break
+        order.append(pages.numbers[page])
+        frontier.observe(pages.visit(page))
+        frontier.release(page)
+    return order

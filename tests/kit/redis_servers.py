@@ -1,0 +1,225 @@
+"""Runs Redis servers for tests, each a process with its own loopback port and folder."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from time import monotonic, sleep
+from typing import Any, cast
+
+import pytest
+from redis import Redis
+from redis.crc import key_slot
+from redis.exceptions import RedisError
+
+from crawlprio.plugins.redis.connection import connect
+from crawlprio.plugins.redis.scripts import Client
+
+N_SLOTS = 16384
+
+
+def free_port() -> int:
+    """Return a port that is free on the loopback interface."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def free_cluster_port() -> int:
+    """Return a free port for a cluster node, which also listens 10,000 above it."""
+    while True:
+        port = free_port()
+        with socket.socket() as probe, suppress(OSError, OverflowError):
+            probe.bind(("127.0.0.1", port + 10_000))
+            return port
+
+
+class RedisServer:
+    """A server that a test can start, kill and restart; its data are in `folder`."""
+
+    def __init__(self, folder: Path, *options: str) -> None:
+        self.folder = folder
+        self._options = options
+        self.port = free_cluster_port() if "--cluster-enabled" in options else free_port()
+        self.url = f"redis://127.0.0.1:{self.port}/0"
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        """Start the server and wait until it answers."""
+        program = shutil.which("redis-server")
+        assert program is not None
+        options = ["--port", str(self.port), "--bind", "127.0.0.1", "--dir", str(self.folder)]
+        options += ["--save", "", "--loglevel", "warning", *self._options]
+        until = monotonic() + 60.0
+        with self.client() as client:
+            while True:
+                if self._process is None or self._process.poll() is not None:
+                    # It ends if a connection of another process has its port just then.
+                    self._process = subprocess.Popen([program, *options], stdout=subprocess.DEVNULL)
+                try:
+                    client.ping()
+                    return
+                except RedisError:
+                    assert monotonic() < until, "the server does not start"
+                    sleep(0.02)
+
+    def send(self, number: signal.Signals) -> None:
+        """Send a signal to the server."""
+        assert self._process is not None
+        self._process.send_signal(number)
+
+    def kill(self) -> None:
+        """Kill the server with SIGKILL."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            self._process = None
+
+    def client(self) -> Redis:
+        return Redis.from_url(self.url)
+
+
+class ClusterOfServers:
+    """Three nodes of a Redis Cluster, each with a third of the slots.
+
+    It has those methods of `RedisServer` that do not harm it.
+    """
+
+    def __init__(self, folder: Path, *options: str) -> None:
+        self.nodes = []
+        for name in ("one", "two", "three"):
+            (folder / name).mkdir()
+            self.nodes.append(
+                RedisServer(
+                    folder / name,
+                    *("--cluster-enabled", "yes", "--cluster-node-timeout", "2000", *options),
+                )
+            )
+        addresses = (f"127.0.0.1:{node.port}" for node in self.nodes)
+        self.url = f"redis+cluster://{','.join(addresses)}"
+
+    def start(self) -> None:
+        """Start all nodes and join them; wait until each knows that all slots are served."""
+        for node in self.nodes:
+            node.start()
+        bounds = [N_SLOTS * at // len(self.nodes) for at in range(len(self.nodes) + 1)]
+        for at, node in enumerate(self.nodes):
+            with node.client() as client:
+                slots = range(bounds[at], bounds[at + 1])
+                client.execute_command("CLUSTER ADDSLOTS", *slots)
+                client.execute_command("CLUSTER SET-CONFIG-EPOCH", at + 1)
+                client.execute_command("CLUSTER MEET", "127.0.0.1", self.nodes[0].port)
+        until = monotonic() + 60.0
+        for node in self.nodes:
+            with node.client() as client:
+                while True:
+                    facts = client.execute_command("CLUSTER INFO")
+                    if facts["cluster_state"] == "ok" and facts["cluster_known_nodes"] == "3":
+                        break
+                    assert monotonic() < until, "the cluster does not form"
+                    sleep(0.05)
+
+    def kill(self) -> None:
+        for node in self.nodes:
+            node.kill()
+
+    def client(self) -> Client:
+        return connect(self.url, {})
+
+    def owner(self, key: str) -> int:
+        """Return the index of the node that serves a key's slot."""
+        with self.client() as client:
+            port = client.get_node_from_key(key).port
+        return [node.port for node in self.nodes].index(port)
+
+
+def migrate_slot(
+    cluster: ClusterOfServers,
+    key: str,
+    *,
+    each: Callable[[int], object] = lambda n_moved: None,
+) -> int:
+    """Move the slot of a key to the next node, as `redis-cli --cluster reshard` does.
+
+    Keys move ten at a time; `each` is called with the number moved so far.
+
+    Returns
+    -------
+    int
+        The number of keys moved.
+    """
+    slot = key_slot(key.encode())
+    at = cluster.owner(key)
+    source, target = cluster.nodes[at], cluster.nodes[(at + 1) % len(cluster.nodes)]
+    n_moved = 0
+    with source.client() as old, target.client() as new:
+        old_id, new_id = (client.execute_command("CLUSTER MYID").decode() for client in (old, new))
+        new.execute_command("CLUSTER SETSLOT", slot, "IMPORTING", old_id)
+        old.execute_command("CLUSTER SETSLOT", slot, "MIGRATING", new_id)
+        each(0)
+        while keys := old.execute_command("CLUSTER GETKEYSINSLOT", slot, 10):
+            command = ("MIGRATE", "127.0.0.1", target.port, "", 0, 5000, "KEYS", *keys)
+            old.execute_command(*command)
+            n_moved += len(keys)
+            each(n_moved)
+        for client in (new, old):
+            client.execute_command("CLUSTER SETSLOT", slot, "NODE", new_id)
+    return n_moved
+
+
+def require_redis() -> None:
+    """Skip a test where no server is installed, but fail in CI."""
+    if shutil.which("redis-server") is None:
+        reason = "redis-server is not installed (Debian: apt-get install redis-server)"
+        if os.environ.get("CI") or os.environ.get("CRAWLPRIO_NEEDS_REDIS"):
+            pytest.fail(reason)
+        pytest.skip(reason)
+
+
+@pytest.fixture(scope="session")
+def shared_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
+    """A server for all tests that do not harm it."""
+    require_redis()
+    server = RedisServer(tmp_path_factory.mktemp("redis"))
+    server.start()
+    yield server
+    server.kill()
+
+
+@pytest.fixture(scope="session")
+def shared_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClusterOfServers]:
+    """A cluster for all tests that do not harm it."""
+    require_redis()
+    cluster = ClusterOfServers(tmp_path_factory.mktemp("cluster"))
+    try:
+        cluster.start()
+        yield cluster
+    finally:
+        cluster.kill()
+
+
+@pytest.fixture
+def redis_cluster(shared_cluster: ClusterOfServers) -> ClusterOfServers:
+    """The shared cluster, emptied."""
+    for node in shared_cluster.nodes:
+        with node.client() as client:
+            client.flushall()
+    return shared_cluster
+
+
+@pytest.fixture
+def redis_server(request: pytest.FixtureRequest) -> RedisServer:
+    """The shared server, emptied; the cluster if CRAWLPRIO_REDIS_CLUSTER is set."""
+    if os.environ.get("CRAWLPRIO_REDIS_CLUSTER"):
+        cluster: Any = request.getfixturevalue("redis_cluster")
+        return cast(RedisServer, cluster)
+    shared_server: RedisServer = request.getfixturevalue("shared_server")
+    with shared_server.client() as client:
+        client.flushall()
+    return shared_server

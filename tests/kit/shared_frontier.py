@@ -1,0 +1,37 @@
+"""A brain and one hand in one process, with messages written and read as between two."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from remote_frontier import local_frontier
+
+from crawlprio.frontier.protocol import Handout
+from crawlprio.plugins.shared.brain import Brain, Hand
+from crawlprio.plugins.shared.hand_frontier import HandFrontier
+from crawlprio.plugins.shared.messages import Statement, read, written
+
+
+class SettledShared(HandFrontier):
+    """A hand's frontier that waits for what each of its calls does, for tests of the answers."""
+
+    def __init__(self, settings: Mapping[str, Any]) -> None:
+        super().__init__(self._tell)
+        self.brain = Brain(local_frontier(settings))
+        self.hand = Hand(self._hear)
+
+    def next_page(self, now: float) -> Handout | None:
+        handout = self.brain.frontier.next_page(now)
+        if handout is not None:
+            self.brain.lease(self.hand, handout)
+        self._hear([self.brain.status()])
+        return super().next_page(now)
+
+    def _tell(self, statement: Statement) -> None:
+        self.brain.received(self.hand, read(written([statement])))
+        self._hear([self.brain.status()])
+
+    def _hear(self, statements: list[Statement]) -> None:
+        for statement in read(written(statements)):
+            self.received(statement)

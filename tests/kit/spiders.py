@@ -1,0 +1,22 @@
+"""A spider that knows nothing of crawlprio, as those of most projects."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from scrapy import Spider
+from scrapy.http import Response, TextResponse
+
+
+class Follower(Spider):
+    """Yields an item for each page, and a request for each of its links."""
+
+    name = "follower"
+    start_urls: Any = ("http://a.test/",)
+    links = "a"
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        yield {"url": response.url}
+        if isinstance(response, TextResponse):
+            yield from response.follow_all(css=self.links)

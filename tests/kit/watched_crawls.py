@@ -1,0 +1,169 @@
+"""Crawls of an endless web in this process, with the live view on, and what one can ask of it."""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+import threading
+from collections.abc import Callable, Mapping
+from http.client import HTTPConnection
+from time import monotonic, sleep
+from typing import Any, NamedTuple
+
+from crawls import ADDON, Answer, Fetch, Run, Site, page, run_spider
+from scrapy import Spider
+
+from crawlprio.plugins.watch import monitor
+from crawlprio.spiders.site import SiteSpider
+
+ADDRESS = re.compile(r"live view at http://127\.0\.0\.1:(\d+)/#token=(\S+)")
+
+
+class Reply(NamedTuple):
+    """What the live view answered."""
+
+    status: int
+    body: Any
+    headers: Mapping[str, str]
+
+
+class Endless(Site):
+    """A web in which page `n` of a host links to two more, and to one of the next host."""
+
+    def __init__(self, titles: Mapping[int, str] = {}, seconds: float = 0.01) -> None:
+        super().__init__({})
+        self._titles, self._seconds = titles, seconds
+
+    def answer_to(self, fetch: Fetch) -> Answer:
+        if fetch.path == "/robots.txt":
+            return Answer("User-agent: *\nDisallow: /private\n")
+        number = int(re.sub(r"\D", "", fetch.path) or 0)
+        if number % 5 == 4:
+            return Answer("broken", 500)
+        links = [f"/{2 * number + 1}", f"/{2 * number + 2}", "/private"]
+        links += [
+            f"http://b.test/{number}" if fetch.host == "a.test" else f"http://a.test/{number}"
+        ]
+        found = page(*links, title=self._titles.get(number % 8, f"Page {number}"))
+        return found._replace(seconds=self._seconds)
+
+
+class Client:
+    """Asks a live view, as its page does.
+
+    Parameters
+    ----------
+    port, token
+        As the crawl told them.
+    """
+
+    def __init__(self, port: int = 0, token: str = "") -> None:
+        self.port, self.token = port, token
+
+    def ask(self, method: str, path: str, body: str | bytes = "", **headers: str) -> Reply:
+        """Send a request; underscores in the names of headers are hyphens."""
+        connection = HTTPConnection("127.0.0.1", self.port, timeout=30.0)
+        sent = {name.replace("_", "-"): value for name, value in headers.items()}
+        try:
+            connection.request(method, path, body or None, sent)
+            response = connection.getresponse()
+            text = response.read().decode()
+        finally:
+            connection.close()
+        kind = response.headers.get("Content-Type", "")
+        answer = json.loads(text) if "json" in kind else text
+        return Reply(response.status, answer, response.headers)
+
+    def post(self, path: str, **asked: object) -> Reply:
+        """Ask the crawl for something, as the page does."""
+        headers = {"X_Crawlprio_Token": self.token, "Content_Type": "application/json"}
+        return self.ask("POST", path, json.dumps(asked), **headers)
+
+    def state(self) -> dict[str, Any]:
+        """Return the next document that the crawl sends."""
+        connection = HTTPConnection("127.0.0.1", self.port, timeout=30.0)
+        try:
+            connection.request("GET", "/events")
+            response = connection.getresponse()
+            for line in response:
+                if line.startswith(b"data: "):
+                    found: dict[str, Any] = json.loads(line.removeprefix(b"data: "))
+                    return found
+        finally:
+            connection.close()
+        raise EOFError
+
+    def figure(self, name: str) -> str:
+        return dict(self.state()["figures"])[name]
+
+
+class Watched(Client):
+    """A crawl that runs in the background, until it is stopped or `with` ends."""
+
+    def __init__(self, site: Site, spider: type[Spider] = SiteSpider, **settings: object) -> None:
+        super().__init__()
+        self.run: Run | None = None
+        every = {
+            **ADDON,
+            "CRAWLPRIO_MONITOR": 0,
+            "CONCURRENT_REQUESTS_PER_DOMAIN": 1,
+            "ROBOTSTXT_OBEY": True,
+            "ORDERING": "opic",
+            "CRAWLPRIO_HEURISTICS": False,
+            **settings,
+        }
+        arguments = {"seeds": "http://a.test/", "follow": "web"} if spider is SiteSpider else {}
+
+        def crawl() -> None:
+            self.run = run_spider(spider, every, site=site, **arguments)
+
+        self._thread = threading.Thread(target=crawl, daemon=True)
+
+    def __enter__(self) -> Watched:
+        monitor.SECONDS = 0.2
+        told = _Told()
+        logger = logging.getLogger("crawlprio")
+        logger.addHandler(told)
+        self._thread.start()
+        try:
+            until(lambda: told.address is not None)
+        finally:
+            logger.removeHandler(told)
+        assert told.address is not None
+        self.port, self.token = int(told.address[0]), told.address[1]
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._thread.is_alive():
+            self.post("/stop")
+        self.join()
+
+    @property
+    def address(self) -> str:
+        return f"http://127.0.0.1:{self.port}/#token={self.token}"
+
+    def join(self) -> Run:
+        """Wait for the end of the crawl, and return its outcome."""
+        self._thread.join(120.0)
+        assert self.run is not None
+        return self.run
+
+
+class _Told(logging.Handler):
+    """Waits for the line that names the live view."""
+
+    address: tuple[str, str] | None = None
+
+    def emit(self, record: logging.LogRecord) -> None:
+        found = ADDRESS.search(record.getMessage())
+        if found:
+            self.address = found[1], found[2]
+
+
+def until(condition: Callable[[], object], seconds: float = 60.0) -> None:
+    """Wait until a condition holds."""
+    end = monotonic() + seconds
+    while not condition():
+        assert monotonic() < end, "it did not come about"
+        sleep(0.02)

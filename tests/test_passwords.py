@@ -1,0 +1,123 @@
+"""No message tells a password, and no key that others can read is used."""
+
+from __future__ import annotations
+
+import logging
+import subprocess
+from pathlib import Path
+
+import pytest
+from crawls import Site, page, run_spider
+from forked import run_forked
+from scrapy import Spider
+
+from crawlprio.errors import ConfigError
+from crawlprio.plugins.manners.signatures import read_key
+
+pytest.importorskip("redis")
+
+from crawlprio.plugins.redis.connection import check_server, connect, shown_url
+
+URLS = (
+    "redis://:hush@127.0.0.1:1/0",
+    "redis://me:hush@127.0.0.1:1x/0",
+    "redis://me:hu/sh@127.0.0.1:1/0",
+    "redis://me:hush#hush@127.0.0.1:1/0",
+    "redis://me:hush?hush@127.0.0.1:1/0",
+    "redis://me:hush\nhush@127.0.0.1:1/0",
+    "redis:/me:hush@127.0.0.1:1/0",
+    "redis:me:hush@127.0.0.1:1/0",
+    "redis://:hush",
+    "redis://127.0.0.1:hush/0",
+    "me:hush@127.0.0.1:1/0",
+    "redis://127.0.0.1:1/0?password=hush",
+    "redis://127.0.0.1:1/0?db=hush",
+    "redis+sentinel://:hush@127.0.0.1:1/main",
+    "redis+sentinel://me:hush@127.0.0.1:1,me:hush@127.0.0.1:2/main/0",
+    "redis+sentinel://me:hush@127.0.0.1:1",
+    "redis+sentinel://127.0.0.1:hush/main",
+    "redis+cluster://:hush@127.0.0.1:1",
+    "redis+cluster://me:hush@127.0.0.1:1,127.0.0.1:2",
+    "redis+cluster://127.0.0.1:1,127.0.0.1:hush",
+    "redis+cluster://me:hush@127.0.0.1:1/7",
+    "rediss://me:hush@[::1:1/0",
+)
+
+
+@pytest.mark.parametrize("url", URLS)
+def test_no_message_about_a_redis_server_tells_its_password(url: str) -> None:
+    with pytest.raises(ConfigError) as error:
+        check_server(connect(url, {"password": "hush", "socket_timeout": 0.2}), url)
+    for text in (str(error.value), repr(error.value)):
+        assert "hush" not in text
+        assert "sh@" not in text
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("redis://localhost:6379/0", "redis://localhost:6379/0"),
+        ("unix:///run/redis.sock", "unix:///run/redis.sock"),
+        ("redis://[::1]:6379/0", "redis://[::1]:6379/0"),
+        ("redis://me:hush@[::1]:6379/0", "redis://[::1]:6379/0"),
+        ("redis+sentinel://a:1,b:2/main/0", "redis+sentinel://a:1,b:2/main/0"),
+    ],
+)
+def test_the_rest_of_the_url_is_shown(url: str, shown: str) -> None:
+    assert shown_url(url) == shown
+
+
+@pytest.mark.parametrize(
+    "given",
+    ['{"password": "hush",}', "{password: hush}", "hush", '["hush"]', '{"passwort": "hush"}'],
+)
+def test_no_message_quotes_redis_params(given: str, tmp_path: Path) -> None:
+    words = ["frontier", "-s", f"REDIS_PARAMS={given}", "-s", "REDIS_URL=redis://127.0.0.1:1/0"]
+    done = run_forked("crawlprio", words, tmp_path)
+    assert done.returncode == 2
+    assert len(done.stderr.splitlines()) == 1
+    assert "REDIS_" in done.stderr
+    assert "hush" not in done.stdout + done.stderr
+
+
+class Visitor(Spider):
+    name = "visitor"
+
+    async def start(self):  # type: ignore[no-untyped-def]
+        yield self.request()
+
+    def request(self):  # type: ignore[no-untyped-def]
+        from scrapy import Request
+
+        return Request(f"http://me:hush@{self.address}/", errback=lambda failure: None)
+
+    def parse(self, response):  # type: ignore[no-untyped-def]
+        return None
+
+
+def test_a_robots_txt_that_cannot_be_read_is_named_without_its_password(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    from crawls import Answer
+
+    settings = {"ADDONS": {"crawlprio.Addon": 500}, "ROBOTSTXT_OBEY": True, "RETRY_ENABLED": False}
+    with (
+        Site({"/": page(), "/robots.txt": Answer("", 0)}) as site,
+        caplog.at_level(logging.INFO),
+    ):
+        run_spider(Visitor, settings, site=site, address=site.address)
+    told = [record.getMessage() for record in caplog.records if record.name == "crawlprio"]
+    (line,) = [text for text in told if "robots.txt could not be read" in text]
+    assert line.startswith(f"http://{site.address}/robots.txt could not be read")
+    assert not [text for text in told if "hush" in text]
+
+
+@pytest.mark.parametrize("mode", [0o640, 0o604, 0o660, 0o606, 0o644])
+def test_a_signing_key_that_others_may_read_or_write_is_refused(tmp_path: Path, mode: int) -> None:
+    key = tmp_path / "key.pem"
+    subprocess.run(["openssl", "genpkey", "-algorithm", "ed25519", "-out", key], check=True)
+    key.chmod(0o600)
+    assert read_key(key)
+    key.chmod(mode)
+    with pytest.raises(ConfigError, match=f"others.*chmod 600|other users.*chmod 600 {key}"):
+        read_key(key)

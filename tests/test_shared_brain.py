@@ -1,0 +1,116 @@
+"""What a brain makes of what hands say, and of their deaths."""
+
+from __future__ import annotations
+
+from time import monotonic
+from typing import Any
+
+import pytest
+from remote_frontier import local_frontier
+
+from crawlprio.frontier.protocol import Entry, Handout, PageVisit
+from crawlprio.items import Directives, LinkPairs, TextNotes
+from crawlprio.plugins.archive.warc_records import Exchange
+from crawlprio.plugins.shared.brain import DIED, MOST_DEATHS, Brain, Hand
+from crawlprio.plugins.shared.messages import (
+    Statement,
+    entry_row,
+    handout_row,
+    read,
+    row_entry,
+    row_handout,
+    row_visit,
+    visit_row,
+    written,
+)
+
+URL = "http://a.test/1"
+
+
+def sent(row: Statement) -> Any:
+    """A row as the other side gets it."""
+    return read(written([["said", row]]))[0][1]
+
+
+class TestMessages:
+    def test_a_visit_arrives_as_it_was_sent(self) -> None:
+        pairs = LinkPairs(
+            URL,
+            ["http://a.test/2", "http://a.test/\udc80"],
+            anchors=["zwei", ""],
+            outside=[("http://b.test/", "außen")],
+            status=404,
+            title="\x00title",
+            text="Text " * 1000,
+            content_hash=-(2**63),
+            n_bytes=2**40,
+            directives=Directives("noindex", "a", "b", "c"),
+            value=0.25,
+            notes=TextNotes("de", "de-DE", "licence"),
+            fingerprint=2**63 - 1,
+        )
+        exchange = Exchange(URL, 1.5, 200, "text/html", b"\x00\xff", True, b"answer", b"question")
+        visit = PageVisit(pairs, True, 1e9, 0.5, "cause", ['{"item":1}'], exchange, b"\xff\x00body")
+        assert row_visit(sent(visit_row(visit))) == visit
+        plain = PageVisit(LinkPairs(URL, []))
+        assert row_visit(sent(visit_row(plain)))._replace(items=()) == plain
+
+    def test_entries_and_handouts_arrive_as_they_were_sent(self) -> None:
+        entry = Entry(URL, URL, "a.test", 3, -2, b'{"url": "x"}', True, True)
+        assert row_entry(sent(entry_row(entry))) == entry
+        handout = Handout(7, URL, 2, None)
+        assert row_handout(sent(handout_row(handout))) == handout
+
+    @pytest.mark.parametrize("message", [b"", b"{}", b"[1]", b"[[]]", b"[[1]]", b"\xff"])
+    def test_what_is_no_message_is_refused(self, message: bytes) -> None:
+        with pytest.raises(ValueError, match=r"message|Expecting|decode"):
+            read(message)
+
+
+class TestDeaths:
+    @pytest.fixture
+    def brain(self) -> Brain:
+        settings = {"ORDERING": "breadth-first", "DOWNLOAD_DELAY": 1000}
+        return Brain(local_frontier({**settings, "CONCURRENT_REQUESTS_PER_DOMAIN": 1}))
+
+    def leased(self, brain: Brain, now: float) -> tuple[Hand, Handout]:
+        hand = Hand(lambda statements: None)
+        handout = brain.frontier.next_page(now)
+        assert handout is not None
+        brain.lease(hand, handout)
+        return hand, handout
+
+    def test_the_page_of_a_dead_hand_waits_again_and_its_site_rests(self, brain: Brain) -> None:
+        brain.frontier.add_seeds([URL])
+        hand, _ = self.leased(brain, monotonic())
+        brain.received(hand, [["clock", "started", ["a.test"], {"was_handed_out": True}]])
+        assert brain.holds("a.test")
+        brain.died(hand)
+        assert not brain.holds("a.test")
+        assert len(brain.frontier) == 1
+        assert brain.frontier.next_page(monotonic()) is None
+        assert brain.frontier.ready_at() > monotonic() + 900
+        assert self.leased(brain, monotonic() + 2000)[1].url == URL
+
+    def test_a_page_that_hands_die_with_fails_at_last(self, brain: Brain) -> None:
+        brain.frontier.add_seeds([URL])
+        now = monotonic()
+        for death in range(MOST_DEATHS):
+            hand, _ = self.leased(brain, now + 2000 * death)
+            brain.died(hand)
+        assert len(brain.frontier) == 0
+        assert brain.frontier._recorder.figures.failures == {DIED: 1}
+
+    def test_what_a_hand_says_of_a_page_that_it_has_lost_is_ignored(self, brain: Brain) -> None:
+        brain.frontier.add_seeds([URL])
+        hand, handout = self.leased(brain, monotonic())
+        brain.died(hand)
+        row = visit_row(PageVisit(LinkPairs(URL, ["http://a.test/2"])))
+        for said in (["observe", row], ["put_back", None, 1], ["release_site"]):
+            brain.received(hand, [[said[0], handout.lease, *said[1:]]])
+        assert len(brain.frontier) == 1
+        assert brain.frontier._recorder.figures.n_fetched == 0
+
+    def test_only_methods_of_the_clock_can_be_called(self, brain: Brain) -> None:
+        hand = Hand(lambda statements: None)
+        brain.received(hand, [["clock", "restore", [], {}], ["clock", "_save", [0], {}]])
