@@ -352,16 +352,7 @@ NO_ROOM = {
 """Shell scripts that run a command twice without room for its files, and what it then says."""
 
 
-_ORDER = "after a limit on the size of files, the resumed crawl sometimes takes another order"
-
-
-@pytest.mark.parametrize(
-    "kind",
-    [
-        pytest.param("limit", marks=pytest.mark.xfail(reason=_ORDER, strict=False)),
-        "disk",
-    ],
-)
+@pytest.mark.parametrize("kind", NO_ROOM)
 def test_a_full_disk_stops_the_crawl_which_resumes_when_there_is_room(
     tmp_path: Path, whole_order: list[str], kind: str
 ) -> None:

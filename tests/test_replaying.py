@@ -115,3 +115,46 @@ def test_visits_replayed_together_leave_what_visits_replayed_one_by_one_do(name:
     for seed in range(20):
         crawl = RandomCrawl(seed, name, cases[seed % len(cases)])
         assert crawl.replayed(0) == crawl.replayed(PLAIN), seed
+
+
+def crawled(queue: PageQueue, pages: WebPages, n_visits: int) -> list[Visit]:
+    """Crawl on, one page at a time; return the visits."""
+    visits: list[Visit] = []
+    while len(visits) < n_visits and (page := queue.next_page(0.0)) != NO_PAGE:
+        visits.append(pages.visit(page)._replace(status=200))
+        queue.observe(visits[-1])
+        queue.release(page)
+    return visits
+
+
+@pytest.mark.parametrize("plain_until", [0, PLAIN])
+@pytest.mark.parametrize("name", ORDERINGS)
+def test_a_resumed_crawl_goes_on_as_if_it_had_not_stopped(name: str, plain_until: int) -> None:
+    """Seeds link to each other, so a visit may lead to a page that was known as a seed."""
+    cases: Sequence[Mapping[str, Any]] = CASES.get(name, oracles.ORDERINGS[name].cases)
+    for seed in range(6):
+        rng = random.Random(seed)
+        web = with_urls(power_law_web(rng.randrange(40, 120), seed=seed))
+        truth, options = true_pagerank(web), ours(web, cases[seed % len(cases)])
+        first = rng.choice([page for page in web.pages if len(web.links_of(page)) > 1])
+        seeds, n_visits = [first, *rng.sample(web.links_of(first), 2)], rng.randrange(1, 30)
+        orders = []
+        for stops in (False, True):
+            pages = WebPages(web)
+            queues = [
+                PageQueue(
+                    make_ordering(name, options),
+                    pages,
+                    truth=lambda page, pages=pages, truth=truth: truth[pages.numbers[page]],
+                    plain_until=plain_until,
+                )
+                for _ in range(2)
+            ]
+            start = pages.seeds(seeds)
+            queues[0].observe(start)
+            visits = crawled(queues[0], pages, n_visits)
+            if stops:
+                list(replay(queues[1], columns_of(visits), set(start.targets), len(pages)))
+            rest = crawled(queues[stops], pages, 10**6)
+            orders.append([visit.page for visit in visits + rest])
+        assert orders[0] == orders[1], seed

@@ -557,9 +557,12 @@ class PageQueue:
         n_before: NDArray[np.int64],
         at: int,
         n_known: int,
+        seed: int,
         history: KeyHistory | None = None,
     ) -> tuple[int, int]:
         """Observe visits from `at` on, of which `n_known` pages were discovered, in compiled code.
+
+        `seed` is the first seed from page `n_known` on, or `NO_PAGE`.
 
         Returns the first visit that is left for `observe`, or their number, and the pages
         discovered by then. Writes the pages known before each into `n_before`. Only a deferred
@@ -573,7 +576,7 @@ class PageQueue:
         n_then = 1 + max(int(ids.max(initial=NO_PAGE)) for ids in (visited, links))
         tiers = np.zeros(max(n_then - ordering.n_pages, 0), dtype=np.int32)
         followed, key = (NO_PAGE, 0.0) if history is None else (history.page, history.key)
-        start = (at, n_known, ordering.n_pages, followed, key, False)
+        start = (at, n_known, ordering.n_pages, seed, followed, key, False)
         progress = np.array([start], dtype=PROGRESS)
         while True:
             rows = visited, begins, links, columns.is_refused, n_before

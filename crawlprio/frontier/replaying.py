@@ -5,7 +5,8 @@ No page leaves before the end, so the heaps, which would take a third of the tim
 
 from __future__ import annotations
 
-from collections.abc import Container, Generator, Iterable, Iterator
+from bisect import bisect_left
+from collections.abc import Collection, Generator, Iterable, Iterator
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -36,6 +37,7 @@ PROGRESS = np.dtype(
         ("at", np.int64),
         ("n_known", np.int64),
         ("n_keyed", np.int64),
+        ("seed", np.int64),
         ("followed", np.int64),
         ("key", np.float64),
         ("is_changed", np.bool_),
@@ -43,8 +45,9 @@ PROGRESS = np.dtype(
     align=True,
 )
 """How far a replay is. `at`: the next visit. `n_known`: pages that visits have discovered.
-`n_keyed`: pages that the ordering knows. `followed`: the page whose history is noted, or -1; `key`:
-its key so far; `is_changed`: whether the last visit changed it."""
+`n_keyed`: pages that the ordering knows. `seed`: the first seed from `n_known` on, or -1.
+`followed`: the page whose history is noted, or -1; `key`: its key so far; `is_changed`: whether the
+last visit changed it."""
 
 
 @njit(cache=True)
@@ -130,10 +133,10 @@ def _observe_visits(
 ) -> None:
     """Observe visits in turn; stop before one that must be replayed alone.
 
-    Alone are visits that discover pages which they do not link to, those of a page that is done if
-    sites take turns, and those of, to, or that discover the page followed. Stop also after a visit
-    that changed the key of that page. `n_before` is written: the pages known before each visit.
-    `tiers` are zeros.
+    Alone are visits before which a page was known that none discovered, those of a page that is
+    done if sites take turns, and those of, to, or that discover the page followed. Stop also after
+    a visit that changed the key of that page. `n_before` is written: the pages known before each
+    visit. `tiers` are zeros.
     """
     at, n_known, n_keyed = progress[0].at, progress[0].n_known, progress[0].n_keyed
     followed = progress[0].followed
@@ -147,7 +150,9 @@ def _observe_visits(
             n_then = max(n_then, wide(target) + 1)
             shows_next = shows_next or target == n_known
             is_alone = is_alone or target == followed
-        is_alone = is_alone or (n_then > n_known and not shows_next)
+        is_alone = is_alone or (
+            n_then > n_known and (not shows_next or n_known == progress[0].seed)
+        )
         is_alone = is_alone or n_keyed <= followed < n_then
         if is_alone or (totals[0].site_share > 0 and pages[page].state == DONE):
             break
@@ -230,7 +235,7 @@ def _columns(visits: list[Visit]) -> VisitColumns:
 def replay(
     queue: PageQueue,
     columns: Iterable[VisitColumns],
-    seeds: Container[int],
+    seeds: Collection[int],
     n_pages: int,
     history: KeyHistory | None = None,
     n_known: int = 0,
@@ -264,7 +269,7 @@ class _Replay:
     def __init__(
         self,
         queue: PageQueue,
-        seeds: Container[int],
+        seeds: Collection[int],
         history: KeyHistory | None,
         n_known: int,
         *,
@@ -272,6 +277,7 @@ class _Replay:
     ) -> None:
         self.queue, self.seeds, self.n_known = queue, seeds, n_known
         self._history, self._by_rule = history, by_rule
+        self._sorted_seeds = sorted(seeds)
 
     def group(self, columns: VisitColumns) -> Generator[Replayed]:
         """Replay visits; one by one those that compiled code leaves."""
@@ -281,8 +287,11 @@ class _Replay:
         while at < n_visits:
             begin = at
             if self._by_rule:
+                n_entered = bisect_left(self._sorted_seeds, self.n_known)
+                is_last = n_entered == len(self._sorted_seeds)
+                seed = NO_PAGE if is_last else self._sorted_seeds[n_entered]
                 at, self.n_known = self.queue.observe_rows(
-                    columns, n_before, begin, self.n_known, self._history
+                    columns, n_before, begin, self.n_known, seed, self._history
                 )
                 if at > begin:
                     yield Replayed(columns, n_before, slice(begin, at))
@@ -295,13 +304,14 @@ class _Replay:
                 at += 1
 
     def _discover(self, visit: Visit) -> None:
-        """Count the pages that a visit discovers; queue those before them that none discovered."""
+        """Count the pages that a visit discovers; queue those that were known before it."""
         n_before = self.n_known
         n_then = max(n_before, visit.page + 1, int(visit.targets.max(initial=NO_PAGE)) + 1)
         if visit.page == NO_PAGE:  # a crawl in Redis records the discovery of seeds as visits
             self.enter(range(n_before, n_then))
-        elif n_then > n_before and n_before not in (targets := visit.targets.tolist()):
-            shown, n_entered = set(targets), n_before
+        elif n_then > n_before:
+            # A seed that the visit links to was known before it: ids are in order of discovery.
+            shown, n_entered = {*visit.targets.tolist()}.difference(self.seeds), n_before
             while n_entered < n_then and n_entered not in shown:
                 n_entered += 1
             self.enter(range(n_before, n_entered))

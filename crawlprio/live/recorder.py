@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from itertools import repeat
 from pathlib import Path
 from time import time
@@ -323,6 +323,9 @@ class Recorder:
         one sentence on the store for the user (an existing file was renamed, say), or empty.
     archive
         the archive of the crawl; None if it has none.
+    has_failed
+        whether a write failed. Nothing may be written after that: a page without the visit that
+        discovered it would be queued by a resume in another place.
     previous_end
         Unix time at which the previous run ended cleanly; None if there was none, or it was killed.
     """
@@ -370,7 +373,7 @@ class Recorder:
             take, (_, n_pages, n_sites) = self.state.take, n_known(self.state)
             self._budgets.restore(lambda *of: take(f"budgets.{of[0]}", of[1]), n_pages, n_sites)
             self.figures.restore(self.state)
-        self._failed = False
+        self.has_failed = False
         self.remark = ""
         self.archive: Archive | None = None
 
@@ -412,19 +415,17 @@ class Recorder:
         """Flush what was added after the last visit, and close the archive and the store."""
         if self.store is None:
             if self.archive is not None:
-                self.archive.close(has_failed=self._failed)
+                self.archive.close(has_failed=self.has_failed)
             return
         with self.store:
             try:
-                if not self._failed:
-                    self.flush()
-                    self.store.end_run(time(), self.pages)
-            except StoreError:
-                self._failed = True
-                raise
+                if not self.has_failed:
+                    with self._writing():
+                        self.flush()
+                        self.store.end_run(time(), self.pages)
             finally:
                 if self.archive is not None:
-                    self.archive.close(has_failed=self._failed)
+                    self.archive.close(has_failed=self.has_failed)
 
     @property
     def saves_requests(self) -> bool:
@@ -501,11 +502,8 @@ class Recorder:
     def archive_fetch(self, exchange: Exchange, visit: int | None = None) -> None:
         """Archive a fetch with the next transaction; `visit` is None if it is no visit."""
         assert self.archive is not None, "the crawl has no archive"
-        try:
+        with self._writing():
             self.archive.add(exchange, visit)
-        except StoreError:
-            self._failed = True
-            raise
 
     def keep_item(self, item: str) -> None:
         """Record an item that belongs to no page, immediately, unless an earlier run did."""
@@ -532,29 +530,36 @@ class Recorder:
         if self.coverage is not None:
             self.coverage.add_seeds(new)
         if self.store is not None:
-            self.store.record_pages(self.pages, new, self.requests.take_unsaved())
+            with self._writing():
+                self.store.record_pages(self.pages, new, self.requests.take_unsaved())
         return new
 
     def commit(self) -> None:
         """Commit all recorded visits; raises StoreError if that fails."""
-        if self.store is None:
-            return
-        try:
-            self.store.commit()
-        except StoreError:
-            self._failed = True
-            raise
+        if self.store is not None:
+            with self._writing():
+                self.store.commit()
 
     def flush(self) -> None:
         """Flush all pages, requests and marks that were not recorded with a visit."""
         if self.store is not None:
-            self.store.record_pages(self.pages, requests=self.requests.take_unsaved())
+            with self._writing():
+                self.store.record_pages(self.pages, requests=self.requests.take_unsaved())
 
     def finish(self, reason: str) -> None:
         """Flush, and record why the run ends; do nothing after a failure to write."""
-        if self.store is not None and not self._failed:
+        if self.store is not None and not self.has_failed:
             self.flush()
             self.store.set_meta(ENDED_KEY, reason)
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        """Take note of a failure to write."""
+        try:
+            yield
+        except StoreError:
+            self.has_failed = True
+            raise
 
     # Other state that survives a restart
 

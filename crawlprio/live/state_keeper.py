@@ -91,7 +91,7 @@ class StateKeeper:
         `refused` has the pages that a resume asks for again, with the causes.
         """
         store = recorder.store
-        if store is None or not queue.can_be_saved or (self._thread and self._thread.is_alive()):
+        if store is None or recorder.has_failed or not queue.can_be_saved or self._is_writing:
             return
         recorder.flush()
         if not store.last_seq:
@@ -109,6 +109,10 @@ class StateKeeper:
         state.put(queue.arrays(list(refused)))
         self._thread = Thread(target=_write, args=(state, state_path(store.path)), daemon=True)
         self._thread.start()
+
+    @property
+    def _is_writing(self) -> bool:
+        return self._thread is not None and self._thread.is_alive()
 
     def wait(self) -> None:
         """Wait until the state is on disk."""
