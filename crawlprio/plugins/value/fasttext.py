@@ -17,6 +17,7 @@ from crawlprio.plugins.value.model import Page
 
 MAGIC = 793_712_314
 SUPERVISED = 3
+_LOSSES = range(1, 5)
 
 _HEADER = struct.Struct("<2i12id3i2q")
 """Magic, version, 12 arguments (the 8th is the kind of model) and a last one; then numbers of
@@ -41,7 +42,8 @@ def _checked(data: mmap.mmap) -> list[str]:
     if len(data) < _HEADER.size:
         raise ValueError("too short")
     magic, version, *rest = _HEADER.unpack_from(data)
-    kind, n_entries, n_pruned = rest[7], rest[13], rest[-1]
+    word_ngrams, loss, kind, n_buckets, longest = rest[5], rest[6], rest[7], rest[8], rest[10]
+    n_entries, n_pruned = rest[13], rest[-1]
     if magic != MAGIC or version not in (11, 12):
         raise ValueError("of another format")
     if kind != SUPERVISED:
@@ -52,10 +54,10 @@ def _checked(data: mmap.mmap) -> list[str]:
         if end < 0 or end + _AFTER_WORD > len(data):
             raise ValueError("cut short")
         if data[end + _AFTER_WORD - 1] == 1:
-            labels.append(data[at:end].decode("utf-8", "replace").removeprefix(_PREFIX))
+            labels.append(data[at:end].decode().removeprefix(_PREFIX))
         at = end + _AFTER_WORD
     at += 8 * max(n_pruned, 0)
-    dimension, n_buckets, n_words, n_labels = rest[0], rest[8], rest[14], rest[15]
+    dimension, n_words, n_labels = rest[0], rest[14], rest[15]
     at, *inputs = _after_matrix(data, at)
     end, *outputs = _after_matrix(data, at)
     if end != len(data):
@@ -65,6 +67,9 @@ def _checked(data: mmap.mmap) -> list[str]:
     # The library trusts these numbers, and reads and writes beyond its arrays if they disagree.
     if shapes != [n_words + n_labels, n_labels, [n_rows, dimension], [n_labels, dimension]]:
         raise ValueError("of numbers that disagree with each other")
+    # It divides by the number of buckets to place what is no whole word.
+    if loss not in _LOSSES or n_buckets < (word_ngrams > 1 or longest != 0):
+        raise ValueError("of numbers that make no sense")
     return labels
 
 
