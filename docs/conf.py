@@ -3,18 +3,12 @@
 from __future__ import annotations
 
 import re
-import sys
 from pathlib import Path
 from typing import Any
 
+from crawlprio import __version__
+
 DOCS = Path(__file__).parent
-sys.path.insert(0, str(DOCS))
-
-from write_commands import commands_page  # noqa: E402
-
-from crawlprio import __version__  # noqa: E402
-
-(DOCS / "commands.md").write_text(commands_page(), "utf-8")
 
 project = "crawlprio"
 version = release = __version__

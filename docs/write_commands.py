@@ -1,12 +1,15 @@
-"""Makes the page of all commands from their parsers, whenever the docs site is built."""
+"""Writes `docs/commands.md` from the parsers of all commands; a test checks it."""
 
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 
 from scrapy.settings import Settings
 
 from crawlprio.commands.cli import COMMANDS, command_of
+
+PAGE = Path(__file__).with_name("commands.md")
 
 INTRODUCTION = """\
 # Commands
@@ -62,3 +65,7 @@ def _escaped(text: str) -> str:
     for character in "\\`*_|<>[]":
         text = text.replace(character, f"\\{character}")
     return " ".join(text.split())
+
+
+if __name__ == "__main__":
+    PAGE.write_text(commands_page(), "utf-8")

@@ -10,7 +10,6 @@ import re
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
@@ -52,18 +51,14 @@ def refusal(**values: Any) -> str:
 # What is generated from the table.
 
 
-@pytest.fixture(scope="module")
-def written() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("write_settings", ROOT / "docs/write_settings.py")
+@pytest.mark.parametrize("page", ["settings", "options", "commands"])
+def test_the_page_matches_the_table(page: str) -> None:
+    spec = importlib.util.spec_from_file_location("writer", ROOT / f"docs/write_{page}.py")
     assert spec is not None
     assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-def test_the_page_matches_the_table(written: ModuleType) -> None:
-    assert written.PAGE.read_text("utf-8") == written.settings_page()
+    writer = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(writer)
+    assert writer.PAGE.read_text("utf-8") == getattr(writer, f"{page}_page")()
 
 
 @pytest.mark.parametrize("setting", SETTINGS.values(), ids=SETTINGS)

@@ -1,0 +1,93 @@
+"""Writes `docs/options.md` from the docstrings of orderings and importances; a test checks it."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from crawlprio.measure.metrics import IMPORTANCES
+from crawlprio.orderings import BY_VALUE, ORDERINGS
+
+DOCS = Path(__file__).parent
+PAGE = DOCS / "options.md"
+
+INTRODUCTION = """\
+# Options of orderings and importances
+
+<!-- Written by docs/write_options.py from the docstrings of the classes. -->
+
+Options of an ordering are a dict: `-s 'ORDERING_OPTIONS={"every": 1000}'` for a crawl, or
+`--ordering-options '{"every": 1000}'` for a simulation, there also by ordering:
+`'{"opic": {"seed_cash": 10}}'`. Options of an importance are given by its name to `crawlprio score`
+and `simulate`: `--importance-options '{"weighted-pagerank": {"share": 0.8}}'`. What an ordering is
+for, and what it costs, is on [the page of orderings](orderings.md).
+
+Every ordering takes `site_share`: sites take turns, and each contributes its best pages, up to so
+many per round (default: no turns).
+
+    crawlprio simulate web.npz --ordering historical-pagerank \\
+        --ordering-options '{"scores": "earlier.sqlite", "new": "parent"}'
+    crawlprio simulate web.npz --ordering combined \\
+        --ordering-options '{"weights": {"opic": 1, "location": 0.1}}'
+    scrapy crawl site -a url=https://example.org/ -s ORDERING=anchor-similarity \\
+        -s 'ORDERING_OPTIONS={"words": "vacuum, dead tuples", "stem": "english"}'
+    scrapy crawl site -a url=https://example.org/ -s ORDERING=batch-pagerank \\
+        -s 'ORDERING_OPTIONS={"every": 5000, "fill": true}'
+"""
+
+_KEEPS = "topic"
+"""The parameter of importances that is not an option: `TOPIC` or `--topic` gives it."""
+
+
+def options_page() -> str:
+    """Return `docs/options.md`."""
+    parts = [INTRODUCTION]
+    for title, named in (
+        ("Orderings", ORDERINGS),
+        ("Orderings by value", BY_VALUE),
+        ("Importances", IMPORTANCES),
+    ):
+        parts += [f"## {title}\n", *(_section(name, named[name]) for name in named)]
+    return "\n".join(parts)
+
+
+def _section(name: str, cls: type) -> str:
+    """Return the section of one class: what it is, its source, and its options."""
+    claim, *paragraphs = (inspect.getdoc(cls) or "").split("\n\n")
+    lines = [f"### {name}\n", " ".join(claim.split()) + "\n"]
+    source = next((text for text in paragraphs if "Source: " in text), None)
+    if source is not None:
+        _, _, source = " ".join(source.split()).partition("Source: ")
+        lines.append(f"Source: {source}\n")
+    rows = [
+        f"| `{option.name}` | {_default(option.default)} | {_meaning(cls, option.name)} |"
+        for option in inspect.signature(cls).parameters.values()
+        if option.name != _KEEPS
+    ]
+    if rows:
+        lines.append("\n".join(["| option | default | |", "|---|---|---|", *rows]) + "\n")
+    return "\n".join(lines)
+
+
+def _default(value: Any) -> str:
+    return f"`{dict(value) if isinstance(value, MappingProxyType) else value!r}`"
+
+
+def _meaning(cls: type, option: str) -> str:
+    """Return what the docstring says of an option; LookupError if it says nothing."""
+    text = inspect.getdoc(cls) or ""
+    for pattern in (
+        rf"^(?:\w+, )*{option}(?:, \w+)*\n((?:    [^\n]*\n?)+)",  # numpydoc
+        rf"`{option}`(?:(?:,| and) `\w+`)*: (.*?)(?=\s`\w+`(?:(?:,| and) `\w+`)*: |\n\n|\Z)",
+    ):
+        found = re.search(pattern, text, re.MULTILINE | re.DOTALL)
+        if found:
+            return " ".join(found[1].split()).replace("|", "\\|")
+    raise LookupError(f"the docstring of {cls.__name__} does not say what {option} is")
+
+
+if __name__ == "__main__":
+    PAGE.write_text(options_page(), "utf-8")
