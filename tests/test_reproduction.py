@@ -9,6 +9,7 @@ import csv
 import json
 import math
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -503,3 +504,24 @@ def test_a_package_of_another_version_is_named(
     np.savez(path, indptr=np.array([0, 0]))
     source = sources.Source("erlang", "d", "Debian: erlang-doc 1:25.2", "webs.py", "of another")
     assert "here it is of erlang-doc 1:25.3." in source.problem(tmp_path, tmp_path)
+
+
+def test_the_readme_gives_the_recorded_shares_by_kind_of_web() -> None:
+    tables = json.loads((ROOT / "docs/reproduction/every_web.json").read_text())["tables"]
+    kinds = {row[0]: row[1] for row in tables["averages"]["rows"]}
+    columns = tables["at-20"]["columns"]
+    table = re.findall(
+        r"^\| ([\w ,]+) \((\d+)\) \| (\d+) % \| (\d+) % \| (\d+) % \|$",
+        (ROOT / "README.md").read_text(),
+        re.MULTILINE,
+    )
+    assert sum(int(n_webs) for _, n_webs, *_ in table) == len(kinds)
+    for named, n_webs, *shares in table:
+        rows = [row for row in tables["at-20"]["rows"] if kinds[row[0]] in named.split(", ")]
+        assert len(rows) == int(n_webs)
+        for ordering, share in zip(
+            ("sibling-sampling", "breadth-first", "random"), shares, strict=True
+        ):
+            at = columns.index(ordering)
+            mean = sum(float(row[at]) for row in rows) / len(rows)
+            assert f"{100 * mean:.0f}" == share, (named, ordering)
