@@ -31,11 +31,11 @@ logger = logging.getLogger("crawlprio")
 
 _OWN_FAULTS = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS})
 
-KEPT_EXCHANGES = "_crawlprio_exchanges"
-"""The `meta` key of a list that gets the last answer to a request, instead of the archive."""
+SIDE_FETCH = "_crawlprio_side_fetch"
+"""The `meta` key of a request that fails with `SiteBusy` instead of waiting for its site.
 
-WAITS_OUTSIDE = "_crawlprio_waits_outside"
-"""The `meta` key of a request that fails with `SiteBusy` instead of waiting for its site."""
+A list as its value gets the last answer, instead of the archive.
+"""
 
 
 class SiteBusy(IgnoreRequest):
