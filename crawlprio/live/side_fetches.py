@@ -12,21 +12,24 @@ from scrapy import Request, signals
 from scrapy.exceptions import DontCloseSpider
 from scrapy.http import Response
 from scrapy.http.request import NO_CALLBACK
-from scrapy.utils.asyncio import call_later
 from scrapy.utils.defer import deferred_from_coro, maybe_deferred_to_future
-from twisted.internet.defer import Deferred, DeferredSemaphore
+from twisted.internet.defer import DeferredSemaphore
 
-from crawlprio.errors import CrawlprioError
+from crawlprio.errors import ConfigError, CrawlprioError
 from crawlprio.live import engine
 from crawlprio.live.counts import cause_of
 from crawlprio.live.dispatch import site_of
 from crawlprio.live.downloader import SIDE_FETCH, SiteBusy
+from crawlprio.live.engine import sleep
 from crawlprio.live.parts import CrawlPart
 from crawlprio.live.requests import forget_inherited
+from crawlprio.settings_table.config import read_setting
 from crawlprio.store.side_tables import SideRow
 from crawlprio.web.addresses import ALLOW_PRIVATE
 
 if TYPE_CHECKING:
+    from scrapy.settings import BaseSettings
+
     from crawlprio.live.running import RunningCrawl
 
 logger = logging.getLogger("crawlprio")
@@ -34,7 +37,8 @@ logger = logging.getLogger("crawlprio")
 LOOK_SECONDS = 0.05
 """Seconds between two looks at what has no event: a busy site, or seeds without addresses."""
 
-MAX_SLEEP = 60.0
+_MAX_SLEEP = 1.0
+"""Seconds after which a fetch that waits for its site notices that the crawl ends."""
 
 
 class SideFetches(CrawlPart):
@@ -47,21 +51,40 @@ class SideFetches(CrawlPart):
 
     The part stores what is to be fetched, and queues it. It records in one transaction what it got
     and that this is done, so that a crawl that is killed fetches the rest when it is resumed.
+
+    Of each lane, `per_lane` rows are worked on at once, and `at_once` fetches are in flight.
     """
 
-    counts = True
+    keeps = True
+    asks = ""
+    """The beginning of a refusal: what setting asks for what."""
+
+    is_counted = True
     """Whether responses count for Scrapy, and so towards `--pages`."""
 
-    def __init__(self, crawl: RunningCrawl) -> None:
+    def __init__(self, crawl: RunningCrawl, *, per_lane: int, at_once: int) -> None:
         super().__init__(crawl)
         self._queues: dict[str, deque[SideRow]] = {}
         self._n_workers: Counter[str] = Counter()
-        self._slots = DeferredSemaphore(1)
-        self._per_lane = 1
+        self._per_lane = per_lane
+        self._slots = DeferredSemaphore(at_once)
         self._is_stopped = False
-        self._sleepers: set[Deferred[None]] = set()
+        problem = self.lacks(crawl.crawler.settings)
+        if problem:
+            raise ConfigError(f"{self.asks}, but {problem}.")
 
-    # What a part says of its own
+    def opened(self) -> None:
+        self.crawl.crawler.signals.connect(self._stay_open, signal=signals.spider_idle)
+
+    # What each part says
+
+    def lacks(self, settings: BaseSettings) -> str:
+        """Return what the part lacks, and the remedy; empty if it can work."""
+        if read_setting(settings, "CRAWLPRIO_STORE") is None:
+            return "CRAWLPRIO_STORE is None, so there is nowhere to record them; name a file"
+        if read_setting(settings, "CRAWLPRIO_FRONTIER") == "redis":
+            return "CRAWLPRIO_FRONTIER is redis, whose workers have no store; crawl without it"
+        return ""
 
     def lane(self, row: SideRow) -> str:
         """Return the queue of a fetch; those of one queue leave in order."""
@@ -69,7 +92,7 @@ class SideFetches(CrawlPart):
 
     def request(self, row: SideRow) -> Request | None:
         """Return the request for a row, made by `side_request`; None to leave it out."""
-        return self.side_request(row.url)
+        raise NotImplementedError
 
     async def fetched(self, row: SideRow, response: Response) -> None:
         """Record a response of any status."""
@@ -79,13 +102,7 @@ class SideFetches(CrawlPart):
         """Record why there is no response; a later run tries again."""
         raise NotImplementedError
 
-    # Queueing
-
-    def open_lanes(self, *, per_lane: int, at_once: int) -> None:
-        """Allow fetches: so many of each lane, and so many in flight."""
-        self._per_lane = per_lane
-        self._slots = DeferredSemaphore(at_once)
-        self.crawl.crawler.signals.connect(self._stay_open, signal=signals.spider_idle)
+    # What each part may use
 
     def queue(self, rows: Iterable[SideRow]) -> None:
         """Fetch these rows, behind those of their lanes that wait."""
@@ -97,7 +114,7 @@ class SideFetches(CrawlPart):
                 deferred_from_coro(self._work(lane))
 
     def side_request(self, url: str, **meta: Any) -> Request:
-        """Return a request for a URL that a page, or what a page named, has named."""
+        """Return a request for a URL that something fetched has named."""
         guarded = {ALLOW_PRIVATE: self.crawl.addresses.is_open, "allow_offsite": True}
         return Request(url, callback=NO_CALLBACK, meta={**guarded, SIDE_FETCH: None, **meta})
 
@@ -113,10 +130,6 @@ class SideFetches(CrawlPart):
     def stop(self) -> None:
         """Start no more fetches."""
         self._is_stopped = True
-        self.wake()
-
-    def closed(self, reason: str) -> None:
-        self.stop()
 
     def _stay_open(self) -> None:
         if self.is_busy and self.goes_on:
@@ -127,9 +140,9 @@ class SideFetches(CrawlPart):
     async def _work(self, lane: str) -> None:
         """Make the fetches of a lane, one after the other."""
         try:
-            await engine.sleep(0)  # until the middlewares that check each fetch are open
+            await sleep(0)  # until the middlewares that check each fetch are open
             while self.goes_on and self.crawl.awaits_seeds:
-                await self.sleep(LOOK_SECONDS)
+                await sleep(LOOK_SECONDS)
             queue = self._queues[lane]
             while queue and self.goes_on:
                 await self._fetch(queue.popleft())
@@ -137,8 +150,6 @@ class SideFetches(CrawlPart):
             self._n_workers[lane] -= 1
             if not self._n_workers[lane]:
                 del self._n_workers[lane]
-            if not self._n_workers:
-                self.wake()
             if self.crawl.is_running:
                 engine.wake(self.crawl.crawler)
 
@@ -172,10 +183,10 @@ class SideFetches(CrawlPart):
                 if not self.goes_on:
                     return None
                 answer = await engine.fetch_once(
-                    self.crawl.crawler, request, is_counted=self.counts
+                    self.crawl.crawler, request, is_counted=self.is_counted
                 )
             except SiteBusy:  # or the crawl is paused
-                await self.sleep(LOOK_SECONDS)
+                await sleep(LOOK_SECONDS)
                 continue
             finally:
                 self._slots.release()
@@ -193,24 +204,6 @@ class SideFetches(CrawlPart):
                 rest = clock.next_start(site) - monotonic()
                 if rest <= 0 and clock.has_room(site):
                     return
-                await self.sleep(min(max(rest, LOOK_SECONDS), MAX_SLEEP))
+                await sleep(min(max(rest, LOOK_SECONDS), _MAX_SLEEP))
         finally:
             clock.hold(site, -1)
-
-    # Time
-
-    async def sleep(self, seconds: float) -> None:
-        """Wait for some seconds, or until `wake`."""
-        over: Deferred[None] = Deferred()
-        self._sleepers.add(over)
-        timer = call_later(seconds, over.callback, None)
-        try:
-            await maybe_deferred_to_future(over)
-        finally:
-            self._sleepers.discard(over)
-            timer.cancel()
-
-    def wake(self) -> None:
-        for over in list(self._sleepers):
-            if not over.called:
-                over.callback(None)

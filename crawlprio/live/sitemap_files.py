@@ -13,7 +13,7 @@ from scrapy.exceptions import DontCloseSpider
 from scrapy.http import Response
 from scrapy.utils.httpobj import urlparse_cached
 
-from crawlprio.errors import ConfigError, CrawlprioError
+from crawlprio.errors import CrawlprioError
 from crawlprio.graph.pages import NO_PAGE
 from crawlprio.live import engine
 from crawlprio.live.downloader import SIDE_FETCH
@@ -132,41 +132,46 @@ class Sitemaps(SideFetches):
     counts as read, so a crawl that was killed reads it again, and records nothing twice.
     """
 
+    asks = f"{_OWN} asks for sitemaps"
+
     def __init__(self, crawl: RunningCrawl) -> None:
-        super().__init__(crawl)
+        super().__init__(crawl, per_lane=AT_ONCE, at_once=AT_ONCE)
         self._crawler = crawl.crawler
         settings = crawl.crawler.settings
-        _check(settings)
         sources: tuple[str, ...] = read_setting(settings, _OWN)
         urls = (normalise_url(source) for source in sources if source != ROBOTS)
         self._given = list(filter(None, urls))
         self._reads_robots = ROBOTS in sources
         self._use = read_setting(settings, "CRAWLPRIO_SITEMAP_PAGES")
         self._max_urls = read_setting(settings, "CRAWLPRIO_MAX_SITEMAP_URLS")
-        self._stored: StoredSitemaps | None = None
-        self._pages: SitemapPages | None = None
         self._said: set[tuple[str, str]] = set()
+
+    def lacks(self, settings: BaseSettings) -> str:
+        problem = super().lacks(settings)
+        sources = read_setting(settings, _OWN)
+        if not problem and ROBOTS in sources and not read_setting(settings, "ROBOTSTXT_OBEY"):
+            return "ROBOTSTXT_OBEY is off, so no robots.txt is read; turn it on, or give URLs"
+        return problem
 
     # What is to be read
 
     def opened(self) -> None:
-        crawl = self.crawl
-        if crawl.recorder.store is None:
-            return
-        self.open_lanes(per_lane=AT_ONCE, at_once=AT_ONCE)
+        super().opened()
+        store = self.crawl.recorder.store
+        assert store is not None
         connect = self._crawler.signals.connect
         connect(self._robots_parsed, signal=signals.robots_parsed)
         connect(self._crawl_is_out_of_pages, signal=signals.scheduler_empty)
         connect(self._spider_idle, signal=signals.spider_idle)
-        self._stored = crawl.recorder.store.sitemaps()
-        self._pages = SitemapPages(crawl, self._stored)
+        self._stored = store.sitemaps()
+        self._pages = SitemapPages(self.crawl, self._stored)
         self.queue(self._stored.waiting())
         for url in self._given:
             self._add([url], _bare(host_of(url)), _OWN, 0)
 
     def _robots_parsed(self, robotparser: Any, request: Request) -> None:
         """Note the sitemaps that the robots.txt of a site names, if a page of it is fetched."""
-        if not self._reads_robots or self._stored is None or SIDE_FETCH in request.meta:
+        if not self._reads_robots or SIDE_FETCH in request.meta:
             return
         scheme, site, *_ = urlparse_cached(request)
         file, site = parse_url(f"{scheme}://{site}/robots.txt"), f"http://{site}/"
@@ -179,7 +184,6 @@ class Sitemaps(SideFetches):
 
     def _add(self, urls: Iterable[str], host: str, named_by: str, nesting: int) -> str:
         """Queue sitemaps to be read; return a remark if there are too many."""
-        assert self._stored is not None
         urls = list(dict.fromkeys(urls))
         if not urls:
             return ""
@@ -214,71 +218,60 @@ class Sitemaps(SideFetches):
         self._end(row, None, 0, f"it could not be fetched ({cause})")
 
     def _end(self, row: SideRow, fetched_at: float | None, n_urls: int, remark: str) -> None:
-        assert self._stored is not None
         self._stored.end(row.number, fetched_at, n_urls, remark)
         self._count("failed" if n_urls == 0 and remark else "read", 1)
         if remark:
             self._say(row, remark)
 
-    async def _record(self, sitemap: SideRow, url: str, body: bytes) -> tuple[int, str]:
+    async def _record(self, row: SideRow, url: str, body: bytes) -> tuple[int, str]:
         """Record what a sitemap names, piece by piece; return how much that is, and remarks."""
-        assert self._stored is not None
         reader = SitemapReader(url)
-        counts = {"foreign": 0, "named": 0, "room": self._max_urls}
-        counts["room"] -= self._stored.n_urls(sitemap.owner)
+        room = self._max_urls - self._stored.n_urls(row.owner)
+        n_named = n_foreign = 0
         remarks: dict[str, None] = {}
         for named in reader.read(body):
+            homes = [row.owner, _bare(host_of(row.url))] if reader.is_index else [row.owner]
+            own = [each for each in named if _bare(host_of(each.url)) in homes]
+            n_foreign += len(named) - len(own)
             if named and reader.is_index:
-                remarks[self._record_sitemaps(sitemap, named, counts)] = None
+                remarks[self._record_sitemaps(row, own)] = None
             elif named:
-                remarks[self._record_pages(sitemap, named, counts)] = None
+                if len(own) > room:
+                    own = own[: max(room, 0)]
+                    bound = f"CRAWLPRIO_MAX_SITEMAP_URLS ({self._max_urls:,}) is reached"
+                    remarks[bound] = None
+                self._record_pages(row, own)
+                room -= len(own)
+            n_named += len(own)
             await sleep(0)
             if not self.crawl.is_running:
                 return 0, ""
         remarks[reader.remark] = None
         if reader.n_invalid:
             remarks[f"entries without an http(s) URL are left out ({reader.n_invalid:,})"] = None
-        if counts["foreign"]:
-            self._count("foreign", counts["foreign"])
-            remarks[f"URLs of other sites are left out ({counts['foreign']:,})"] = None
-        return counts["named"], "; ".join(filter(None, remarks))
+        if n_foreign:
+            self._count("foreign", n_foreign)
+            remarks[f"URLs of other sites are left out ({n_foreign:,})"] = None
+        return n_named, "; ".join(filter(None, remarks))
 
-    def _record_sitemaps(self, sitemap: SideRow, named: list[Named], counts: dict[str, int]) -> str:
-        homes = (sitemap.owner, _bare(host_of(sitemap.url)))
-        own = [each.url for each in named if _bare(host_of(each.url)) in homes]
-        counts["foreign"] += len(named) - len(own)
-        counts["named"] += len(own)
-        if sitemap.nesting >= MAX_NESTING:
+    def _record_sitemaps(self, row: SideRow, own: list[Named]) -> str:
+        if row.nesting >= MAX_NESTING:
             return f"it is an index below {MAX_NESTING} others, whose sitemaps are left out"
-        return self._add(own, sitemap.owner, sitemap.url, sitemap.nesting + 1)
+        return self._add([each.url for each in own], row.owner, row.url, row.nesting + 1)
 
-    def _record_pages(self, sitemap: SideRow, named: list[Named], counts: dict[str, int]) -> str:
-        assert self._stored is not None
-        assert self._pages is not None
-        own = [
-            NamedRow(each.url, host, each.lastmod, each.priority)
-            for each in named
-            if _bare(host := host_of(each.url)) == sitemap.owner
-        ]
-        counts["foreign"] += len(named) - len(own)
-        is_too_many = len(own) > counts["room"]
-        own = own[: max(counts["room"], 0)]
-        counts["room"] -= len(own)
-        counts["named"] += len(own)
-        self._stored.add_urls(sitemap.number, own)
-        self._count("urls", len(own))
-        for host in dict.fromkeys(row.host for row in own):
+    def _record_pages(self, row: SideRow, own: list[Named]) -> None:
+        rows = [NamedRow(each.url, host_of(each.url), each.lastmod, each.priority) for each in own]
+        self._stored.add_urls(row.number, rows)
+        self._count("urls", len(rows))
+        for host in dict.fromkeys(each.host for each in rows):
             self._pages.add_host(host)
         if self._use == "seeds":
-            self._add_seeds([row.url for row in own])
-        bound = f"CRAWLPRIO_MAX_SITEMAP_URLS ({self._max_urls:,}) is reached"
-        return bound if is_too_many else ""
+            self._add_seeds([each.url for each in rows])
 
     # What the crawl gets
 
     def _add_seeds(self, urls: list[str]) -> None:
         """Queue pages as seeds, as far as the spider would follow links to them."""
-        assert self._pages is not None
         refusals = self._pages.refusals(urls)
         seeds = [url for url, refusal in zip(urls, refusals, strict=True) if not refusal]
         if self.crawl.frontier is not None:
@@ -329,19 +322,6 @@ class Sitemaps(SideFetches):
 
     def _count(self, name: str, count: int) -> None:
         self._crawler.stats.inc_value(f"crawlprio/sitemaps/{name}", count)
-
-
-def _check(settings: BaseSettings) -> None:
-    """Refuse CRAWLPRIO_SITEMAPS where sitemaps cannot be read or recorded."""
-    if read_setting(settings, "CRAWLPRIO_STORE") is None:
-        problem = "CRAWLPRIO_STORE is None, so there is nowhere to record them; name a file"
-    elif read_setting(settings, "CRAWLPRIO_FRONTIER") == "redis":
-        problem = "CRAWLPRIO_FRONTIER is redis, whose workers have no store; crawl without it"
-    elif ROBOTS in read_setting(settings, _OWN) and not read_setting(settings, "ROBOTSTXT_OBEY"):
-        problem = "ROBOTSTXT_OBEY is off, so no robots.txt is read; turn it on, or give URLs"
-    else:
-        return
-    raise ConfigError(f"CRAWLPRIO_SITEMAPS asks for sitemaps, but {problem}.")
 
 
 def _bare(host: str) -> str:

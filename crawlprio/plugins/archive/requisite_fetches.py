@@ -13,10 +13,11 @@ from scrapy import Request, signals
 from scrapy.http import HtmlResponse, Response
 from scrapy.http.request import NO_CALLBACK
 
-from crawlprio.errors import ConfigError, CrawlprioError
+from crawlprio.errors import CrawlprioError
 from crawlprio.live import engine
 from crawlprio.live.downloader import SIDE_FETCH
-from crawlprio.live.side_fetches import LOOK_SECONDS, MAX_SLEEP, SideFetches
+from crawlprio.live.engine import sleep
+from crawlprio.live.side_fetches import LOOK_SECONDS, SideFetches
 from crawlprio.measure.stored_crawl import COVERED, ENOUGH_PAGES
 from crawlprio.plugins.archive.page_requisites import (
     requisites_of_page,
@@ -52,6 +53,8 @@ UPDATE requisites SET fetched_at = answered.fetched_at, remark = 'archived befor
     FROM archived a CROSS JOIN requisites r ON r.url = a.url WHERE r.fetched_at IS NULL GROUP BY 1
 ) answered WHERE answered.id = requisites.id
 """
+_NEEDS = "SELECT page, count(*), sum(n_bytes) FROM requisites GROUP BY page"
+_WAITING = "SELECT id, url, page FROM requisites WHERE id > ? AND fetched_at IS NULL ORDER BY id"
 _MAX_RECENT = 50_000
 
 
@@ -60,77 +63,6 @@ class Need(NamedTuple):
 
     n_requisites: int
     n_bytes: int
-
-
-class StoredRequisites:
-    """The requisites of a crawl store, `max_rows` at most, recorded with their pages' visits.
-
-    It is a `crawlprio.store.Companion`: what it is told is on disk with the next transaction, which
-    also records where the archive has the response.
-    """
-
-    def __init__(self, path: Path, max_rows: int) -> None:
-        self._path = path
-        self._max_rows = max_rows
-        self._cursor: sqlite3.Cursor
-        self._named: list[tuple[str, str, int]] = []
-        self._ended: list[tuple[float | None, int, str, int]] = []
-        self._recent: set[str] = set()
-
-    def open(self, cursor: sqlite3.Cursor) -> None:
-        """Create the table, or find it, inside a transaction; StoreError if it is another."""
-        self._cursor = cursor
-        with store_errors(self._path):
-            if not _REQUISITES.exists(cursor):
-                _REQUISITES.create(cursor)
-
-    def name(self, urls: Iterable[str], page: str) -> None:
-        """Note what a page needs; a requisite belongs to the first page that needs it."""
-        if len(self._recent) > _MAX_RECENT:
-            self._recent.clear()
-        new = [url for url in urls if url not in self._recent]
-        self._recent.update(new)
-        self._named += [(url, page, self._max_rows) for url in new]
-
-    def end(self, row: SideRow, fetched_at: float | None, n_bytes: int, remark: str) -> None:
-        """Note what became of a requisite; without a time, a later run fetches it again."""
-        self._ended.append((fetched_at, n_bytes, storable(remark), row.number))
-
-    def write(self, cursor: sqlite3.Cursor) -> None:
-        cursor.executemany(_ADD, self._named)
-        cursor.executemany(_END, self._ended)
-
-    def committed(self) -> None:
-        self._named.clear()
-        self._ended.clear()
-
-    def sync(self) -> None:
-        """Do nothing: there is no file beside the store."""
-
-    # What is committed
-
-    def end_archived(self) -> None:
-        """End the requisites whose URL the archive has already, as pages. O(archived responses)."""
-        with store_errors(self._path):
-            self._cursor.connection.execute(_END_ARCHIVED)
-
-    def waiting(self, after: int = 0) -> list[SideRow]:
-        """Return the requisites behind a row that have no response, in the order named."""
-        with store_errors(self._path):
-            found = self._cursor.connection.execute(
-                "SELECT id, url, page FROM requisites WHERE id > ? AND fetched_at IS NULL "
-                "ORDER BY id",
-                (after,),
-            )
-            return [SideRow(int(row), str(url), str(page)) for row, url, page in found]
-
-    def needs(self) -> dict[str, Need]:
-        """Return what each page needs. O(requisites)."""
-        with store_errors(self._path):
-            found = self._cursor.connection.execute(
-                "SELECT page, count(*), sum(n_bytes) FROM requisites GROUP BY page"
-            )
-            return {str(page): Need(int(n), int(n_bytes)) for page, n, n_bytes in found}
 
 
 logger = logging.getLogger("crawlprio")
@@ -151,47 +83,86 @@ class Requisites(SideFetches):
 
     What a page needs is recorded with its visit. When the crawl has no more pages, or has reached a
     limit of them, no page is handed out any more. Then the requisites are fetched, and what their
-    styles need, each once. No receipt or limit of pages counts them. The record that one is done is
-    in the transaction of its response.
+    styles need, each once. No receipt or limit of pages counts them.
+
+    It is a `crawlprio.store.Companion`, and so records that a requisite is done in the transaction
+    that also records where the archive has the response.
     """
 
-    keeps = True
-    counts = False
+    asks = f"{_OWN} asks for page requisites"
+    is_counted = False
 
     def __init__(self, crawl: RunningCrawl) -> None:
-        super().__init__(crawl)
+        limit, concurrency = crawl.config.limit, crawl.config.concurrency
+        super().__init__(crawl, per_lane=limit or 8, at_once=concurrency or 1_000)
         self._crawler = crawl.crawler
         settings = crawl.crawler.settings
-        _check(settings)
         self._is_anywhere = read_setting(settings, _OWN) == "all"
         self._max_count: int = read_setting(settings, "CRAWLPRIO_MAX_REQUISITES")
         self._max_bytes: int = read_setting(settings, "CRAWLPRIO_MAX_REQUISITE_BYTES")
         self._page_count: int = read_setting(settings, "CRAWLPRIO_MAX_REQUISITES_PER_PAGE")
         self._page_bytes: int = read_setting(settings, "CRAWLPRIO_MAX_REQUISITE_BYTES_PER_PAGE")
-        self._stored: StoredRequisites | None = None
+        self._db: sqlite3.Connection
+        self._path = Path()
+        self._named: list[tuple[str, str, int]] = []
+        self._ended: list[tuple[float | None, int, str, int]] = []
+        self._recent: set[str] = set()
         self._begun = self._is_over = False
         self._last_row = 0
         self._needs: dict[str, Need] = {}
         self._n_bytes = 0
 
+    def lacks(self, settings: BaseSettings) -> str:
+        require_extras(settings)
+        if read_setting(settings, "CRAWLPRIO_WARC") is None:
+            return "CRAWLPRIO_WARC names no folder to archive them in; name one (--warc FOLDER)"
+        return super().lacks(settings)
+
     def opened(self) -> None:
+        super().opened()
         store = self.crawl.recorder.store
-        if store is None or self.crawl.recorder.archive is None:
-            return
-        self._stored = StoredRequisites(store.path, self._max_count)
-        store.attach(self._stored)
+        assert store is not None
+        self._path = store.path
+        store.attach(self)
         self._crawler.signals.connect(self._response_received, signal=signals.response_received)
         engine.before_closing(self._crawler, self._finish)
+
+    # As the companion of the store
+
+    def open(self, cursor: sqlite3.Cursor) -> None:
+        self._db = cursor.connection
+        with store_errors(self._path):
+            if not _REQUISITES.exists(cursor):
+                _REQUISITES.create(cursor)
+
+    def write(self, cursor: sqlite3.Cursor) -> None:
+        cursor.executemany(_ADD, self._named)
+        cursor.executemany(_END, self._ended)
+
+    def committed(self) -> None:
+        self._named.clear()
+        self._ended.clear()
+
+    def sync(self) -> None:
+        """Do nothing: there is no file beside the store."""
 
     # What pages need
 
     def _response_received(self, response: Response, request: Request) -> None:
         """Note what a page needs, for the transaction of its visit."""
         is_page = request.callback is not NO_CALLBACK and isinstance(response, HtmlResponse)
-        if self._stored is not None and is_page and 200 <= response.status < 300:
+        if is_page and 200 <= response.status < 300:
             urls = requisites_of_page(response.body, response.url, _content_type(response))
             page = normalise_url(response.url) or request.url
-            self._stored.name(self._allowed(urls, page, self._page_count), page)
+            self._name(self._allowed(urls, page, self._page_count), page)
+
+    def _name(self, urls: Iterable[str], page: str) -> None:
+        """Note what a page needs; a requisite belongs to the first page that needs it."""
+        if len(self._recent) > _MAX_RECENT:
+            self._recent.clear()
+        new = [url for url in urls if url not in self._recent]
+        self._recent.update(new)
+        self._named += [(url, page, self._max_count) for url in new]
 
     def _allowed(self, urls: Sequence[str], page: str, room: int) -> Sequence[str]:
         """Return the first URLs that a page may need, by their hosts."""
@@ -206,43 +177,45 @@ class Requisites(SideFetches):
         """Fetch the requisites before the spider is closed, unless the crawl is to end now."""
         if reason not in _AFTER or not self.crawl.is_running:
             self.stop()
-        elif self._begun:
-            while self.goes_on and not self._is_over:
-                await self.sleep(MAX_SLEEP)
-        else:
+        elif not self._begun:
             self._begun = True
             try:
                 await self._fetch_all()
             except CrawlprioError as error:
                 self.crawl.fail(error)
             self._is_over = True
-            self.wake()
+        while self.goes_on and not self._is_over:
+            await sleep(LOOK_SECONDS)
 
     async def _fetch_all(self) -> None:
         """Fetch all requisites, as many at once per host as it may have fetches."""
-        assert self._stored is not None
         engine.hand_out_no_more(self._crawler)
         while self.goes_on and engine.is_fetching(self._crawler):
-            await self.sleep(LOOK_SECONDS)
+            await sleep(LOOK_SECONDS)
         if not self.goes_on:
             return
         self.crawl.recorder.flush()
-        self._stored.end_archived()
-        self._needs = self._stored.needs()
+        with store_errors(self._path):
+            self._db.execute(_END_ARCHIVED)
+            self._needs = {
+                str(page): Need(int(n), int(n_bytes))
+                for page, n, n_bytes in self._db.execute(_NEEDS)
+            }
         self._n_bytes = sum(need.n_bytes for need in self._needs.values())
-        config = self.crawl.config
-        self.open_lanes(per_lane=config.limit or 8, at_once=config.concurrency or 1_000)
         n_waiting = self._queue_new()
         n_named = sum(need.n_requisites for need in self._needs.values())
         full = "; CRAWLPRIO_MAX_REQUISITES is reached" if n_named >= self._max_count else ""
         logger.info("The pages are done; fetching %d page requisites%s.", n_waiting, full)
         while self.goes_on and self.is_busy:
-            await self.sleep(MAX_SLEEP)
+            await sleep(LOOK_SECONDS)
 
     def _queue_new(self) -> int:
         """Queue what was named since the last call; return how many that are."""
-        assert self._stored is not None
-        rows = self._stored.waiting(self._last_row)
+        with store_errors(self._path):
+            rows = [
+                SideRow(int(row), str(url), str(page))
+                for row, url, page in self._db.execute(_WAITING, (self._last_row,))
+            ]
         if rows:
             self._last_row = rows[-1].number
         self.queue(rows)
@@ -270,7 +243,6 @@ class Requisites(SideFetches):
 
     async def fetched(self, row: SideRow, response: Response) -> None:
         """Archive a response, name what it needs, and end its requisite, in one transaction."""
-        assert self._stored is not None
         assert response.request is not None
         for exchange in response.request.meta[SIDE_FETCH]:
             self.crawl.recorder.archive_fetch(exchange)
@@ -279,7 +251,7 @@ class Requisites(SideFetches):
         named = self._allowed(_named_by(response), row.owner, room)
         self._needs[row.owner] = Need(need.n_requisites + len(named), need.n_bytes + n_bytes)
         self._n_bytes += n_bytes
-        self._stored.name(named, row.owner)
+        self._name(named, row.owner)
         is_good = 200 <= response.status < 300
         self._end(row, time(), n_bytes, "" if is_good else f"status {response.status}")
         self._count("fetched")
@@ -291,8 +263,8 @@ class Requisites(SideFetches):
         self._count("failed")
 
     def _end(self, row: SideRow, fetched_at: float | None, n_bytes: int, remark: str) -> None:
-        assert self._stored is not None
-        self._stored.end(row, fetched_at, n_bytes, remark)
+        """Record what became of a requisite; without a time, a later run fetches it again."""
+        self._ended.append((fetched_at, n_bytes, storable(remark), row.number))
         self.crawl.recorder.flush()
 
     def _count(self, name: str) -> None:
@@ -313,17 +285,3 @@ def _named_by(response: Response) -> list[str]:
 
 def _content_type(response: Response) -> str:
     return (response.headers.get("Content-Type") or b"").decode("latin-1")
-
-
-def _check(settings: BaseSettings) -> None:
-    """Refuse CRAWLPRIO_REQUISITES where requisites cannot be recorded or archived."""
-    require_extras(settings)
-    if read_setting(settings, "CRAWLPRIO_FRONTIER") == "redis":
-        problem = "CRAWLPRIO_FRONTIER is redis, whose workers have no store; crawl without it"
-    elif read_setting(settings, "CRAWLPRIO_WARC") is None:
-        problem = "CRAWLPRIO_WARC names no folder to archive them in; name one (--warc FOLDER)"
-    elif read_setting(settings, "CRAWLPRIO_STORE") is None:
-        problem = "CRAWLPRIO_STORE is None, so there is nowhere to record them; name a file"
-    else:
-        return
-    raise ConfigError(f"CRAWLPRIO_REQUISITES asks for page requisites, but {problem}.")
