@@ -25,7 +25,7 @@ globals().update(bundled_defaults())
 # Left out or replaced because each would cost time on every page: the spider yields one item per
 # page and no requests, has its own scope and needs no password. Set a name back to Scrapy's default
 # to restore it; the same goes for DOWNLOADER, which the add-on sets.
-STATS_CLASS = "crawlprio.live.stats.StatsCollector"  # no check for deprecated arguments
+STATS_CLASS = "crawlprio.live.downloader.StatsCollector"  # no check for deprecated arguments
 SPIDER_MIDDLEWARES = {
     "scrapy.spidermiddlewares.start.StartSpiderMiddleware": None,
     "scrapy.spidermiddlewares.httperror.HttpErrorMiddleware": None,
@@ -41,7 +41,7 @@ DOWNLOADER_MIDDLEWARES = {
     "scrapy.downloadermiddlewares.httpcompression.HttpCompressionMiddleware": None,
     "crawlprio.middlewares.BoundedCompression": 590,  # the same, but it counts refusals
     "scrapy.downloadermiddlewares.stats.DownloaderStats": None,
-    "crawlprio.live.stats.FetchStats": 850,  # the same without downloader/request_bytes
+    "crawlprio.live.downloader.FetchStats": 850,  # the same without downloader/request_bytes
 }
 CONCURRENT_ITEMS = 1  # worker tasks that Scrapy starts for each response; its default is 100
 # Without the remote control, a server on loopback with a folder in the user's home: importing it

@@ -316,7 +316,7 @@ def test_before_the_spider_is_closed_responses_can_be_fetched_that_nobody_counts
             assert not engine.is_fetching(self.crawler)
             told.append(reason)
             more = Request("http://a.test/more")
-            response = await engine.fetch_uncounted(self.crawler, more)
+            response = await engine.fetch_once(self.crawler, more, is_counted=False)
             told.append((response.url, engine.is_fetching(self.crawler)))
 
     with Site({"/": page(), "/more": page()}) as site:

@@ -212,6 +212,8 @@ def is_idle(pages: Records, totals: Records, head: int) -> bool:
 @njit(cache=True)
 def place_site(pages: Records, sites: Records, heap: Entries, totals: Records, site: int) -> None:
     """Move a site to the right place in the heaps after a change of its pages, leases or time."""
+    if totals[0].is_deferred:
+        return
     head = wide(sites[site].head)
     if is_idle(pages, totals, head) or sites[site].n_leased >= sites[site].limit:
         leave(sites, heap, totals, site)
@@ -249,22 +251,6 @@ def end_turn(sites: Records, totals: Records, site: int) -> None:
 
 
 @njit(cache=True)
-def count_in(
-    pages: Records, sites: Records, totals: Records, page: int, site: int, tier: int, key: float
-) -> None:
-    """Record that a page waits: the half of `push` that a replay without heaps needs."""
-    pages[page].key = key
-    pages[page].tier = tier
-    pages[page].site = site
-    pages[page].state = WAITING
-    share = totals[0].site_share
-    if share > 0 and sites[site].n_waiting == 0:
-        sites[site].turn = max(sites[site].turn, totals[0].turn // share * share)
-    sites[site].n_waiting += 1
-    totals[0].n_waiting += 1
-
-
-@njit(cache=True)
 def push(
     pages: Records,
     sites: Records,
@@ -276,7 +262,17 @@ def push(
     key: float,
 ) -> None:
     """Queue a page that is not waiting yet; its leases continue. Amortised O(log sites)."""
-    count_in(pages, sites, totals, page, site, tier, key)
+    pages[page].key = key
+    pages[page].tier = tier
+    pages[page].site = site
+    pages[page].state = WAITING
+    share = totals[0].site_share
+    if share > 0 and sites[site].n_waiting == 0:
+        sites[site].turn = max(sites[site].turn, totals[0].turn // share * share)
+    sites[site].n_waiting += 1
+    totals[0].n_waiting += 1
+    if totals[0].is_deferred:
+        return
     isolate(pages, page)
     sites[site].head = add(pages, wide(sites[site].head), page)
     place_site(pages, sites, heap, totals, site)
@@ -294,6 +290,10 @@ def rekey(
 ) -> None:
     """Change the tier or key of a waiting page; do nothing if both are unchanged. O(log n)."""
     if pages[page].key == key and pages[page].tier == tier:
+        return
+    if totals[0].is_deferred:
+        pages[page].key = key
+        pages[page].tier = tier
         return
     site = wide(pages[page].site)
     root = wide(sites[site].head)
@@ -315,17 +315,6 @@ def rekey(
 
 
 @njit(cache=True)
-def count_out(pages: Records, sites: Records, totals: Records, page: int, state: int) -> None:
-    """Record that a page waits no more: the half of `remove` that a replay without heaps needs."""
-    site = wide(pages[page].site)
-    sites[site].n_waiting -= 1
-    totals[0].n_waiting -= 1
-    pages[page].state = state
-    if state == DONE:
-        end_turn(sites, totals, site)
-
-
-@njit(cache=True)
 def remove(
     pages: Records,
     sites: Records,
@@ -336,8 +325,13 @@ def remove(
 ) -> None:
     """Remove a waiting page from the queue, leaving it in `state`. Amortised O(log n)."""
     site = wide(pages[page].site)
-    sites[site].head = pairing.take_out(pages, wide(sites[site].head), page)
-    count_out(pages, sites, totals, page, state)
+    if not totals[0].is_deferred:
+        sites[site].head = pairing.take_out(pages, wide(sites[site].head), page)
+    sites[site].n_waiting -= 1
+    totals[0].n_waiting -= 1
+    pages[page].state = state
+    if state == DONE:
+        end_turn(sites, totals, site)
     place_site(pages, sites, heap, totals, site)
 
 
@@ -541,6 +535,8 @@ def rekey_all(
         if pages[page].state == WAITING:
             if page < len(keys):
                 pages[page].key = keys[page]
+            if totals[0].is_deferred:
+                continue
             isolate(pages, page)
             site = pages[page].site
             sites[site].head = add(pages, wide(sites[site].head), page)

@@ -13,7 +13,7 @@ from crawlprio.frontier import heaps, records
 from crawlprio.frontier.buffer import LimitedBuffer
 from crawlprio.frontier.plain import PlainQueue
 from crawlprio.frontier.records import DONE, UNKNOWN, WAITING, Records, upcoming
-from crawlprio.frontier.replaying import PROGRESS, load_deferred, observe_visits
+from crawlprio.frontier.replaying import PROGRESS, observe_visits
 from crawlprio.graph.arrays import integers
 from crawlprio.graph.pages import NO_PAGE, NO_PAGES, Visit
 from crawlprio.graph.topic import HotQueue
@@ -489,13 +489,13 @@ class PageQueue:
         self._grow()
         if self.is_plain or self._by_call or self._buffer is not None:
             return False
-        self._queue = load_deferred()
+        self._totals["is_deferred"] = 1
         return True
 
     def build(self) -> None:
         """Build compiled heaps from the records. O(n)."""
         self._queue = heaps.load_compiled()
-        self._totals["n_ready"] = self._totals["n_delayed"] = 0
+        self._totals["n_ready"] = self._totals["n_delayed"] = self._totals["is_deferred"] = 0
         keys = self._pages["key"].copy()
         self._queue.rekey_all(*self._arrays, len(self._pages), self._n_sites, keys)
 

@@ -7,15 +7,13 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Collection, Generator, Iterable, Iterator
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from crawlprio.frontier.heaps import count_in, count_out, load_compiled
-from crawlprio.frontier.records import DONE, UNKNOWN, WAITING, Entries, Records, wide
-from crawlprio.graph.compiled import direct, njit
+from crawlprio.frontier.heaps import remove, update
+from crawlprio.frontier.records import DONE, WAITING, Entries, Records, wide
 from crawlprio.graph.pages import NO_PAGE, PageIds, Visit
 from crawlprio.orderings.base import KeyHistory, RuleArguments
 from crawlprio.orderings.rules import RuleLoop, VisitRule
@@ -48,71 +46,6 @@ PROGRESS = np.dtype(
 `n_keyed`: pages that the ordering knows. `seed`: the first seed from `n_known` on, or -1.
 `followed`: the page whose history is noted, or -1; `key`: its key so far; `is_changed`: whether the
 last visit changed it."""
-
-
-@njit(cache=True)
-def update(
-    pages: Records,
-    sites: Records,
-    heap: Entries,
-    totals: Records,
-    first: int,
-    page_sites: NDArray[np.int32],
-    tiers: NDArray[np.int32],
-    changed: NDArray[np.int32],
-    keys: NDArray[np.float64],
-    visited: int,
-) -> None:
-    """Do to the records what `heaps.update` does."""
-    if visited >= 0:
-        pages[visited].observed = 1
-    for page in range(first, len(page_sites)):
-        tier = wide(tiers[page - first])
-        if pages[page].state == UNKNOWN:
-            count_in(pages, sites, totals, page, wide(page_sites[page]), tier, keys[page])
-            continue
-        pages[page].tier += tier
-        if pages[page].state == WAITING:
-            pages[page].key = keys[page]
-    for at in range(len(changed)):
-        page = wide(changed[at])
-        if pages[page].state == WAITING:
-            pages[page].key = keys[page]
-
-
-@njit(cache=True)
-def remove(
-    pages: Records, sites: Records, heap: Entries, totals: Records, page: int, state: int
-) -> None:
-    """Do to the records what `heaps.remove` does."""
-    count_out(pages, sites, totals, page, state)
-
-
-def _rekey_all(
-    pages: Records,
-    sites: Records,
-    heap: Entries,
-    totals: Records,
-    n_pages: int,
-    n_sites: int,
-    keys: NDArray[np.float64],
-) -> None:
-    """Do to the records what `heaps.rekey_all` does."""
-    known = min(n_pages, len(keys))
-    is_waiting = pages["state"][:known] == WAITING
-    pages["key"][:known][is_waiting] = keys[:known][is_waiting]
-
-
-def _place_site(pages: Records, sites: Records, heap: Entries, totals: Records, site: int) -> None:
-    """Do nothing: sites are placed when the heaps are built."""
-
-
-def load_deferred() -> SimpleNamespace:
-    """Return the functions of a queue without heaps by name, as `heaps.load_compiled` does."""
-    load_compiled()
-    return SimpleNamespace(
-        update=direct(update), remove=direct(remove), rekey_all=_rekey_all, place_site=_place_site
-    )
 
 
 def _observe_visits(

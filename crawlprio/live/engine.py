@@ -351,16 +351,18 @@ def is_fetching(crawler: Crawler) -> bool:
     return slot is not None and bool(slot.inprogress)
 
 
-async def fetch_uncounted(crawler: Crawler, request: Request) -> Response | Request:
-    """Fetch through the downloader middlewares, without counting a response (`--pages`).
+async def fetch_once(crawler: Crawler, request: Request, *, is_counted: bool) -> Response | Request:
+    """Fetch through the downloader middlewares, one of which may return another request instead.
 
-    The spider closes only once it is done. A middleware may return another request instead.
+    The spider closes only once it is done. Scrapy counts a response (`--pages`) if it `is_counted`.
     """
-    slot = crawler.engine._slot
+    engine = crawler.engine
+    slot = engine._slot
     assert slot is not None
+    fetch = engine._download if is_counted else engine.downloader.fetch
     slot.add_request(request)
     try:
-        return await maybe_deferred_to_future(crawler.engine.downloader.fetch(request))
+        return await maybe_deferred_to_future(fetch(request))
     finally:
         slot.remove_request(request)
 

@@ -36,21 +36,8 @@ logger = logging.getLogger(__name__)
 class Computations:
     """Recomputes an ordering's keys in a thread, on a snapshot, while the crawl continues.
 
-    At most one computation of an ordering runs at a time.
-
-    Parameters
-    ----------
-    queue
-        receives the keys once they are computed.
-    done
-        called after that.
-    failed
-        called with the error when the ordering fails.
-
-    Attributes
-    ----------
-    under_way
-        whether a computation is running.
+    At most one computation of an ordering runs at a time (`under_way`). The queue receives the
+    keys, then `done` is called, or `failed` with the error of the ordering.
     """
 
     def __init__(
@@ -122,29 +109,12 @@ class LocalFrontier:
     The visits of one turn of the event loop are committed together, before the next page is handed
     out.
 
-    Parameters
-    ----------
-    config
-        ordering, topic, delays and limits.
-    recorder
-        pages, budgets and store; the visits of a resumed crawl are replayed from it. O(visits).
-    truth
-        returns the true PageRank of a page by its URL; None unless the whole web is known.
-    failed
-        called with the error when the ordering or the store fails outside a call to the frontier.
-    priority_of
-        returns the priority of a saved request; raises `StoreError`, which prevents the resume, for
-        one that cannot be rebuilt.
-    call_soon
-        calls a function at the end of this turn of the event loop; None commits each visit
-        separately.
-
-    Attributes
-    ----------
-    queue
-        the compiled queue of pages and sites.
-    n_links
-        pages queued as plain links, without a request.
+    The visits of a resumed crawl are replayed from the recorder. O(visits). `truth` returns the
+    true PageRank of a page by its URL, if the whole web is known. `failed` is called with the error
+    when the ordering or the store fails outside a call to the frontier. `priority_of` returns the
+    priority of a saved request; it raises `StoreError`, which prevents the resume, for one that
+    cannot be rebuilt. `call_soon` calls a function at the end of this turn of the event loop; None
+    commits each visit separately.
     """
 
     keeps_objects = True

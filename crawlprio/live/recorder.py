@@ -48,16 +48,10 @@ if TYPE_CHECKING:
 
 
 class StorePlace(NamedTuple):
-    """Where a crawl is recorded.
+    """Where a crawl is recorded: the store of that path, or None.
 
-    Parameters
-    ----------
-    path
-        path of the store; None: nothing is recorded in this process.
-    is_job
-        whether the store is in a job directory, and a crawl that it holds is resumed.
-    n_kept
-        number of stores of earlier crawls to keep beside a new one; None: all.
+    If it `is_job`, the store is in a job directory, and a crawl that it holds is resumed. Otherwise
+    `n_kept` stores of earlier crawls are kept beside a new one; None: all.
     """
 
     path: Path | None
@@ -105,16 +99,7 @@ class StorePlace(NamedTuple):
 class Discovery:
     """Finds the pages of links in the page table, and adds those that are new.
 
-    Parameters
-    ----------
-    pages
-        the page table.
-    identities
-        decides when two URLs are the same page.
-    budgets
-        what a site, a domain, a pattern and the crawl may have.
-    refused
-        called with the reason and the URL when a budget has no room for a page.
+    When a budget has no room for a page, `refused` is called with the reason and the URL.
     """
 
     def __init__(
@@ -278,56 +263,20 @@ def _recorded_of_refused(pairs: LinkPairs, found: list[int]) -> Iterator[tuple[s
 class Recorder:
     """Owns the page table of a crawl and records its visits in the crawl store.
 
-    A resumed store is open from the start, a new one from `open` on.
+    A resumed store is open from the start, a new one from `open` on. `store` is None if nothing is
+    recorded, or a frontier elsewhere records the crawl (`is_elsewhere`). The crawl `resumes` one
+    that the store already held, from a saved `state` unless all visits are replayed; `states` saves
+    the next one, unless a resume has to see every visit again. `previous_end` is the Unix time at
+    which the previous run ended cleanly; None if there was none, or it was killed. `remark` is one
+    sentence on the store for the user (an existing file was renamed, say), or empty. `coverage` is
+    a lower bound of the share of all importance that is fetched, if it is asked for.
 
-    Parameters
-    ----------
-    config
-        names the store and sets the budgets.
-    identities
-        decides when two URLs are the same page.
-    bounds_patterns
-        whether the budget per URL pattern applies; False in a web that is known completely.
-    refused
-        called with the reason and the URL when a budget has no room for a page.
-    enough
-        called with the reason after each visit once the run has `enough`.
-    on_visit
-        called with each visit, those of a resumed crawl included; None: nothing is.
+    `refused` and `enough` are called with a reason: when a budget has no room for a page, and its
+    URL; and after each visit once the run has enough. `on_visit` is called with each visit, those
+    of a resumed crawl included.
 
-    Attributes
-    ----------
-    pages
-        the page table.
-    discovery
-        adds pages to it, within the budgets.
-    is_elsewhere
-        whether a frontier elsewhere records the crawl, so that there is no store here.
-    requests
-        the waiting requests of a job.
-    store
-        the crawl store; None if nothing is recorded.
-    resumes
-        whether this crawl resumes one that the store already held.
-    figures
-        counts of what was fetched so far.
-    coverage
-        a lower bound of the share of all importance that is fetched; None if it is not asked for.
-    seeds
-        the pages that the crawl started from, in order.
-    states
-        saves the state of the crawl; None if a resume has to see every visit again.
-    state
-        the saved state that the crawl resumes from; None if all visits are replayed.
-    remark
-        one sentence on the store for the user (an existing file was renamed, say), or empty.
-    archive
-        the archive of the crawl; None if it has none.
-    has_failed
-        whether a write failed. Nothing may be written after that: a page without the visit that
-        discovered it would be queued by a resume in another place.
-    previous_end
-        Unix time at which the previous run ended cleanly; None if there was none, or it was killed.
+    Once a write `has_failed`, nothing more may be written: a resume would queue a page in another
+    place if the visit that discovered it were missing.
     """
 
     def __init__(
@@ -445,14 +394,8 @@ class Recorder:
     ) -> None:
         """Record a visit; `commits=False` leaves it in memory until `commit`.
 
-        Parameters
-        ----------
-        ended
-            number of the saved request that the visit completes.
-        items
-            the items scraped from the page, each as JSON.
-        exchange
-            the records of its fetch, which are archived with the visit or not at all.
+        It completes the saved request of the number `ended`. `items` are JSON. `exchange` has the
+        records of its fetch, which are archived with the visit or not at all.
         """
         if exchange is not None:
             self.archive_fetch(exchange, None if self.store is None else self.store.next_seq)

@@ -5,26 +5,24 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Iterable, Sequence
-from time import monotonic, time
+from time import time
 from typing import TYPE_CHECKING, Any
 
 from scrapy import Request, signals
 from scrapy.exceptions import DontCloseSpider
 from scrapy.http import Response
-from scrapy.http.request import NO_CALLBACK
-from scrapy.utils.defer import deferred_from_coro
 from scrapy.utils.httpobj import urlparse_cached
-from twisted.python.failure import Failure
 
-from crawlprio.errors import ConfigError, CrawlprioError
+from crawlprio.errors import CrawlprioError
 from crawlprio.graph.pages import NO_PAGE
 from crawlprio.live import engine
-from crawlprio.live.counts import cause_of
+from crawlprio.live.downloader import SIDE_FETCH
 from crawlprio.live.engine import sleep
-from crawlprio.live.parts import CrawlPart
+from crawlprio.live.side_fetches import SideFetches
 from crawlprio.settings_table.config import read_setting
 from crawlprio.settings_table.kinds import ROBOTS
-from crawlprio.store.sitemap_rows import NamedRow, SitemapRow, StoredSitemaps
+from crawlprio.store.side_tables import SideRow
+from crawlprio.store.sitemap_rows import NamedRow, StoredSitemaps
 from crawlprio.web.addresses import ALLOW_PRIVATE
 from crawlprio.web.scope import Scope
 from crawlprio.web.sitemaps import MAX_BYTES, Named, SitemapReader
@@ -124,55 +122,56 @@ LAST = -1_000
 """Priority of requests for pages that only a sitemap knows: behind all linked ones."""
 
 _OWN = "CRAWLPRIO_SITEMAPS"
-_SEEDS_SECONDS = 0.1
 
 
-class Sitemaps(CrawlPart):
+class Sitemaps(SideFetches):
     """Reads the sitemaps of the sites that are crawled, and hands their pages to the crawl.
 
-    Fetches obey robots.txt, delays and the guard of private addresses, like any other. A sitemap
-    may name pages of the site whose robots.txt names it, or, given in a setting, of its own; and an
-    index, sitemaps on its own host or on that site. What it names is on disk before it counts as
-    read, so a crawl that was killed reads it again, and records nothing twice.
+    A sitemap may name pages of the site whose robots.txt names it, or, given in a setting, of its
+    own; and an index, sitemaps on its own host or on that site. What it names is on disk before it
+    counts as read, so a crawl that was killed reads it again, and records nothing twice.
     """
 
+    asks = f"{_OWN} asks for sitemaps"
+
     def __init__(self, crawl: RunningCrawl) -> None:
-        super().__init__(crawl)
+        super().__init__(crawl, per_lane=AT_ONCE, at_once=AT_ONCE)
         self._crawler = crawl.crawler
         settings = crawl.crawler.settings
-        _check(settings)
         sources: tuple[str, ...] = read_setting(settings, _OWN)
-        self._given = [source for source in sources if source != ROBOTS]
+        urls = (normalise_url(source) for source in sources if source != ROBOTS)
+        self._given = list(filter(None, urls))
         self._reads_robots = ROBOTS in sources
         self._use = read_setting(settings, "CRAWLPRIO_SITEMAP_PAGES")
         self._max_urls = read_setting(settings, "CRAWLPRIO_MAX_SITEMAP_URLS")
-        self._stored: StoredSitemaps | None = None
-        self._pages: SitemapPages | None = None
-        self._waiting: deque[SitemapRow] = deque()
-        self._n_reading = 0
-        self._fetches: set[Request] = set()
         self._said: set[tuple[str, str]] = set()
+
+    def lacks(self, settings: BaseSettings) -> str:
+        problem = super().lacks(settings)
+        sources = read_setting(settings, _OWN)
+        if not problem and ROBOTS in sources and not read_setting(settings, "ROBOTSTXT_OBEY"):
+            return "ROBOTSTXT_OBEY is off, so no robots.txt is read; turn it on, or give URLs"
+        return problem
 
     # What is to be read
 
     def opened(self) -> None:
-        crawl = self.crawl
-        if crawl.recorder.store is None:
-            return
+        super().opened()
+        store = self.crawl.recorder.store
+        assert store is not None
         connect = self._crawler.signals.connect
         connect(self._robots_parsed, signal=signals.robots_parsed)
         connect(self._crawl_is_out_of_pages, signal=signals.scheduler_empty)
         connect(self._spider_idle, signal=signals.spider_idle)
-        self._stored = crawl.recorder.store.sitemaps()
-        self._pages = SitemapPages(crawl, self._stored)
-        self._waiting.extend(self._stored.waiting())
-        for url in filter(None, map(normalise_url, self._given)):
+        self._stored = store.sitemaps()
+        self._pages = SitemapPages(self.crawl, self._stored)
+        self.queue(self._stored.waiting())
+        for url in self._given:
             self._add([url], _bare(host_of(url)), _OWN, 0)
-        self._read_waiting()
 
     def _robots_parsed(self, robotparser: Any, request: Request) -> None:
-        """Note the sitemaps that the robots.txt of a site names."""
-        if not self._reads_robots or self._stored is None or request in self._fetches:
+        """Note the sitemaps that the robots.txt of a site names, if a page of it is fetched."""
+        if not self._reads_robots or SIDE_FETCH in request.meta:
             return
         scheme, site, *_ = urlparse_cached(request)
         file, site = parse_url(f"{scheme}://{site}/robots.txt"), f"http://{site}/"
@@ -182,154 +181,97 @@ class Sitemaps(CrawlPart):
         named = getattr(getattr(robotparser, "rp", None), "sitemaps", ())
         urls = filter(None, (normalise_url(written, file) for written in named))
         self._add(urls, _bare(host_of(site)), ROBOTS, 0)
-        self._read_waiting()
 
     def _add(self, urls: Iterable[str], host: str, named_by: str, nesting: int) -> str:
         """Queue sitemaps to be read; return a remark if there are too many."""
-        assert self._stored is not None
         urls = list(dict.fromkeys(urls))
         if not urls:
             return ""
         try:
             room = max(MAX_FILES - self._stored.n_sitemaps(host), 0)
-            self._waiting.extend(self._stored.add(urls[:room], host, named_by, nesting))
+            self.queue(self._stored.add(urls[:room], host, named_by, nesting))
         except CrawlprioError as error:
             self.crawl.fail(error)
         return f"of one site, {MAX_FILES:,} sitemaps are read" if len(urls) > room else ""
 
     # Reading
 
-    def _read_waiting(self) -> None:
-        while self._n_reading < min(AT_ONCE, len(self._waiting) + self._n_reading):
-            self._n_reading += 1
-            deferred_from_coro(self._read_all()).addBoth(self._has_read)
+    def request(self, row: SideRow) -> Request:
+        request = self.side_request(row.url, download_maxsize=MAX_BYTES)
+        if not row.nesting and row.url in self._given:
+            del request.meta[ALLOW_PRIVATE]  # a user may name any address
+        return request
 
-    async def _read_all(self) -> None:
-        await sleep(0)  # until the middlewares that check each fetch are open
-        while self.crawl.is_running and self.crawl.awaits_seeds:
-            await sleep(_SEEDS_SECONDS)
-        while self._waiting and self.crawl.is_running:
-            await self._read(self._waiting.popleft())
-
-    def _has_read(self, result: Failure | None) -> None:
-        self._n_reading -= 1
-        if isinstance(result, Failure):
-            if isinstance(result.value, CrawlprioError):
-                self.crawl.fail(result.value)
-            elif self.crawl.is_running:
-                logger.error("A sitemap could not be read: %s", result.getTraceback())
-        if self.crawl.is_running:
-            engine.wake(self._crawler)
-
-    async def _read(self, sitemap: SitemapRow) -> None:
-        """Read one sitemap, and record what it names."""
-        assert self._stored is not None
-        fetched_at: float | None = time()
-        n_urls, remark = 0, ""
-        try:
-            response = await self._fetch(sitemap)
-        except Exception as error:
-            if not self.crawl.is_running:
-                return
-            cause = cause_of(error, Request(sitemap.url))
-            fetched_at, remark = None, f"it could not be fetched ({cause})"
+    async def fetched(self, row: SideRow, response: Response) -> None:
+        """Record what a sitemap names."""
+        status = response.status
+        if 200 <= status < 300:
+            n_urls, remark = await self._record(row, response.url, response.body)
+            if self.crawl.is_running:
+                self._end(row, time(), n_urls, remark)
         else:
-            if not self.crawl.is_running:
-                return
-            if 200 <= response.status < 300:
-                n_urls, remark = await self._record(sitemap, response.url, response.body)
-            else:
-                is_lasting = 400 <= response.status < 500 and response.status != 429
-                fetched_at = fetched_at if is_lasting else None
-                remark = f"it could not be fetched (status {response.status})"
-        if self.crawl.is_running:
-            self._stored.end(sitemap.number, fetched_at, n_urls, remark)
-            self._count("failed" if n_urls == 0 and remark else "read", 1)
-            if remark:
-                self._say(sitemap, remark)
+            is_lasting = 400 <= status < 500 and status != 429
+            remark = f"it could not be fetched (status {status})"
+            self._end(row, time() if is_lasting else None, 0, remark)
 
-    async def _fetch(self, sitemap: SitemapRow) -> Response:
-        """Fetch a sitemap once its site may be fetched from."""
-        # Scrapy follows redirects and retries by itself.
-        request = Request(sitemap.url, callback=NO_CALLBACK)
-        request.meta.update(download_maxsize=MAX_BYTES, allow_offsite=True)
-        if sitemap.nesting or sitemap.url not in map(normalise_url, self._given):
-            request.meta[ALLOW_PRIVATE] = self.crawl.addresses.is_open
-        clock, host = self.crawl.clock, urlparse_cached(request).hostname or ""
-        # Inside the downloader, a fetch that waits would count towards CONCURRENT_REQUESTS.
-        clock.hold(host)
-        try:
-            while self.crawl.is_running and (rest := clock.next_start(host) - monotonic()) > 0:
-                await sleep(min(rest, 60.0))
-        finally:
-            clock.hold(host, -1)
-        self._fetches.add(request)
-        try:
-            return await self._crawler.engine.download_async(request)
-        finally:
-            self._fetches.discard(request)
+    def failed(self, row: SideRow, cause: str) -> None:
+        self._end(row, None, 0, f"it could not be fetched ({cause})")
 
-    async def _record(self, sitemap: SitemapRow, url: str, body: bytes) -> tuple[int, str]:
+    def _end(self, row: SideRow, fetched_at: float | None, n_urls: int, remark: str) -> None:
+        self._stored.end(row.number, fetched_at, n_urls, remark)
+        self._count("failed" if n_urls == 0 and remark else "read", 1)
+        if remark:
+            self._say(row, remark)
+
+    async def _record(self, row: SideRow, url: str, body: bytes) -> tuple[int, str]:
         """Record what a sitemap names, piece by piece; return how much that is, and remarks."""
-        assert self._stored is not None
         reader = SitemapReader(url)
-        counts = {"foreign": 0, "named": 0, "room": self._max_urls}
-        counts["room"] -= self._stored.n_urls(sitemap.host)
+        room = self._max_urls - self._stored.n_urls(row.owner)
+        n_named = n_foreign = 0
         remarks: dict[str, None] = {}
         for named in reader.read(body):
+            homes = [row.owner, _bare(host_of(row.url))] if reader.is_index else [row.owner]
+            own = [each for each in named if _bare(host_of(each.url)) in homes]
+            n_foreign += len(named) - len(own)
             if named and reader.is_index:
-                remarks[self._record_sitemaps(sitemap, named, counts)] = None
+                remarks[self._record_sitemaps(row, own)] = None
             elif named:
-                remarks[self._record_pages(sitemap, named, counts)] = None
+                if len(own) > room:
+                    own = own[: max(room, 0)]
+                    bound = f"CRAWLPRIO_MAX_SITEMAP_URLS ({self._max_urls:,}) is reached"
+                    remarks[bound] = None
+                self._record_pages(row, own)
+                room -= len(own)
+            n_named += len(own)
             await sleep(0)
             if not self.crawl.is_running:
                 return 0, ""
         remarks[reader.remark] = None
         if reader.n_invalid:
             remarks[f"entries without an http(s) URL are left out ({reader.n_invalid:,})"] = None
-        if counts["foreign"]:
-            self._count("foreign", counts["foreign"])
-            remarks[f"URLs of other sites are left out ({counts['foreign']:,})"] = None
-        return counts["named"], "; ".join(filter(None, remarks))
+        if n_foreign:
+            self._count("foreign", n_foreign)
+            remarks[f"URLs of other sites are left out ({n_foreign:,})"] = None
+        return n_named, "; ".join(filter(None, remarks))
 
-    def _record_sitemaps(
-        self, sitemap: SitemapRow, named: list[Named], counts: dict[str, int]
-    ) -> str:
-        homes = (sitemap.host, _bare(host_of(sitemap.url)))
-        own = [each.url for each in named if _bare(host_of(each.url)) in homes]
-        counts["foreign"] += len(named) - len(own)
-        counts["named"] += len(own)
-        if sitemap.nesting >= MAX_NESTING:
+    def _record_sitemaps(self, row: SideRow, own: list[Named]) -> str:
+        if row.nesting >= MAX_NESTING:
             return f"it is an index below {MAX_NESTING} others, whose sitemaps are left out"
-        return self._add(own, sitemap.host, sitemap.url, sitemap.nesting + 1)
+        return self._add([each.url for each in own], row.owner, row.url, row.nesting + 1)
 
-    def _record_pages(self, sitemap: SitemapRow, named: list[Named], counts: dict[str, int]) -> str:
-        assert self._stored is not None
-        assert self._pages is not None
-        own = [
-            NamedRow(each.url, host, each.lastmod, each.priority)
-            for each in named
-            if _bare(host := host_of(each.url)) == sitemap.host
-        ]
-        counts["foreign"] += len(named) - len(own)
-        is_too_many = len(own) > counts["room"]
-        own = own[: max(counts["room"], 0)]
-        counts["room"] -= len(own)
-        counts["named"] += len(own)
-        self._stored.add_urls(sitemap.number, own)
-        self._count("urls", len(own))
-        for host in dict.fromkeys(row.host for row in own):
+    def _record_pages(self, row: SideRow, own: list[Named]) -> None:
+        rows = [NamedRow(each.url, host_of(each.url), each.lastmod, each.priority) for each in own]
+        self._stored.add_urls(row.number, rows)
+        self._count("urls", len(rows))
+        for host in dict.fromkeys(each.host for each in rows):
             self._pages.add_host(host)
         if self._use == "seeds":
-            self._add_seeds([row.url for row in own])
-        bound = f"CRAWLPRIO_MAX_SITEMAP_URLS ({self._max_urls:,}) is reached"
-        return bound if is_too_many else ""
+            self._add_seeds([each.url for each in rows])
 
     # What the crawl gets
 
     def _add_seeds(self, urls: list[str]) -> None:
         """Queue pages as seeds, as far as the spider would follow links to them."""
-        assert self._pages is not None
         refusals = self._pages.refusals(urls)
         seeds = [url for url, refusal in zip(urls, refusals, strict=True) if not refusal]
         if self.crawl.frontier is not None:
@@ -360,40 +302,26 @@ class Sitemaps(CrawlPart):
         return Request(url, priority=priority, meta=meta)
 
     def _spider_idle(self) -> None:
-        """Keep the spider open while sitemaps are read, or name pages to fetch."""
-        if not self.crawl.is_running or self._stored is None:
+        """Keep the spider open while sitemaps name pages to fetch."""
+        if not self.crawl.is_running or self._use != "last" or not self._pages:
             return
         if self.crawl.dispatcher is None:
             self._crawl_is_out_of_pages()
-        if self._n_reading or (self._pages and self._use == "last"):
-            if not self._n_reading:
-                engine.wake(self._crawler)
-            raise DontCloseSpider
+        if not self.is_busy:
+            engine.wake(self._crawler)
+        raise DontCloseSpider
 
     # What is said
 
-    def _say(self, sitemap: SitemapRow, remark: str) -> None:
+    def _say(self, sitemap: SideRow, remark: str) -> None:
         """Log what is wrong with a sitemap: the first time for each site and reason."""
-        reason = sitemap.host, "".join(char for char in remark if not char.isdigit())
+        reason = sitemap.owner, "".join(char for char in remark if not char.isdigit())
         if reason not in self._said:
             self._said.add(reason)
             logger.warning("Sitemap %s: %s.", sitemap.url, remark)
 
     def _count(self, name: str, count: int) -> None:
         self._crawler.stats.inc_value(f"crawlprio/sitemaps/{name}", count)
-
-
-def _check(settings: BaseSettings) -> None:
-    """Refuse CRAWLPRIO_SITEMAPS where sitemaps cannot be read or recorded."""
-    if read_setting(settings, "CRAWLPRIO_STORE") is None:
-        problem = "CRAWLPRIO_STORE is None, so there is nowhere to record them; name a file"
-    elif read_setting(settings, "CRAWLPRIO_FRONTIER") == "redis":
-        problem = "CRAWLPRIO_FRONTIER is redis, whose workers have no store; crawl without it"
-    elif ROBOTS in read_setting(settings, _OWN) and not read_setting(settings, "ROBOTSTXT_OBEY"):
-        problem = "ROBOTSTXT_OBEY is off, so no robots.txt is read; turn it on, or give URLs"
-    else:
-        return
-    raise ConfigError(f"CRAWLPRIO_SITEMAPS asks for sitemaps, but {problem}.")
 
 
 def _bare(host: str) -> str:

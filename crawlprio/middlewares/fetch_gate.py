@@ -25,7 +25,7 @@ from twisted.protocols.policies import ProtocolWrapper
 from crawlprio.live import engine
 from crawlprio.live.dispatch import site_of
 from crawlprio.live.downloader import (
-    WAITS_OUTSIDE,
+    SIDE_FETCH,
     FetchAborted,
     FetchGate,
     SiteBusy,
@@ -163,7 +163,7 @@ class PolitenessMiddleware(FetchGate):
             crawl.clock.hold(site)
             try:
                 while not self._may_start(site):
-                    if WAITS_OUTSIDE in request.meta:
+                    if SIDE_FETCH in request.meta:
                         raise SiteBusy
                     await (sleep(_PAUSE_SECONDS) if self._is_paused else self._wait(site))
                     if crawl.failure is not None:

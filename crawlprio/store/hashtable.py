@@ -25,13 +25,8 @@ class HashTable:
 
     Two arrays, 12 bytes per slot, are at most three quarters full, and double when they would be
     fuller. Linear probing starts at the same relative position whatever the length of the table, so
-    that growing reads and writes the arrays from front to back.
-
-    Parameters
-    ----------
-    plain_until
-        number of entries up to which a dictionary is used instead (some 110 bytes per entry);
-        default: `crawlprio.graph.compiled.plain_until`.
+    that growing reads and writes the arrays from front to back. Up to `plain_until` entries, a
+    dictionary is used instead (some 110 bytes per entry).
     """
 
     def __init__(self, plain_until: int | None = None) -> None:
@@ -97,10 +92,7 @@ class HashTable:
     def add_run(self, hashes: Sequence[int] | Hashes, first: int) -> list[int]:
         """Add first, first + 1, ... under these hashes.
 
-        Returns
-        -------
-        list of int
-            positions of the hashes that were already present, which are left unchanged.
+        Return the positions of those that were already present, which are left unchanged.
         """
         new = np.asarray(hashes, dtype=np.int64)
         self._make_room(len(new))

@@ -32,12 +32,8 @@ class SavedState:
     The file is one line of JSON (format, facts, and the type and length of each array), then the
     arrays as they are in memory, then a seal: BLAKE2b of all that under a key that only this user
     can read, in the user's cache folder. Compiled code trusts the arrays, so a file that another
-    user or machine wrote is no better than a damaged one.
-
-    Attributes
-    ----------
-    facts
-        what JSON can hold, by the part of the crawl that put it there.
+    user or machine wrote is no better than a damaged one. `facts` are by the part of the crawl
+    that put them there.
     """
 
     def __init__(self) -> None:
@@ -55,12 +51,8 @@ class SavedState:
     def write(self, path: Path) -> None:
         """Replace the file, which only this user may read.
 
-        It has another name until the disk has it, so a kill leaves the earlier file.
-
-        Raises
-        ------
-        OSError
-            It cannot be written; an earlier file is left as it is.
+        It has another name until the disk has it, so a kill, or an OSError, leaves the earlier
+        file.
         """
         arrays = [each.view(np.uint8) for each in self._arrays.values()]
         kinds = [[name, each.dtype.str, len(each)] for name, each in self._arrays.items()]
@@ -79,12 +71,8 @@ class SavedState:
     def read(cls, path: Path) -> SavedState:
         """Return what a file holds.
 
-        Raises
-        ------
-        ValueError
-            It is damaged, cut off, of another format, or was not written by this user here.
-        OSError
-            It cannot be read; FileNotFoundError if there is none.
+        Raise ValueError if it is damaged, cut off, of another format, or was not written by this
+        user here.
         """
         with open_file(path, "rb") as file:
             line = file.readline()

@@ -53,6 +53,19 @@ class SideTable(NamedTuple):
         )
 
 
+class SideRow(NamedTuple):
+    """What a side table holds to be fetched: its row and its URL.
+
+    `owner` is the host whose pages a sitemap may name, or the first page that needs a requisite;
+    `nesting`, the number of sitemaps that lead to one.
+    """
+
+    number: int
+    url: str
+    owner: str
+    nesting: int = 0
+
+
 def all_exist(db: sqlite3.Connection, *tables: SideTable) -> bool:
     """Return whether a store has the tables of a part; raise TypeError if it has only some."""
     found = [table for table in tables if table.exists(db)]

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from crawlprio.store.files import Connection, store_errors
-from crawlprio.store.side_tables import SideTable, all_exist
+from crawlprio.store.side_tables import SideRow, SideTable, all_exist
 from crawlprio.store.transaction import Transaction
 from crawlprio.store.visit_rows import storable
 from crawlprio.web.urls import canonical
@@ -57,18 +57,6 @@ LEFT JOIN ({PAGES_NAMED}) n ON n.named = u.id ORDER BY u.id
 """
 
 
-class SitemapRow(NamedTuple):
-    """A sitemap that is known: its row, its URL, and the host whose pages it may name.
-
-    `nesting` is the number of indexes that lead to it.
-    """
-
-    number: int
-    url: str
-    host: str
-    nesting: int
-
-
 class NamedRow(NamedTuple):
     """A URL that a sitemap names, with what that says about it."""
 
@@ -100,7 +88,7 @@ class StoredSitemaps:
         with store_errors(path):
             self._exist = all_exist(db, _SITEMAPS, _URLS)
 
-    def add(self, urls: Iterable[str], host: str, named_by: str, nesting: int) -> list[SitemapRow]:
+    def add(self, urls: Iterable[str], host: str, named_by: str, nesting: int) -> list[SideRow]:
         """Record sitemaps to be read; return the new ones."""
         new = []
         with self._transaction():
@@ -115,14 +103,14 @@ class StoredSitemaps:
                     (url, host, storable(named_by), nesting),
                 )
                 if added.rowcount > 0:
-                    new.append(SitemapRow(int(added.lastrowid or 0), url, host, nesting))
+                    new.append(SideRow(int(added.lastrowid or 0), url, host, nesting))
         return new
 
-    def waiting(self) -> list[SitemapRow]:
+    def waiting(self) -> list[SideRow]:
         """Return the sitemaps that were not read yet, in the order in which they became known."""
         with store_errors(self._path):
             return [
-                SitemapRow(int(number), str(url), str(host), int(nesting))
+                SideRow(int(number), str(url), str(host), int(nesting))
                 for number, url, host, nesting in self._rows(
                     "SELECT id, url, host, nesting FROM sitemaps WHERE fetched_at IS NULL"
                     " ORDER BY id"

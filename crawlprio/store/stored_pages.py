@@ -37,12 +37,8 @@ class StoredPages(PageTable):
     Memory: 24 to 40 bytes per page for hashes, 6 for site and depth, and the URLs of the 20,000 to
     40,000 pages found last (some 10 MB).
 
-    Parameters
-    ----------
-    read
-        returns the stored `(URL, identity)` of pages; the identity is None if it equals the URL.
-    hash_of
-        returns the hash of an identity in UTF-8, 16 bytes; default: a new `KeyedHash`.
+    `read` returns the stored rows of pages. `hash_of` returns the hash of an identity in UTF-8, 16
+    bytes; by default, it is a new `KeyedHash`.
     """
 
     def __init__(
@@ -212,17 +208,9 @@ class StoredPages(PageTable):
     ) -> None:
         """Load what a store holds, from the first page that the table lacks.
 
-        Parameters
-        ----------
-        hosts
-            host names of all sites, in order.
-        chunks
-            columns of rows of pages, in order: ids, URLs, identities or None, sites, depths.
-
-        Raises
-        ------
-        ValueError, TypeError
-            if ids are not dense, a site is unknown, or a URL is not text.
+        `hosts` are those of all sites, in order; `chunks` are columns of rows of pages, in order:
+        ids, URLs, identities or None, sites, depths. Raise ValueError or TypeError if ids are not
+        dense, a site is unknown, or a URL is not text.
         """
         for site, host in enumerate(hosts):
             if self.site(host) != site:

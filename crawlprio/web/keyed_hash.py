@@ -9,13 +9,8 @@ from hashlib import blake2b
 class KeyedHash:
     """A 128-bit hash of texts, keyed at random, so that nobody can choose texts that collide.
 
-    Python's own hash differs from process to process; this one can be kept with its key. BLAKE2b,
-    some 1 µs each.
-
-    Parameters
-    ----------
-    key
-        16 bytes; default: new random ones.
+    Python's own hash differs from process to process; this one can be kept with its key, which has
+    16 bytes. BLAKE2b, some 1 µs each.
     """
 
     def __init__(self, key: bytes | None = None) -> None:

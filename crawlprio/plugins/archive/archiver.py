@@ -17,7 +17,7 @@ from scrapy.http import Headers, Response
 
 from crawlprio import __version__
 from crawlprio.errors import CrawlprioError
-from crawlprio.live.downloader import KEPT_EXCHANGES, FetchObserver, observe_fetches
+from crawlprio.live.downloader import SIDE_FETCH, FetchObserver, observe_fetches
 from crawlprio.live.parts import CrawlPart
 from crawlprio.live.spider_arguments import is_plain
 from crawlprio.plugins.archive.archive import Archive
@@ -116,7 +116,7 @@ class Archiver(CrawlPart, FetchObserver):
         if not request.url[:5].lower().startswith("http"):
             return
         exchange = self._archive.pack(fetched(request, response, self._secret))
-        kept = request.meta.get(KEPT_EXCHANGES)
+        kept = request.meta.get(SIDE_FETCH)
         if kept is not None:
             kept[:] = [exchange]
             return

@@ -1,27 +1,23 @@
-"""The fetches of what pages need to look like themselves, once their crawl is over."""
+"""What pages need to look like themselves: found in each page, fetched after the last one."""
 
 from __future__ import annotations
 
 import logging
-from collections import defaultdict, deque
-from collections.abc import Sequence
-from time import monotonic, time
-from typing import TYPE_CHECKING
+import sqlite3
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from time import time
+from typing import TYPE_CHECKING, NamedTuple
 
 from scrapy import Request, signals
-from scrapy.exceptions import DontCloseSpider
 from scrapy.http import HtmlResponse, Response
 from scrapy.http.request import NO_CALLBACK
-from scrapy.utils.asyncio import call_later
-from scrapy.utils.defer import deferred_from_coro, maybe_deferred_to_future
-from twisted.internet.defer import Deferred, DeferredSemaphore
-from twisted.python.failure import Failure
 
-from crawlprio.errors import ConfigError, CrawlprioError
+from crawlprio.errors import CrawlprioError
 from crawlprio.live import engine
-from crawlprio.live.counts import cause_of
-from crawlprio.live.downloader import KEPT_EXCHANGES, WAITS_OUTSIDE, SiteBusy
-from crawlprio.live.parts import CrawlPart
+from crawlprio.live.downloader import SIDE_FETCH
+from crawlprio.live.engine import sleep
+from crawlprio.live.side_fetches import LOOK_SECONDS, SideFetches
 from crawlprio.measure.stored_crawl import COVERED, ENOUGH_PAGES
 from crawlprio.plugins.archive.page_requisites import (
     requisites_of_page,
@@ -29,8 +25,9 @@ from crawlprio.plugins.archive.page_requisites import (
     target_of_redirect,
 )
 from crawlprio.settings_table.config import read_setting, require_extras
-from crawlprio.store.requisite_rows import Need, RequisiteRow, StoredRequisites
-from crawlprio.web.addresses import ALLOW_PRIVATE
+from crawlprio.store.files import store_errors
+from crawlprio.store.side_tables import SideRow, SideTable
+from crawlprio.store.visit_rows import storable
 from crawlprio.web.scope import registered_domain
 from crawlprio.web.urls import host_of, normalise_url
 
@@ -39,6 +36,34 @@ if TYPE_CHECKING:
 
     from crawlprio.live.running import RunningCrawl
     from crawlprio.plugins.archive.warc_records import Exchange
+
+_REQUISITES = SideTable(
+    "requisites",
+    "id INTEGER PRIMARY KEY, url TEXT NOT NULL UNIQUE, page TEXT NOT NULL, "
+    "fetched_at REAL, n_bytes INTEGER NOT NULL, remark TEXT NOT NULL",
+)
+_ADD = """
+INSERT OR IGNORE INTO requisites(url, page, n_bytes, remark) SELECT ?, ?, 0, ''
+WHERE (SELECT ifnull(max(id), 0) FROM requisites) < ?
+"""
+_END = "UPDATE requisites SET fetched_at = ?, n_bytes = ?, remark = ? WHERE id = ?"
+_END_ARCHIVED = """
+UPDATE requisites SET fetched_at = answered.fetched_at, remark = 'archived before' FROM (
+    SELECT r.id, max(a.fetched_at) AS fetched_at
+    FROM archived a CROSS JOIN requisites r ON r.url = a.url WHERE r.fetched_at IS NULL GROUP BY 1
+) answered WHERE answered.id = requisites.id
+"""
+_NEEDS = "SELECT page, count(*), sum(n_bytes) FROM requisites GROUP BY page"
+_WAITING = "SELECT id, url, page FROM requisites WHERE id > ? AND fetched_at IS NULL ORDER BY id"
+_MAX_RECENT = 50_000
+
+
+class Need(NamedTuple):
+    """How many requisites a page was the first to need, and their size in bytes so far."""
+
+    n_requisites: int
+    n_bytes: int
+
 
 logger = logging.getLogger("crawlprio")
 
@@ -50,65 +75,94 @@ _AFTER = (
 """Scrapy's reasons to end a crawl after which requisites are fetched. After any other (Ctrl-C, a
 time limit, an error) they wait for a later run."""
 
-_POLL_SECONDS = 0.05
-_MAX_SLEEP = 60.0
 _NO_NEED = Need(0, 0)
 
 
-class Requisites(CrawlPart):
+class Requisites(SideFetches):
     """Archives the images, styles, scripts, fonts and icons of fetched pages, after the last page.
 
     What a page needs is recorded with its visit. When the crawl has no more pages, or has reached a
     limit of them, no page is handed out any more. Then the requisites are fetched, and what their
-    styles need, each once. The record that one is done is in the transaction of its response, so a
-    crawl that is killed resumes where it was.
+    styles need, each once. No receipt or limit of pages counts them.
 
-    Robots.txt, delays, the guard of private addresses, retries and size limits hold as for pages.
-    But they are no pages: no ordering, budget, link graph, receipt or limit counts them.
+    It is a `crawlprio.store.Companion`, and so records that a requisite is done in the transaction
+    that also records where the archive has the response.
     """
 
-    keeps = True
+    asks = f"{_OWN} asks for page requisites"
+    is_counted = False
 
     def __init__(self, crawl: RunningCrawl) -> None:
-        super().__init__(crawl)
+        limit, concurrency = crawl.config.limit, crawl.config.concurrency
+        super().__init__(crawl, per_lane=limit or 8, at_once=concurrency or 1_000)
         self._crawler = crawl.crawler
         settings = crawl.crawler.settings
-        _check(settings)
         self._is_anywhere = read_setting(settings, _OWN) == "all"
         self._max_count: int = read_setting(settings, "CRAWLPRIO_MAX_REQUISITES")
         self._max_bytes: int = read_setting(settings, "CRAWLPRIO_MAX_REQUISITE_BYTES")
         self._page_count: int = read_setting(settings, "CRAWLPRIO_MAX_REQUISITES_PER_PAGE")
         self._page_bytes: int = read_setting(settings, "CRAWLPRIO_MAX_REQUISITE_BYTES_PER_PAGE")
-        self._stored: StoredRequisites | None = None
-        self._begun = self._is_over = self._is_stopped = False
-        self._slots = DeferredSemaphore(1)
-        self._queues: dict[str, deque[RequisiteRow]] = {}
-        self._n_workers: defaultdict[str, int] = defaultdict(int)
+        self._db: sqlite3.Connection
+        self._path = Path()
+        self._named: list[tuple[str, str, int]] = []
+        self._ended: list[tuple[float | None, int, str, int]] = []
+        self._recent: set[str] = set()
+        self._begun = self._is_over = False
         self._last_row = 0
         self._needs: dict[str, Need] = {}
         self._n_bytes = 0
-        self._sleepers: set[Deferred[None]] = set()
+
+    def lacks(self, settings: BaseSettings) -> str:
+        require_extras(settings)
+        if read_setting(settings, "CRAWLPRIO_WARC") is None:
+            return "CRAWLPRIO_WARC names no folder to archive them in; name one (--warc FOLDER)"
+        return super().lacks(settings)
 
     def opened(self) -> None:
+        super().opened()
         store = self.crawl.recorder.store
-        if store is None or self.crawl.recorder.archive is None:
-            return
-        self._stored = StoredRequisites(store.path, self._max_count)
-        store.attach(self._stored)
-        connect = self._crawler.signals.connect
-        connect(self._response_received, signal=signals.response_received)
-        connect(self._spider_idle, signal=signals.spider_idle)
+        assert store is not None
+        self._path = store.path
+        store.attach(self)
+        self._crawler.signals.connect(self._response_received, signal=signals.response_received)
         engine.before_closing(self._crawler, self._finish)
+
+    # As the companion of the store
+
+    def open(self, cursor: sqlite3.Cursor) -> None:
+        self._db = cursor.connection
+        with store_errors(self._path):
+            if not _REQUISITES.exists(cursor):
+                _REQUISITES.create(cursor)
+
+    def write(self, cursor: sqlite3.Cursor) -> None:
+        cursor.executemany(_ADD, self._named)
+        cursor.executemany(_END, self._ended)
+
+    def committed(self) -> None:
+        self._named.clear()
+        self._ended.clear()
+
+    def sync(self) -> None:
+        """Do nothing: there is no file beside the store."""
 
     # What pages need
 
     def _response_received(self, response: Response, request: Request) -> None:
         """Note what a page needs, for the transaction of its visit."""
         is_page = request.callback is not NO_CALLBACK and isinstance(response, HtmlResponse)
-        if self._stored is not None and is_page and 200 <= response.status < 300:
+        if is_page and 200 <= response.status < 300:
             urls = requisites_of_page(response.body, response.url, _content_type(response))
             page = normalise_url(response.url) or request.url
-            self._stored.name(self._allowed(urls, page, self._page_count), page)
+            self._name(self._allowed(urls, page, self._page_count), page)
+
+    def _name(self, urls: Iterable[str], page: str) -> None:
+        """Note what a page needs; a requisite belongs to the first page that needs it."""
+        if len(self._recent) > _MAX_RECENT:
+            self._recent.clear()
+        new = [url for url in urls if url not in self._recent]
+        self._recent.update(new)
+        self._named += [(url, page, self._max_count) for url in new]
 
     def _allowed(self, urls: Sequence[str], page: str, room: int) -> Sequence[str]:
         """Return the first URLs that a page may need, by their hosts."""
@@ -122,187 +176,99 @@ class Requisites(CrawlPart):
     async def _finish(self, reason: str) -> None:
         """Fetch the requisites before the spider is closed, unless the crawl is to end now."""
         if reason not in _AFTER or not self.crawl.is_running:
-            self._is_stopped = True
-            self._wake()
-        elif self._begun:
-            while self._goes_on and not self._is_over:
-                await self._sleep(_MAX_SLEEP)
-        else:
+            self.stop()
+        elif not self._begun:
             self._begun = True
             try:
                 await self._fetch_all()
             except CrawlprioError as error:
                 self.crawl.fail(error)
             self._is_over = True
-            self._wake()
-
-    def _spider_idle(self) -> None:
-        """Keep the spider open while requisites are fetched."""
-        if self._begun and self._goes_on and not self._is_over:
-            raise DontCloseSpider
-
-    @property
-    def _goes_on(self) -> bool:
-        return self.crawl.is_running and not self._is_stopped
+        while self.goes_on and not self._is_over:
+            await sleep(LOOK_SECONDS)
 
     async def _fetch_all(self) -> None:
-        """Fetch all requisites, with as many workers per host as it may have fetches."""
-        assert self._stored is not None
+        """Fetch all requisites, as many at once per host as it may have fetches."""
         engine.hand_out_no_more(self._crawler)
-        while self._goes_on and engine.is_fetching(self._crawler):
-            await self._sleep(_POLL_SECONDS)
-        if not self._goes_on:
+        while self.goes_on and engine.is_fetching(self._crawler):
+            await sleep(LOOK_SECONDS)
+        if not self.goes_on:
             return
         self.crawl.recorder.flush()
-        self._stored.end_archived()
-        self._needs = self._stored.needs()
+        with store_errors(self._path):
+            self._db.execute(_END_ARCHIVED)
+            self._needs = {
+                str(page): Need(int(n), int(n_bytes))
+                for page, n, n_bytes in self._db.execute(_NEEDS)
+            }
         self._n_bytes = sum(need.n_bytes for need in self._needs.values())
-        self._slots = DeferredSemaphore(self.crawl.config.concurrency or 1_000)
-        self._queue_new()
-        n_waiting = sum(map(len, self._queues.values()))
-        full = "; CRAWLPRIO_MAX_REQUISITES is reached" if self._stored.is_full else ""
+        n_waiting = self._queue_new()
+        n_named = sum(need.n_requisites for need in self._needs.values())
+        full = "; CRAWLPRIO_MAX_REQUISITES is reached" if n_named >= self._max_count else ""
         logger.info("The pages are done; fetching %d page requisites%s.", n_waiting, full)
-        while self._goes_on and self._n_workers:
-            await self._sleep(_MAX_SLEEP)
+        while self.goes_on and self.is_busy:
+            await sleep(LOOK_SECONDS)
 
-    def _queue_new(self) -> None:
-        """Queue what was named since the last call, and start workers for it."""
-        assert self._stored is not None
-        hosts = set()
-        for row in self._stored.waiting(self._last_row):
-            self._last_row = row.number
-            host = host_of(row.url)
-            hosts.add(host)
-            self._queues.setdefault(host, deque()).append(row)
-        limit = self.crawl.config.limit or 8
-        for host in hosts:
-            for _ in range(min(limit, len(self._queues[host])) - self._n_workers[host]):
-                self._n_workers[host] += 1
-                deferred_from_coro(self._work(host)).addBoth(self._worked, host)
+    def _queue_new(self) -> int:
+        """Queue what was named since the last call; return how many that are."""
+        with store_errors(self._path):
+            rows = [
+                SideRow(int(row), str(url), str(page))
+                for row, url, page in self._db.execute(_WAITING, (self._last_row,))
+            ]
+        if rows:
+            self._last_row = rows[-1].number
+        self.queue(rows)
+        return len(rows)
 
-    async def _work(self, host: str) -> None:
-        """Fetch the requisites of one host, one after the other."""
-        queue = self._queues[host]
-        while queue and self._goes_on:
-            await self._fetch(queue.popleft())
+    def lane(self, row: SideRow) -> str:
+        return host_of(row.url)
 
-    def _worked(self, result: Failure | None, host: str) -> None:
-        self._n_workers[host] -= 1
-        if not self._n_workers[host]:
-            del self._n_workers[host]
-        if isinstance(result, Failure) and isinstance(result.value, CrawlprioError):
-            self.crawl.fail(result.value)
-        elif isinstance(result, Failure):
-            logger.error("A page requisite could not be archived: %s", result.getTraceback())
-        if not self._n_workers:
-            self._wake()
-
-    async def _fetch(self, row: RequisiteRow) -> None:
-        """Fetch a requisite, and record what became of it."""
+    def request(self, row: SideRow) -> Request | None:
         bound = self._beyond(row)
         if bound:
             self._end(row, None, 0, f"{bound} is reached")
             self._count("left")
-            return
+            return None
         kept: list[Exchange] = []
-        request = Request(row.url, callback=NO_CALLBACK)
-        request.meta.update(
-            {
-                ALLOW_PRIVATE: self.crawl.addresses.is_open,
-                KEPT_EXCHANGES: kept,
-                WAITS_OUTSIDE: True,
-                "allow_offsite": True,
-                "dont_redirect": True,
-            }
-        )
-        try:
-            response = await self._download(request)
-        except Exception as error:
-            if self.crawl.is_running:
-                self._end(row, None, 0, cause_of(error, request))
-                self._count("failed")
-            return
-        if response is not None and self.crawl.is_running:
-            self._record(row, response, kept)
+        return self.side_request(row.url, dont_redirect=True, **{SIDE_FETCH: kept})
 
-    async def _download(self, request: Request) -> Response | None:
-        """Return the response to a request or its retries; None if the crawl ends before."""
-        host = host_of(request.url)
-        while True:
-            await self._wait_for(host)
-            await maybe_deferred_to_future(self._slots.acquire())
-            try:
-                if not self._goes_on:
-                    return None
-                answer = await engine.fetch_uncounted(self._crawler, request)
-            except SiteBusy:  # or the crawl is paused
-                await self._sleep(_POLL_SECONDS)
-                continue
-            finally:
-                self._slots.release()
-            if isinstance(answer, Response):
-                return answer
-            request = answer
-
-    async def _wait_for(self, host: str) -> None:
-        """Wait until a fetch may start on a site."""
-        clock = self.crawl.clock
-        while self._goes_on:
-            rest = clock.next_start(host) - monotonic()
-            if rest <= 0 and clock.has_room(host):
-                return
-            await self._sleep(min(max(rest, _POLL_SECONDS), _MAX_SLEEP))
-
-    def _beyond(self, row: RequisiteRow) -> str:
+    def _beyond(self, row: SideRow) -> str:
         """Return the setting whose bound forbids to fetch a requisite; empty if none does."""
         if self._n_bytes >= self._max_bytes:
             return "CRAWLPRIO_MAX_REQUISITE_BYTES"
-        if self._needs.get(row.page, _NO_NEED).n_bytes >= self._page_bytes:
+        if self._needs.get(row.owner, _NO_NEED).n_bytes >= self._page_bytes:
             return "CRAWLPRIO_MAX_REQUISITE_BYTES_PER_PAGE"
         return ""
 
-    def _record(self, row: RequisiteRow, response: Response, kept: list[Exchange]) -> None:
+    async def fetched(self, row: SideRow, response: Response) -> None:
         """Archive a response, name what it needs, and end its requisite, in one transaction."""
-        for exchange in kept:
+        assert response.request is not None
+        for exchange in response.request.meta[SIDE_FETCH]:
             self.crawl.recorder.archive_fetch(exchange)
-        assert self._stored is not None
-        need, n_bytes = self._needs.get(row.page, _NO_NEED), len(response.body)
+        need, n_bytes = self._needs.get(row.owner, _NO_NEED), len(response.body)
         room = self._page_count - need.n_requisites
-        named = self._allowed(_named_by(response), row.page, room)
-        self._needs[row.page] = Need(need.n_requisites + len(named), need.n_bytes + n_bytes)
+        named = self._allowed(_named_by(response), row.owner, room)
+        self._needs[row.owner] = Need(need.n_requisites + len(named), need.n_bytes + n_bytes)
         self._n_bytes += n_bytes
-        self._stored.name(named, row.page)
+        self._name(named, row.owner)
         is_good = 200 <= response.status < 300
         self._end(row, time(), n_bytes, "" if is_good else f"status {response.status}")
         self._count("fetched")
         if named:
             self._queue_new()
 
-    def _end(self, row: RequisiteRow, fetched_at: float | None, n_bytes: int, remark: str) -> None:
-        assert self._stored is not None
-        self._stored.end(row, fetched_at, n_bytes, remark)
+    def failed(self, row: SideRow, cause: str) -> None:
+        self._end(row, None, 0, cause)
+        self._count("failed")
+
+    def _end(self, row: SideRow, fetched_at: float | None, n_bytes: int, remark: str) -> None:
+        """Record what became of a requisite; without a time, a later run fetches it again."""
+        self._ended.append((fetched_at, n_bytes, storable(remark), row.number))
         self.crawl.recorder.flush()
 
     def _count(self, name: str) -> None:
         self._crawler.stats.inc_value(f"crawlprio/requisites/{name}")
-
-    # Time
-
-    async def _sleep(self, seconds: float) -> None:
-        """Wait for some seconds, or until `_wake`."""
-        over: Deferred[None] = Deferred()
-        self._sleepers.add(over)
-        timer = call_later(seconds, over.callback, None)
-        try:
-            await maybe_deferred_to_future(over)
-        finally:
-            self._sleepers.discard(over)
-            timer.cancel()
-
-    def _wake(self) -> None:
-        for over in list(self._sleepers):
-            if not over.called:
-                over.callback(None)
 
 
 def _named_by(response: Response) -> list[str]:
@@ -319,17 +285,3 @@ def _named_by(response: Response) -> list[str]:
 
 def _content_type(response: Response) -> str:
     return (response.headers.get("Content-Type") or b"").decode("latin-1")
-
-
-def _check(settings: BaseSettings) -> None:
-    """Refuse CRAWLPRIO_REQUISITES where requisites cannot be recorded or archived."""
-    require_extras(settings)
-    if read_setting(settings, "CRAWLPRIO_FRONTIER") == "redis":
-        problem = "CRAWLPRIO_FRONTIER is redis, whose workers have no store; crawl without it"
-    elif read_setting(settings, "CRAWLPRIO_WARC") is None:
-        problem = "CRAWLPRIO_WARC names no folder to archive them in; name one (--warc FOLDER)"
-    elif read_setting(settings, "CRAWLPRIO_STORE") is None:
-        problem = "CRAWLPRIO_STORE is None, so there is nowhere to record them; name a file"
-    else:
-        return
-    raise ConfigError(f"CRAWLPRIO_REQUISITES asks for page requisites, but {problem}.")
