@@ -42,8 +42,7 @@ from crawlprio.simulator.graph_pages import RecordedVisits
 from crawlprio.simulator.network import Network
 from crawlprio.simulator.order_only import OnProgress, checked_seeds, runs_compiled
 from crawlprio.simulator.sources import Source
-from crawlprio.simulator.time_figures import TIME_MARKS, TimeFigures
-from crawlprio.simulator.timed import timed_crawl
+from crawlprio.simulator.timed import TIME_MARKS, TimeFigures, timed_crawl
 
 BY_PAGES, SHARE = "share of reachable pages fetched", "share of their PageRank"
 MARKS = (0.05, 0.1, 0.3)
