@@ -115,7 +115,7 @@ def check_outputs(outputs: Iterable[tuple[str, Path]], inputs: Mapping[str, str 
             raise ConfigError(f"{option} {path} is also the file of {owner}; name another.")
         check_writable(option, path)
         if option == "--plot":
-            from crawlprio.show.plots import check_plot_path
+            from crawlprio.show.figures import check_plot_path
 
             check_plot_path(path)
 

@@ -275,8 +275,12 @@ class Command(SiteCrawlCommand):
 
     def run(self, args: list[str], opts: argparse.Namespace) -> None:
         from crawlprio.live.progress import PipeSafeConsole
-        from crawlprio.measure.receipt_document import NAME, make_receipt, write_receipt
-        from crawlprio.measure.sentences import sentence_of_certificate
+        from crawlprio.measure.receipt_document import (
+            NAME,
+            make_receipt,
+            sentence_of_certificate,
+            write_receipt,
+        )
 
         with self._folder:
             spider = self.crawl(WalkSpider, opts).spider

@@ -74,7 +74,7 @@ def _print(receipt: Mapping[str, Any]) -> None:
     from rich.text import Text
 
     from crawlprio.live.progress import PipeSafeConsole
-    from crawlprio.measure.sentences import rows, sentences
+    from crawlprio.measure.receipt_document import rows, sentences
 
     console = PipeSafeConsole()
     table = Table(show_header=False)

@@ -27,8 +27,7 @@ from crawlprio.settings_table.kinds import Number, Whole
 
 if TYPE_CHECKING:
     from crawlprio.graph.topic import Topic
-    from crawlprio.measure.importance import Repository
-    from crawlprio.measure.repositories import RecordedCrawl
+    from crawlprio.measure.importance import RecordedCrawl, Repository
     from crawlprio.measure.scores import Score
     from crawlprio.show.order_figures import FigureOptions
 
@@ -228,7 +227,7 @@ class Command(OneLineCommand):
         asked = figure_options(opts)
         given = None if opts.order is None else read_order(opts.order)
 
-        from crawlprio.measure.repositories import open_repository
+        from crawlprio.measure.importance import open_repository
         from crawlprio.show.order_figures import OrderFigures, order_figures
         from crawlprio.show.score_report import (
             figures_json,
@@ -270,8 +269,7 @@ class Command(OneLineCommand):
             all_figures = figures_json(repository, scores, options, opts.order, figures)
             write_text("--json", opts.json, json.dumps(all_figures) + "\n")
         if opts.report:
-            from crawlprio.show.report_page import report_of
-            from crawlprio.show.reported_crawl import ReportedCrawl
+            from crawlprio.show.report_page import ReportedCrawl, report_of
 
             crawl = ReportedCrawl.read(_check_crawl(repository), scores, order_name or "order")
             write_text("--report", opts.report, report_of(crawl))
@@ -292,9 +290,8 @@ class Command(OneLineCommand):
         inputs: dict[str, str | None] = dict(zip(("the first STORE", "STORE"), paths, strict=True))
         check_outputs(named_outputs(opts, "--report"), inputs)
 
-        from crawlprio.measure.repositories import open_repository
-        from crawlprio.show.report_page import ComparedCrawls, comparison_of
-        from crawlprio.show.reported_crawl import ReportedCrawl
+        from crawlprio.measure.importance import open_repository
+        from crawlprio.show.report_page import ComparedCrawls, ReportedCrawl, comparison_of
         from crawlprio.show.score_report import order_name_of
 
         crawls = []
@@ -333,7 +330,7 @@ class Command(OneLineCommand):
 
     def _topic(self, words: str | None, repository: Repository) -> Topic | None:
         """Return the topic of --topic, or else of the settings, or else of the crawl."""
-        from crawlprio.measure.repositories import RecordedCrawl
+        from crawlprio.measure.importance import RecordedCrawl
 
         topic = topic_config(self.settings, words).topic
         if topic is None and isinstance(repository, RecordedCrawl) and repository.topic:
@@ -343,7 +340,7 @@ class Command(OneLineCommand):
 
 def _check_crawl(repository: Repository) -> RecordedCrawl:
     """Return a repository that is a crawl; raise ConfigError for any other."""
-    from crawlprio.measure.repositories import RecordedCrawl
+    from crawlprio.measure.importance import RecordedCrawl
 
     if not isinstance(repository, RecordedCrawl):
         raise ConfigError(

@@ -35,8 +35,7 @@ from crawlprio.orderings.by_pagerank import BatchPageRank
 from crawlprio.orderings.opic import Opic
 from crawlprio.orderings.rules import compile_rule
 from crawlprio.ranking.pagerank import pagerank
-from crawlprio.show.figures import Panel, plot_cumulative, plot_panels
-from crawlprio.show.plots import Drawing
+from crawlprio.show.figures import Drawing, Panel, plot_cumulative, plot_panels
 from crawlprio.show.tables import LEAST_WIDTH, figure, figures_table, wide_console
 from crawlprio.simulator.graph_pages import RecordedVisits
 from crawlprio.simulator.network import Network

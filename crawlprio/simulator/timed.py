@@ -15,8 +15,7 @@ from crawlprio.frontier.page_queue import JudgesRepeats
 from crawlprio.graph.linkgraph import LinkGraph
 from crawlprio.graph.pages import NO_PAGE, PageIds, Visit
 from crawlprio.graph.topic import HotQueue
-from crawlprio.measure.crawl_in_time import cumulative_by_time
-from crawlprio.measure.crawl_order import active_robots
+from crawlprio.measure.crawl_order import active_robots, cumulative_by_time
 from crawlprio.measure.scores import finite
 from crawlprio.orderings import CompiledOrdering, Ordering
 from crawlprio.orderings.historical import HistoricalPageRank

@@ -41,8 +41,7 @@ class Command(OneLineCommand):
         if path.suffix != ".json":
             raise ConfigError(f"{path}: models are written as JSON; name a .json file.")
         check_outputs([("-o", path)], {"POSITIVES": args[1], "NEGATIVES": args[2]})
-        from crawlprio.plugins.value.classifier import cross_validate, train
-        from crawlprio.plugins.value.examples import read_examples
+        from crawlprio.plugins.value.classifier import cross_validate, read_examples, train
 
         store = None if opts.store is None else Path(opts.store)
         positives, negatives = (read_examples(Path(arg), store) for arg in args[1:])
