@@ -31,7 +31,7 @@ from verdicts import RULE, Case
 from webs import Web, uci
 
 from crawlprio.graph.pages import PageIds
-from crawlprio.measure.crawl_in_time import cumulative_by_time
+from crawlprio.measure.crawl_order import cumulative_by_time
 from crawlprio.orderings import make_ordering
 from crawlprio.show.figures import Panel, Series
 from crawlprio.simulator.network import Network

@@ -19,12 +19,12 @@ from report import Report
 from verdicts import Case, GeneratorErrors, above, below
 from webs import hollins, uci
 
-from crawlprio.measure.crawl_in_time import (
+from crawlprio.measure.crawl_order import (
     cumulative_by_time,
+    depth_from_seeds,
     mean_importance_by_slice,
     scaled_to_mean_one,
 )
-from crawlprio.measure.crawl_order import depth_from_seeds
 from crawlprio.orderings import make_ordering
 from crawlprio.show.figures import Panel, Points, Series
 from crawlprio.simulator.events import TimedCrawl

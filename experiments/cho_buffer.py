@@ -11,8 +11,7 @@ from report import Report
 from verdicts import Case, Margin
 
 from crawlprio.graph.pages import PageIds
-from crawlprio.measure.crawl_models import ModelCurve, limited_buffer
-from crawlprio.measure.estimates import BacklinksSeen, PageRankSeen
+from crawlprio.measure.crawl_models import BacklinksSeen, ModelCurve, PageRankSeen, limited_buffer
 
 BUFFERS = np.array([0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0])
 """Buffer sizes, as shares of all pages."""

@@ -18,9 +18,13 @@ from webs import Web
 
 from crawlprio.graph.pages import PageIds, Visit
 from crawlprio.graph.topic import Topic
-from crawlprio.measure.crawl_models import ModelCurve, limited_buffer, top_threshold
-from crawlprio.measure.estimates import RenewedEstimate
-from crawlprio.measure.repositories import open_repository
+from crawlprio.measure.crawl_models import (
+    ModelCurve,
+    RenewedEstimate,
+    limited_buffer,
+    top_threshold,
+)
+from crawlprio.measure.importance import open_repository
 from crawlprio.orderings import ALL_PAGES, Changed, Ordering, make_ordering
 from crawlprio.orderings.base import Pages
 from crawlprio.plugins.papers.similarity import count_terms

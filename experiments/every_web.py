@@ -23,7 +23,7 @@ from verdicts import RULE, Case, Margin
 from web_measures import with_sites
 from webs import Web, built, cnr, hollins, uci
 
-from crawlprio.measure.crawl_in_time import (
+from crawlprio.measure.crawl_order import (
     mean_importance_by_slice,
     scaled_to_mean_one,
     slices_by_fetch,

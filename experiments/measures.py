@@ -10,8 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crawlprio.errors import ConfigError, GraphError
-from crawlprio.measure.crawl_in_time import Means, checked_tops, mean_by
-from crawlprio.measure.crawl_order import Floats, PageMask, checked_times
+from crawlprio.measure.crawl_order import (
+    Floats,
+    Means,
+    PageMask,
+    checked_times,
+    checked_tops,
+    mean_by,
+)
 from crawlprio.show.figures import Points, Series
 
 Longs = NDArray[np.int64]

@@ -24,14 +24,15 @@ from report import Report
 from verdicts import Case, GeneratorErrors, Margin, above
 from webs import Web
 
-from crawlprio.measure.crawl_in_time import (
+from crawlprio.measure.crawl_models import pagerank_seen
+from crawlprio.measure.crawl_order import (
+    best_order,
     mean_importance_by_slice,
     mean_slice_of_top,
+    reachable,
     scaled_to_mean_one,
     slices_by_fetch,
 )
-from crawlprio.measure.crawl_order import best_order, reachable
-from crawlprio.measure.estimates import pagerank_seen
 from crawlprio.measure.metrics import importance_of
 from crawlprio.orderings import make_ordering
 from crawlprio.show.figures import Panel, Series

@@ -16,15 +16,15 @@ from webs import Web
 from crawlprio.frontier import Politeness
 from crawlprio.graph.linkgraph import LinkGraph
 from crawlprio.graph.pages import PageIds
-from crawlprio.measure.crawl_in_time import (
+from crawlprio.measure.crawl_models import pagerank_seen
+from crawlprio.measure.crawl_order import (
     Means,
     mean_importance_by_slice,
     mean_slice_of_top,
+    reachable,
     scaled_to_mean_one,
     slices_by_fetch,
 )
-from crawlprio.measure.crawl_order import reachable
-from crawlprio.measure.estimates import pagerank_seen
 from crawlprio.measure.metrics import importance_of
 from crawlprio.orderings import Ordering, make_ordering
 from crawlprio.show.figures import Series

@@ -12,7 +12,7 @@ CORE = [
     *("frontier.protocol", "frontier.site_clock", "web.html", "web.scope", "web.budgets"),
     *("web.addresses", "web.urls", "web.pieces", "store.hashtable", "store.graph_files"),
     *("graph.linkgraph", "graph.synthetic", "graph.convert", "measure.metrics", "measure.scores"),
-    *("simulator.timed", "measure.crawl_order", "show.plots", "show.figures", "show.simulated"),
+    *("simulator.timed", "measure.crawl_order", "show.figures", "show.simulated"),
     "show.score_report",
 ]
 

@@ -15,14 +15,15 @@ from oracles import evaluation as oracle
 
 from crawlprio.errors import ConfigError, GraphError
 from crawlprio.graph.linkgraph import LinkGraph
-from crawlprio.measure.crawl_in_time import (
+from crawlprio.measure.crawl_order import (
+    active_robots,
     cumulative_by_time,
+    depth_from_seeds,
     mean_importance_by_slice,
     mean_slice_of_top,
     scaled_to_mean_one,
     slices_by_fetch,
 )
-from crawlprio.measure.crawl_order import active_robots, depth_from_seeds
 
 IMPORTANCE = np.array([5.0, 1.0, 3.0, 3.0, 2.0])
 ORDER = [4, 2, 0, 1, 3]

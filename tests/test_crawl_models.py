@@ -14,15 +14,18 @@ from oracles import evaluation as oracle
 from crawlprio.errors import ConfigError, GraphError
 from crawlprio.graph.linkgraph import LinkGraph
 from crawlprio.measure.crawl_models import (
+    BacklinksSeen,
     ModelCurve,
+    PageRankSeen,
+    RenewedEstimate,
     crawl_and_stop,
     crawl_and_stop_with_threshold,
     crawl_into_buffers,
     limited_buffer,
+    pagerank_seen,
     top_threshold,
 )
 from crawlprio.measure.crawl_order import best_order
-from crawlprio.measure.estimates import BacklinksSeen, PageRankSeen, RenewedEstimate, pagerank_seen
 from crawlprio.ranking.pagerank import pagerank
 
 IMPORTANCE = np.array([5.0, 1.0, 3.0, 3.0, 2.0])

@@ -11,7 +11,7 @@ import pytest
 from crawls import ADDON, Answer, Site, page, run_spider, scrapy, times_out
 from stores import query
 
-from crawlprio.measure.repositories import open_repository
+from crawlprio.measure.importance import open_repository
 from crawlprio.spiders.site import SiteSpider
 
 QUIET = {**ADDON, "LOG_FORMATTER": "crawlprio.live.engine.QuietLogFormatter"}

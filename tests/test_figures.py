@@ -13,6 +13,10 @@ from measures import mean_and_spread
 
 from crawlprio.errors import ConfigError
 from crawlprio.show.figures import (
+    DASHED,
+    DOTTED,
+    ORDERING_STYLES,
+    SOLID,
     Panel,
     Series,
     figure_styles,
@@ -20,7 +24,6 @@ from crawlprio.show.figures import (
     plot_panels,
     reference_style,
 )
-from crawlprio.show.plots import DASHED, DOTTED, ORDERING_STYLES, SOLID
 
 RISING = [(1.0, 0.1), (10.0, 0.5), (1000.0, 0.9)]
 

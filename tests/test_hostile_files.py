@@ -19,7 +19,7 @@ from crawlprio.demo.recordings import WarcWeb
 from crawlprio.errors import CrawlprioError, GraphError, StoreError
 from crawlprio.graph import unpacking
 from crawlprio.graph.linkgraph import LinkGraph
-from crawlprio.measure.estimates import pagerank_seen
+from crawlprio.measure.crawl_models import pagerank_seen
 from crawlprio.orderings.historical import read_scores
 from crawlprio.ranking.pagerank import pagerank, partial_pagerank, round_significant
 from crawlprio.store.graph_files import read_graph

@@ -22,9 +22,8 @@ from crawlprio.errors import ConfigError, CrawlprioError, GraphError
 from crawlprio.graph.linkgraph import LinkGraph
 from crawlprio.graph.pages import Visit
 from crawlprio.graph.topic import HotQueue, Topic
-from crawlprio.measure.importance import PageText, Repository
+from crawlprio.measure.importance import PageText, Repository, open_repository
 from crawlprio.measure.metrics import IMPORTANCES, importance_of, make_importance, option_names
-from crawlprio.measure.repositories import open_repository
 from crawlprio.measure.scores import MARKS, score
 from crawlprio.plugins.papers import centrality as centrality_module
 from crawlprio.store import Store

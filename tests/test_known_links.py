@@ -16,7 +16,7 @@ from scrapy.http import Response
 from stores import query
 
 from crawlprio.graph.pages import PageTable, Visit
-from crawlprio.measure.repositories import open_repository
+from crawlprio.measure.importance import open_repository
 from crawlprio.simulator.sources import Source
 from crawlprio.spiders.site import SiteSpider
 from crawlprio.store import Store

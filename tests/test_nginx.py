@@ -23,7 +23,7 @@ import pytest
 from nginx_sites import NGINX, Server, serve
 from protego import Protego
 
-from crawlprio.measure.repositories import open_repository
+from crawlprio.measure.importance import open_repository
 from crawlprio.simulator.sources import Source
 from crawlprio.web.scope import SKIP_EXTENSIONS
 

@@ -16,12 +16,14 @@ from linkgraphs import as_arrays
 
 from crawlprio.errors import GraphError
 from crawlprio.graph.synthetic import synthetic_web
-from crawlprio.ranking.pagerank import pagerank, partial_pagerank, round_significant
-from crawlprio.ranking.quotient import (
+from crawlprio.ranking.pagerank import (
     NO_GROUP,
     lump_equal_rows,
     order_by_component,
+    pagerank,
+    partial_pagerank,
     quotient,
+    round_significant,
     transpose,
 )
 

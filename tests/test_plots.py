@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from crawlprio.errors import ConfigError
-from crawlprio.show.figures import plot_cumulative
-from crawlprio.show.plots import ORDERING_STYLES, OTHER_STYLES, styles_of
+from crawlprio.show.figures import ORDERING_STYLES, OTHER_STYLES, plot_cumulative, styles_of
 
 CURVES = {
     "breadth-first": [(0.0, 0.0), (0.5, 0.6), (1.0, 1.0)],

@@ -21,8 +21,15 @@ from crawlprio.errors import StoreError
 from crawlprio.graph.pages import PageTable, Visit
 from crawlprio.live.receipts import CoverageSoFar, time_left
 from crawlprio.measure import receipt_document
-from crawlprio.measure.receipt_document import check_receipt, make_receipt, text_of
-from crawlprio.measure.sentences import duration, rows, sentences, short_share
+from crawlprio.measure.receipt_document import (
+    check_receipt,
+    duration,
+    make_receipt,
+    rows,
+    sentences,
+    short_share,
+    text_of,
+)
 from crawlprio.measure.stored_crawl import SETTINGS_KEY
 from crawlprio.spiders.site import SiteSpider
 from crawlprio.store import Store

@@ -26,8 +26,8 @@ from crawlprio.graph.npz import write_npz
 from crawlprio.graph.pages import NO_PAGE, NO_PAGES, PageTable, Visit
 from crawlprio.graph.topic import HotQueue, Topic
 from crawlprio.measure.crawl_order import depth_from_seeds
+from crawlprio.measure.importance import open_repository
 from crawlprio.measure.metrics import importance_of
-from crawlprio.measure.repositories import open_repository
 from crawlprio.orderings import make_ordering
 from crawlprio.simulator.graph_pages import RecordedVisits
 from crawlprio.simulator.network import Network

@@ -29,8 +29,8 @@ from crawlprio.graph.linkgraph import LinkGraph
 from crawlprio.graph.npz import write_npz
 from crawlprio.graph.pages import NO_PAGES, PageTable, Visit
 from crawlprio.measure.crawl_order import cumulative_pagerank, kendall_tau
+from crawlprio.measure.importance import open_repository
 from crawlprio.measure.metrics import IMPORTANCES, importance_of
-from crawlprio.measure.repositories import open_repository
 from crawlprio.orderings import make_ordering
 from crawlprio.orderings.historical import HistoricalPageRank, read_scores
 from crawlprio.ranking.pagerank import round_significant

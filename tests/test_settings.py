@@ -26,7 +26,7 @@ from crawlprio.settings_table.config import CrawlConfig, misspelt_names, read_se
 from crawlprio.settings_table.crawling import SHARING
 from crawlprio.settings_table.kinds import Setting
 from crawlprio.settings_table.surroundings import INTERNAL, PLOT_SUFFIXES
-from crawlprio.show import plots
+from crawlprio.show import figures
 from crawlprio.web.scope import SKIP_EXTENSIONS
 
 OURS = [setting for setting in SETTINGS.values() if setting.is_ours]
@@ -369,7 +369,7 @@ def test_in_the_shell_a_person_may_request_any_address(tmp_path: Path) -> None:
 def test_picture_formats_are_those_that_are_drawn_and_that_matplotlib_knows() -> None:
     from matplotlib.backend_bases import FigureCanvasBase
 
-    assert PLOT_SUFFIXES == plots.PLOT_SUFFIXES
+    assert PLOT_SUFFIXES == figures.PLOT_SUFFIXES
     known = FigureCanvasBase.get_supported_filetypes()
     assert [suffix for suffix in PLOT_SUFFIXES if suffix[1:] not in known] == []
 

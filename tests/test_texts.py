@@ -32,7 +32,7 @@ from crawlprio.measure.arrow_tables import TEXT_COLUMNS
 from crawlprio.plugins.redis.entries import visit_of
 from crawlprio.plugins.redis.wire import record
 from crawlprio.plugins.value.kept_texts import KeptText, first_pages, kept_texts
-from crawlprio.plugins.value.text_language import LEAST, language_of
+from crawlprio.plugins.value.model import LEAST, language_of
 from crawlprio.spiders.site import SiteSpider
 from crawlprio.store import Store
 from crawlprio.web.html import parse_page

@@ -25,8 +25,7 @@ from crawlprio.graph.topic import HotQueue, Topic
 from crawlprio.items import LinkPairs
 from crawlprio.plugins.redis.entries import visit_of
 from crawlprio.plugins.redis.wire import record
-from crawlprio.plugins.value.classifier import Classifier, cross_validate, train
-from crawlprio.plugins.value.examples import read_examples
+from crawlprio.plugins.value.classifier import Classifier, cross_validate, read_examples, train
 from crawlprio.plugins.value.model import Page, ValueModelError, page_of
 from crawlprio.plugins.value.models import make_model
 from crawlprio.spiders.site import SiteSpider

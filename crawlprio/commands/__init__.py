@@ -8,9 +8,9 @@ from __future__ import annotations
 import argparse
 import sys
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, NoReturn
 
 from scrapy.commands import ScrapyCommand, ScrapyHelpFormatter
 
@@ -22,7 +22,34 @@ if TYPE_CHECKING:
 _EXAMPLES = "examples:\n"
 
 
-class OneLineCommand(ScrapyCommand):
+class Described:
+    """What a command says of itself: its arguments, one line, and the paragraph of `--help`."""
+
+    takes: ClassVar[str] = ""
+    does: ClassVar[str] = ""
+    about: ClassVar[str] = ""
+    examples: ClassVar[Sequence[str]] = ()
+
+    def syntax(self) -> str:
+        return self.takes
+
+    def short_desc(self) -> str:
+        return self.does
+
+    def long_desc(self) -> str:
+        return self.about
+
+
+class Option(NamedTuple):
+    """An option of a command. `metavar` is None for a switch."""
+
+    metavar: str | None
+    meaning: str
+    default: str | None = None
+    may_repeat: bool = False
+
+
+class OneLineCommand(Described, ScrapyCommand):
     """A command that exits with status 2 and one line on stderr if its input is invalid.
 
     It works outside a project and starts no crawler. A subclass implements `execute` instead of
@@ -33,15 +60,28 @@ class OneLineCommand(ScrapyCommand):
     requires_project = False
     requires_crawler_process = False
     default_settings: ClassVar[dict[str, Any]] = {"LOG_ENABLED": False}
-    examples: ClassVar[Sequence[str]] = ()
+    title: ClassVar[str] = ""
+    options: ClassVar[Mapping[str, Option]] = {}
 
     def execute(self, args: list[str], opts: argparse.Namespace) -> None:
         """Run the command; raise `CrawlprioError` for invalid input."""
         raise NotImplementedError
 
+    def own_options(self) -> Mapping[str, Option]:
+        """Return the options by their names, which `--help` shows under `title`."""
+        return self.options
+
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         super().add_options(parser)
         set_up_help(parser, self.examples)
+        group = parser.add_argument_group(title=self.title) if self.title else parser
+        for names, (metavar, meaning, default, may_repeat) in self.own_options().items():
+            kind: dict[str, Any] = {"metavar": metavar, "default": default}
+            if metavar is None:
+                kind = {"action": "store_true"}
+            elif may_repeat:
+                kind["action"] = "append"
+            group.add_argument(*names.split(", "), help=meaning, **kind)
 
     def run(self, args: list[str], opts: argparse.Namespace) -> None:
         """Call `execute`; set `exitcode` to 2, or to 130 on an interrupt."""

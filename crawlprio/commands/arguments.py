@@ -115,7 +115,7 @@ def check_outputs(outputs: Iterable[tuple[str, Path]], inputs: Mapping[str, str 
             raise ConfigError(f"{option} {path} is also the file of {owner}; name another.")
         check_writable(option, path)
         if option == "--plot":
-            from crawlprio.show.plots import check_plot_path
+            from crawlprio.show.figures import check_plot_path
 
             check_plot_path(path)
 
@@ -179,10 +179,11 @@ class ExportCommand(OneLineCommand):
 
     what: ClassVar[str]
     says: ClassVar[str]
-    suffixes: ClassVar[Sequence[str]]
+    suffixes: ClassVar[Sequence[str]] = ()
 
     def syntax(self) -> str:
-        return "export STORE " + "|".join(f"FILE{suffix}" for suffix in self.suffixes)
+        files = "|".join(f"FILE{suffix}" for suffix in self.suffixes)
+        return self.takes or f"export STORE {files}"
 
     def write(self, store: Path, path: Path) -> int:
         """Write a new file from a store; return how many of `what` it has."""

@@ -5,12 +5,12 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, ClassVar
 
 from rich import box
 from rich.table import Table
 
-from crawlprio.commands import OneLineCommand
+from crawlprio.commands import OneLineCommand, Option
 from crawlprio.commands.arguments import (
     SPREADSHEET,
     check_outputs,
@@ -106,41 +106,27 @@ def _lines(audit: Audit, findings: Findings, finding: Faults) -> Iterator[str]:
 class Command(OneLineCommand):
     """`crawlprio audit STORE` lists broken links, duplicates and other faults of sites."""
 
+    takes = "[options] STORE|FOLDER"
+    does = "List broken links, duplicates and other faults of the crawled sites"
+    about = (
+        "List what the crawl in STORE, or in the FOLDER of a crawl, found wrong with the sites "
+        "themselves: broken links with the pages that link to them, chains and loops of "
+        "redirects, pages with the same body, missing and repeated titles, pages that only a "
+        "sitemap names or that none names, and slow pages. Nothing is fetched. A page counts "
+        "as it was when last visited."
+    )
     examples = (
         "audit crawl.sqlite",
         "audit example --csv audit.csv --spreadsheet",
         "audit crawl.sqlite --slow 0.5 --json audit.json",
     )
-
-    def syntax(self) -> str:
-        return "[options] STORE|FOLDER"
-
-    def short_desc(self) -> str:
-        return "List broken links, duplicates and other faults of the crawled sites"
-
-    def long_desc(self) -> str:
-        return (
-            "List what the crawl in STORE, or in the FOLDER of a crawl, found wrong with the sites "
-            "themselves: broken links with the pages that link to them, chains and loops of "
-            "redirects, pages with the same body, missing and repeated titles, pages that only a "
-            "sitemap names or that none names, and slow pages. Nothing is fetched. A page counts "
-            "as it was when last visited."
-        )
-
-    def add_options(self, parser: argparse.ArgumentParser) -> None:
-        super().add_options(parser)
-        group = parser.add_argument_group(title="Audit")
-        group.add_argument(
-            "--slow",
-            metavar="SECONDS",
-            default="2",
-            help="list the pages that took longer; default: 2",
-        )
-        group.add_argument("--csv", metavar="FILE", help="write all findings, one page a line")
-        group.add_argument("--spreadsheet", action="store_true", help=SPREADSHEET)
-        group.add_argument(
-            "--json", metavar="FILE", help="write the numbers, and the first 1,000 of each kind"
-        )
+    title = "Audit"
+    options: ClassVar = {
+        "--slow": Option("SECONDS", "list the pages that took longer; default: 2", "2"),
+        "--csv": Option("FILE", "write all findings, one page a line"),
+        "--spreadsheet": Option(None, SPREADSHEET),
+        "--json": Option("FILE", "write the numbers, and the first 1,000 of each kind"),
+    }
 
     def execute(self, args: list[str], opts: argparse.Namespace) -> None:
         path = store_of(only_argument("audit", "STORE or FOLDER", args))

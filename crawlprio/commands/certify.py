@@ -229,6 +229,15 @@ class Command(SiteCrawlCommand):
     """`crawlprio certify FOLDER` fetches a random sample of pages beyond a crawl."""
 
     title = "Certify"
+    takes = "[options] STORE|FOLDER"
+    does = "Prove by a random sample what share a crawl has"
+    about = (
+        "Follow random walks from the pages that a crawl of the spider 'site' got to pages "
+        "that it did not get, and fetch those, with the settings of the crawl. Where the walks "
+        "end is a sample of the importance of all pages, so it proves, with 95 % confidence, "
+        "what share the crawl has at least. The result is kept in the store, and is part of "
+        "its receipt; the pages are not. Choose the number of walks before you see a result."
+    )
     examples = (
         "certify example",
         "certify example --walks 1000 --delay 2",
@@ -236,21 +245,6 @@ class Command(SiteCrawlCommand):
     )
     options: ClassVar = {name: OPTIONS[name] for name in ("pages", "delay", "at-once")}
     arguments: ClassVar[dict[str, tuple[str, str]]] = {}
-
-    def syntax(self) -> str:
-        return "[options] STORE|FOLDER"
-
-    def short_desc(self) -> str:
-        return "Prove by a random sample what share a crawl has"
-
-    def long_desc(self) -> str:
-        return (
-            "Follow random walks from the pages that a crawl of the spider 'site' got to pages "
-            "that it did not get, and fetch those, with the settings of the crawl. Where the walks "
-            "end is a sample of the importance of all pages, so it proves, with 95 % confidence, "
-            "what share the crawl has at least. The result is kept in the store, and is part of "
-            "its receipt; the pages are not. Choose the number of walks before you see a result."
-        )
 
     def add_crawl_options(self, group: argparse._ArgumentGroup) -> None:
         group.add_argument(
@@ -281,8 +275,12 @@ class Command(SiteCrawlCommand):
 
     def run(self, args: list[str], opts: argparse.Namespace) -> None:
         from crawlprio.live.progress import PipeSafeConsole
-        from crawlprio.measure.receipt_document import NAME, make_receipt, write_receipt
-        from crawlprio.measure.sentences import sentence_of_certificate
+        from crawlprio.measure.receipt_document import (
+            NAME,
+            make_receipt,
+            sentence_of_certificate,
+            write_receipt,
+        )
 
         with self._folder:
             spider = self.crawl(WalkSpider, opts).spider

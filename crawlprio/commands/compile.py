@@ -12,22 +12,16 @@ from crawlprio.errors import ConfigError
 class Command(OneLineCommand):
     """`crawlprio compile` compiles what would otherwise be compiled on first use."""
 
+    takes = ""
+    does = "Compile ahead of time what crawlprio would compile on first use"
+    about = (
+        "Compile everything that crawlprio would compile on first use, and cache it where "
+        "later runs find it: in NUMBA_CACHE_DIR if that is set, else beside the sources of the "
+        "package, else in the user's cache folder. Run it when building a container image "
+        "whose processes may be unable to write to any of these. Takes half a minute of "
+        "processor time."
+    )
     examples = ("compile",)
-
-    def syntax(self) -> str:
-        return ""
-
-    def short_desc(self) -> str:
-        return "Compile ahead of time what crawlprio would compile on first use"
-
-    def long_desc(self) -> str:
-        return (
-            "Compile everything that crawlprio would compile on first use, and cache it where "
-            "later runs find it: in NUMBA_CACHE_DIR if that is set, else beside the sources of the "
-            "package, else in the user's cache folder. Run it when building a container image "
-            "whose processes may be unable to write to any of these. Takes half a minute of "
-            "processor time."
-        )
 
     def execute(self, args: list[str], opts: argparse.Namespace) -> None:
         """Compile; raise `ConfigError` if the compiled code cannot be cached."""

@@ -12,6 +12,14 @@ class Command(SiteCrawlCommand):
     """`crawlprio crawl URL...` crawls with the spider `site` and the bundled settings."""
 
     title = "Crawl"
+    takes = "[options] URL... | @FILE | --demo"
+    does = "Crawl sites, important pages first"
+    about = (
+        "Crawl from each URL (@FILE: one per line), important pages first. The crawl is "
+        "polite: it obeys robots.txt, and fetches one page at a time from each site. All pages "
+        "and links are recorded in a crawl store, which crawlprio score, simulate, links and "
+        "replay read. With --folder, the crawl can be stopped at any time and resumed."
+    )
     examples = (
         "crawl https://example.org/ --folder example --pages 10000",
         "crawl https://a.example/ https://b.example/ --contact me@a.example",
@@ -19,20 +27,6 @@ class Command(SiteCrawlCommand):
         "crawl https://example.org/ --pages 10000 --plan",
         "crawl --demo --pages 2000",
     )
-
-    def syntax(self) -> str:
-        return "[options] URL... | @FILE | --demo"
-
-    def short_desc(self) -> str:
-        return "Crawl sites, important pages first"
-
-    def long_desc(self) -> str:
-        return (
-            "Crawl from each URL (@FILE: one per line), important pages first. The crawl is "
-            "polite: it obeys robots.txt, and fetches one page at a time from each site. All pages "
-            "and links are recorded in a crawl store, which crawlprio score, simulate, links and "
-            "replay read. With --folder, the crawl can be stopped at any time and resumed."
-        )
 
     def add_crawl_options(self, group: argparse._ArgumentGroup) -> None:
         super().add_crawl_options(group)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
-from crawlprio.commands import OneLineCommand, refuse_unknown_options
+from crawlprio.commands import OneLineCommand, Option, refuse_unknown_options
 from crawlprio.commands.arguments import store_of
 from crawlprio.errors import ConfigError, StoreError, printable
 
@@ -19,33 +19,24 @@ if TYPE_CHECKING:
 class Command(OneLineCommand):
     """`crawlprio explain STORE|FOLDER [URL]` says what comes next, or what became of a URL."""
 
+    takes = "[options] STORE|FOLDER [URL]"
+    does = "Say why a page is next, was fetched, or was refused"
+    about = (
+        "Without URL, show the pages that the crawl in STORE, or in the FOLDER of a crawl, "
+        "fetches next. With URL, say what became of that page: for one that waits its key and "
+        "how that came about, its place and when it could be fetched; for one that was fetched "
+        "when, why then, and what it brought; for one that was refused or is not known the "
+        "rule and its setting, and the pages that link to it. The crawl may be running. Its "
+        "visits are replayed under its ordering; name a class of your own, and the options of "
+        "the ordering unless the command line of the crawl gave them, with -s."
+    )
     examples = (
         "explain example",
         "explain example https://example.org/about",
         "explain crawl.sqlite https://example.org/about --json",
     )
-
-    def syntax(self) -> str:
-        return "[options] STORE|FOLDER [URL]"
-
-    def short_desc(self) -> str:
-        return "Say why a page is next, was fetched, or was refused"
-
-    def long_desc(self) -> str:
-        return (
-            "Without URL, show the pages that the crawl in STORE, or in the FOLDER of a crawl, "
-            "fetches next. With URL, say what became of that page: for one that waits its key and "
-            "how that came about, its place and when it could be fetched; for one that was fetched "
-            "when, why then, and what it brought; for one that was refused or is not known the "
-            "rule and its setting, and the pages that link to it. The crawl may be running. Its "
-            "visits are replayed under its ordering; name a class of your own, and the options of "
-            "the ordering unless the command line of the crawl gave them, with -s."
-        )
-
-    def add_options(self, parser: argparse.ArgumentParser) -> None:
-        super().add_options(parser)
-        group = parser.add_argument_group(title="Explain")
-        group.add_argument("--json", action="store_true", help="print the same as JSON")
+    title = "Explain"
+    options: ClassVar = {"--json": Option(None, "print the same as JSON")}
 
     def execute(self, args: list[str], opts: argparse.Namespace) -> None:
         refuse_unknown_options(args)

@@ -13,18 +13,14 @@ class Command(ExportCommand):
     """`crawlprio items export STORE FILE.jsonl` writes the items that CRAWLPRIO_ITEMS kept."""
 
     what, says, suffixes = "items", "{:,} items", (".jsonl",)
+    does = "Export the items that a crawl kept in its store"
+    about = (
+        "Write the items that a crawl with -s CRAWLPRIO_ITEMS=True kept in STORE to "
+        "FILE.jsonl: one JSON object per line, in the order in which pages were fetched. "
+        "However often the crawl was killed, each item is written exactly once, which feeds "
+        "(-o) cannot guarantee."
+    )
     examples = ("items export example/crawl.sqlite items.jsonl",)
-
-    def short_desc(self) -> str:
-        return "Export the items that a crawl kept in its store"
-
-    def long_desc(self) -> str:
-        return (
-            "Write the items that a crawl with -s CRAWLPRIO_ITEMS=True kept in STORE to "
-            "FILE.jsonl: one JSON object per line, in the order in which pages were fetched. "
-            "However often the crawl was killed, each item is written exactly once, which feeds "
-            "(-o) cannot guarantee."
-        )
 
     def write(self, store: Path, path: Path) -> int:
         from crawlprio.outside.opening import open_file

@@ -9,8 +9,9 @@ import argparse
 import json
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
+from crawlprio.commands import Option
 from crawlprio.commands.arguments import SPREADSHEET, ExportCommand, write_text
 
 if TYPE_CHECKING:
@@ -22,17 +23,17 @@ class Command(ExportCommand):
     """`crawlprio links` writes the links of a store to a file, or collects them from Redis."""
 
     what = "links"
+    takes = "export [options] STORE FILE | collect CRAWL STORE"
+    does = "Export the links of a crawl store; collect those in Redis"
     examples = (
         "links export crawl.sqlite links.csv",
         "links export example/crawl.sqlite graph.npz",
         "links collect site crawl.sqlite -s REDIS_URL=redis://localhost/0",
     )
-
-    def syntax(self) -> str:
-        return "export [options] STORE FILE | collect CRAWL STORE"
-
-    def short_desc(self) -> str:
-        return "Export the links of a crawl store; collect those in Redis"
+    options: ClassVar = {
+        "--json": Option("FILE", "write the counts to FILE as JSON"),
+        "--spreadsheet": Option(None, SPREADSHEET),
+    }
 
     def long_desc(self) -> str:
         from crawlprio.store.graph_files import WRITTEN
@@ -47,11 +48,6 @@ class Command(ExportCommand):
             "STORE, which is created, or extended if it holds what was collected before; CRAWL is "
             "CRAWLPRIO_REDIS_CRAWL, or the name of the spider."
         )
-
-    def add_options(self, parser: argparse.ArgumentParser) -> None:
-        super().add_options(parser)
-        parser.add_argument("--json", metavar="FILE", help="write the counts to FILE as JSON")
-        parser.add_argument("--spreadsheet", action="store_true", help=SPREADSHEET)
 
     def execute(self, args: list[str], opts: argparse.Namespace) -> None:
         """Write the file; raise `CrawlprioError` if the links cannot be written."""

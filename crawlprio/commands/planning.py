@@ -21,8 +21,7 @@ from crawlprio.items import LinkPairs
 from crawlprio.live.host_clock import HostClock
 from crawlprio.live.parts import Callbacks
 from crawlprio.live.running import RunningCrawl
-from crawlprio.measure.receipt_document import seconds_needed
-from crawlprio.measure.sentences import duration
+from crawlprio.measure.receipt_document import duration, seconds_needed
 from crawlprio.measure.stored_crawl import SCRAPY_LIMITS, Pace
 from crawlprio.middlewares import RobotsMiddleware
 from crawlprio.settings_table.config import read_setting

@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
-from crawlprio.commands import OneLineCommand
+from crawlprio.commands import OneLineCommand, Option
 from crawlprio.commands.arguments import (
     check_outputs,
     named_outputs,
@@ -20,37 +20,28 @@ from crawlprio.commands.arguments import (
 class Command(OneLineCommand):
     """`crawlprio receipt STORE` makes the receipt of a crawl again, and shows it."""
 
+    takes = "[options] STORE|FOLDER"
+    does = "Show what a crawl got, refused and missed"
+    about = (
+        "Show the receipt of the crawl in STORE, or in the FOLDER of a crawl, and write it to "
+        "receipt.json beside the store, as the crawl does when it ends: what was asked and "
+        "got, the share of all importance that was fetched, every refusal by rule and setting, "
+        "failures by cause, the best pages not fetched, and what more pages would bring. It "
+        "depends on the store alone, so it also has the receipt of a crawl that was killed. "
+        "crawlprio/measure/schema.json is its JSON Schema."
+    )
     examples = (
         "receipt crawl.sqlite",
         "receipt example",
         "receipt example/crawl.sqlite --check",
     )
-
-    def syntax(self) -> str:
-        return "[options] STORE|FOLDER"
-
-    def short_desc(self) -> str:
-        return "Show what a crawl got, refused and missed"
-
-    def long_desc(self) -> str:
-        return (
-            "Show the receipt of the crawl in STORE, or in the FOLDER of a crawl, and write it to "
-            "receipt.json beside the store, as the crawl does when it ends: what was asked and "
-            "got, the share of all importance that was fetched, every refusal by rule and setting, "
-            "failures by cause, the best pages not fetched, and what more pages would bring. It "
-            "depends on the store alone, so it also has the receipt of a crawl that was killed. "
-            "crawlprio/measure/schema.json is its JSON Schema."
-        )
-
-    def add_options(self, parser: argparse.ArgumentParser) -> None:
-        super().add_options(parser)
-        group = parser.add_argument_group(title="Receipt")
-        group.add_argument(
-            "--check",
-            action="store_true",
-            help="write nothing; exit with status 1 unless receipt.json belongs to this store",
-        )
-        group.add_argument("--json", metavar="FILE", help="write the receipt to FILE instead")
+    title = "Receipt"
+    options: ClassVar = {
+        "--check": Option(
+            None, "write nothing; exit with status 1 unless receipt.json belongs to this store"
+        ),
+        "--json": Option("FILE", "write the receipt to FILE instead"),
+    }
 
     def execute(self, args: list[str], opts: argparse.Namespace) -> None:
         store = store_of(only_argument("receipt", "STORE or FOLDER", args))
@@ -83,7 +74,7 @@ def _print(receipt: Mapping[str, Any]) -> None:
     from rich.text import Text
 
     from crawlprio.live.progress import PipeSafeConsole
-    from crawlprio.measure.sentences import rows, sentences
+    from crawlprio.measure.receipt_document import rows, sentences
 
     console = PipeSafeConsole()
     table = Table(show_header=False)

@@ -26,25 +26,19 @@ class Command(SiteCrawlCommand):
     """
 
     title = "Replay"
+    takes = "[options] WARC|STORE"
+    does = "Crawl WARC files or a crawl store as if it were the web"
+    about = (
+        "Crawl a recording, a WARC file, a folder of them or a crawl store, with the spider "
+        "'site' as if it were the web: -a seeds=URL sets where to start, -s ORDERING=NAME sets "
+        "the order, and -s CRAWLPRIO_MAX_PAGES=N sets when to stop. It is recorded in "
+        "replay.sqlite and drawn in replay.png, unless CRAWLPRIO_STORE and CRAWLPRIO_PLOT say "
+        "otherwise."
+    )
     examples = (
         "replay crawl.sqlite -s ORDERING=opic",
         "replay pages.warc.gz -a seeds=http://example.org/ -s TOPIC=chess",
     )
-
-    def syntax(self) -> str:
-        return "[options] WARC|STORE"
-
-    def short_desc(self) -> str:
-        return "Crawl WARC files or a crawl store as if it were the web"
-
-    def long_desc(self) -> str:
-        return (
-            "Crawl a recording, a WARC file, a folder of them or a crawl store, with the spider "
-            "'site' as if it were the web: -a seeds=URL sets where to start, -s ORDERING=NAME sets "
-            "the order, and -s CRAWLPRIO_MAX_PAGES=N sets when to stop. It is recorded in "
-            "replay.sqlite and drawn in replay.png, unless CRAWLPRIO_STORE and CRAWLPRIO_PLOT say "
-            "otherwise."
-        )
 
     def add_crawl_options(self, group: argparse._ArgumentGroup) -> None:
         group.add_argument("--value", metavar="MODEL", help=OPTIONS["value"][2])

@@ -15,25 +15,19 @@ class Command(SiteCrawlCommand):
     """`crawlprio resume FOLDER` resumes with the arguments and settings that the crawl had."""
 
     title = "Resume"
+    takes = "[options] FOLDER"
+    does = "Resume a crawl from its folder, however it ended"
+    about = (
+        "Resume the crawl of the spider 'site' that was started with crawlprio crawl --folder "
+        "FOLDER or -s JOBDIR=FOLDER, however it ended, with the options of its last run; those "
+        "given here replace them. The first line says which apply. Classes, keys, passwords "
+        "and limits of one run (--pages) are not kept."
+    )
     examples = (
         "resume example",
         "resume example --pages 10000 --delay 2",
         "resume example --ordering opic",
     )
-
-    def syntax(self) -> str:
-        return "[options] FOLDER"
-
-    def short_desc(self) -> str:
-        return "Resume a crawl from its folder, however it ended"
-
-    def long_desc(self) -> str:
-        return (
-            "Resume the crawl of the spider 'site' that was started with crawlprio crawl --folder "
-            "FOLDER or -s JOBDIR=FOLDER, however it ended, with the options of its last run; those "
-            "given here replace them. The first line says which apply. Classes, keys, passwords "
-            "and limits of one run (--pages) are not kept."
-        )
 
     def prepare(self, args: list[str], opts: argparse.Namespace) -> None:
         if len(args) != 1:

@@ -7,7 +7,7 @@ import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from crawlprio.commands import OneLineCommand
+from crawlprio.commands import OneLineCommand, Option
 from crawlprio.commands.arguments import (
     SPREADSHEET,
     check_outputs,
@@ -27,8 +27,7 @@ from crawlprio.settings_table.kinds import Number, Whole
 
 if TYPE_CHECKING:
     from crawlprio.graph.topic import Topic
-    from crawlprio.measure.importance import Repository
-    from crawlprio.measure.repositories import RecordedCrawl
+    from crawlprio.measure.importance import RecordedCrawl, Repository
     from crawlprio.measure.scores import Score
     from crawlprio.show.order_figures import FigureOptions
 
@@ -92,36 +91,6 @@ def read_order(path: str) -> list[int]:
     return order
 
 
-def add_figure_options(group: argparse._ArgumentGroup) -> None:
-    """Add the options to those of the command."""
-    group.add_argument(
-        "--model",
-        action="append",
-        metavar="NAME",
-        help="report the order under a model of Cho et al.: crawl-stop (the share of pages "
-        "fetched that are hot), threshold (the share of hot pages that are fetched) or buffer "
-        "(the share of a buffer that is hot at the end); may be repeated",
-    )
-    group.add_argument(
-        "--threshold",
-        metavar="G",
-        help="importance from which a page is hot under the model threshold; default: that of "
-        "the top 1 %% of the pages",
-    )
-    group.add_argument(
-        "--by-day",
-        metavar="N",
-        help="report the mean importance of the pages fetched in each of N stretches with "
-        "equally many fetches (Najork & Wiener: 58 days)",
-    )
-    group.add_argument(
-        "--top",
-        metavar="N[,N...]",
-        help="report when the N most important pages were fetched on average, as a share of "
-        "all fetches",
-    )
-
-
 def figure_options(opts: argparse.Namespace) -> FigureOptions:
     """Return the figures that the options request.
 
@@ -149,6 +118,9 @@ def figure_options(opts: argparse.Namespace) -> FigureOptions:
 class Command(OneLineCommand):
     """`crawlprio score` reports how much a crawl gathered, and how much it could have."""
 
+    title = "Score"
+    takes = "[options] STORE|FOLDER|GRAPH"
+    does = "Score the pages of a crawl by importance, and rate its order"
     examples = (
         "score crawl.sqlite",
         "score example --plot score.png --csv scores.csv",
@@ -156,12 +128,6 @@ class Command(OneLineCommand):
         "score crawl.sqlite --importance 0.5*pagerank+2*backlinks",
         "score graph.npz --order order.txt --model threshold --top 10,100",
     )
-
-    def syntax(self) -> str:
-        return "[options] STORE|FOLDER|GRAPH"
-
-    def short_desc(self) -> str:
-        return "Score the pages of a crawl by importance, and rate its order"
 
     def long_desc(self) -> str:
         from crawlprio.store.graph_files import GRAPH_FORMS
@@ -176,55 +142,68 @@ class Command(OneLineCommand):
             "stores, the page says what each crawl found that the other did not, and what changed."
         )
 
-    def add_options(self, parser: argparse.ArgumentParser) -> None:
+    def own_options(self) -> dict[str, Option]:
         from crawlprio.measure.metrics import IMPORTANCES
 
-        super().add_options(parser)
-        group = parser.add_argument_group(title="Score")
-        group.add_argument(
-            "--importance",
-            action="append",
-            metavar="NAME",
-            help="name of an importance, or a weighted sum; may be repeated; default: pagerank, "
-            f"with --topic also similarity. Names: {', '.join(IMPORTANCES)}",
-        )
-        group.add_argument(
-            "--importance-options",
-            metavar="JSON",
-            help='options by importance, as in \'{"pagerank": {"damping": 0.9}}\'',
-        )
-        group.add_argument(
-            "--topic",
-            metavar="WORDS",
-            help="comma-separated words and phrases that similarity and term-count look for; "
-            "default: the topic of the settings, or else of the crawl",
-        )
-        group.add_argument(
-            "--order",
-            metavar="FILE",
-            help="rate this order: page ids, one per line, as simulate --order writes them",
-        )
-        add_figure_options(group)
-        group.add_argument(
-            "--plot",
-            metavar="FILE",
-            help="plot the importance gathered, and the figures of --model, --by-day and --top: "
-            ".png, .svg or .pdf; with several importances, %%s in FILE stands for the name",
-        )
-        group.add_argument(
-            "--csv",
-            metavar="FILE",
-            help="write the URL and score of each page, for the ordering historical-pagerank; "
-            "with several importances, %%s in FILE stands for the name",
-        )
-        group.add_argument("--spreadsheet", action="store_true", help=SPREADSHEET)
-        group.add_argument(
-            "--report",
-            metavar="FILE",
-            help="write a page about the crawl for people, .html: the receipt, these figures as "
-            "charts and tables, sites, and what crawlprio audit finds; needs crawlprio[report]",
-        )
-        group.add_argument("--json", metavar="FILE", help="write the figures as JSON")
+        return {
+            "--importance": Option(
+                "NAME",
+                "name of an importance, or a weighted sum; may be repeated; default: pagerank, "
+                f"with --topic also similarity. Names: {', '.join(IMPORTANCES)}",
+                may_repeat=True,
+            ),
+            "--importance-options": Option(
+                "JSON", 'options by importance, as in \'{"pagerank": {"damping": 0.9}}\''
+            ),
+            "--topic": Option(
+                "WORDS",
+                "comma-separated words and phrases that similarity and term-count look for; "
+                "default: the topic of the settings, or else of the crawl",
+            ),
+            "--order": Option(
+                "FILE", "rate this order: page ids, one per line, as simulate --order writes them"
+            ),
+            "--model": Option(
+                "NAME",
+                "report the order under a model of Cho et al.: crawl-stop (the share of pages "
+                "fetched that are hot), threshold (the share of hot pages that are fetched) or "
+                "buffer (the share of a buffer that is hot at the end); may be repeated",
+                may_repeat=True,
+            ),
+            "--threshold": Option(
+                "G",
+                "importance from which a page is hot under the model threshold; default: that of "
+                "the top 1 %% of the pages",
+            ),
+            "--by-day": Option(
+                "N",
+                "report the mean importance of the pages fetched in each of N stretches with "
+                "equally many fetches (Najork & Wiener: 58 days)",
+            ),
+            "--top": Option(
+                "N[,N...]",
+                "report when the N most important pages were fetched on average, as a share of "
+                "all fetches",
+            ),
+            "--plot": Option(
+                "FILE",
+                "plot the importance gathered, and the figures of --model, --by-day and --top: "
+                ".png, .svg or .pdf; with several importances, %%s in FILE stands for the name",
+            ),
+            "--csv": Option(
+                "FILE",
+                "write the URL and score of each page, for the ordering historical-pagerank; with "
+                "several importances, %%s in FILE stands for the name",
+            ),
+            "--spreadsheet": Option(None, SPREADSHEET),
+            "--report": Option(
+                "FILE",
+                "write a page about the crawl for people, .html: the receipt, these figures as "
+                "charts and tables, sites, and what crawlprio audit finds; needs "
+                "crawlprio[report]",
+            ),
+            "--json": Option("FILE", "write the figures as JSON"),
+        }
 
     def execute(self, args: list[str], opts: argparse.Namespace) -> None:
         if opts.report:
@@ -248,7 +227,7 @@ class Command(OneLineCommand):
         asked = figure_options(opts)
         given = None if opts.order is None else read_order(opts.order)
 
-        from crawlprio.measure.repositories import open_repository
+        from crawlprio.measure.importance import open_repository
         from crawlprio.show.order_figures import OrderFigures, order_figures
         from crawlprio.show.score_report import (
             figures_json,
@@ -290,8 +269,7 @@ class Command(OneLineCommand):
             all_figures = figures_json(repository, scores, options, opts.order, figures)
             write_text("--json", opts.json, json.dumps(all_figures) + "\n")
         if opts.report:
-            from crawlprio.show.report_page import report_of
-            from crawlprio.show.reported_crawl import ReportedCrawl
+            from crawlprio.show.report_page import ReportedCrawl, report_of
 
             crawl = ReportedCrawl.read(_check_crawl(repository), scores, order_name or "order")
             write_text("--report", opts.report, report_of(crawl))
@@ -312,9 +290,8 @@ class Command(OneLineCommand):
         inputs: dict[str, str | None] = dict(zip(("the first STORE", "STORE"), paths, strict=True))
         check_outputs(named_outputs(opts, "--report"), inputs)
 
-        from crawlprio.measure.repositories import open_repository
-        from crawlprio.show.report_page import ComparedCrawls, comparison_of
-        from crawlprio.show.reported_crawl import ReportedCrawl
+        from crawlprio.measure.importance import open_repository
+        from crawlprio.show.report_page import ComparedCrawls, ReportedCrawl, comparison_of
         from crawlprio.show.score_report import order_name_of
 
         crawls = []
@@ -353,7 +330,7 @@ class Command(OneLineCommand):
 
     def _topic(self, words: str | None, repository: Repository) -> Topic | None:
         """Return the topic of --topic, or else of the settings, or else of the crawl."""
-        from crawlprio.measure.repositories import RecordedCrawl
+        from crawlprio.measure.importance import RecordedCrawl
 
         topic = topic_config(self.settings, words).topic
         if topic is None and isinstance(repository, RecordedCrawl) and repository.topic:
@@ -363,7 +340,7 @@ class Command(OneLineCommand):
 
 def _check_crawl(repository: Repository) -> RecordedCrawl:
     """Return a repository that is a crawl; raise ConfigError for any other."""
-    from crawlprio.measure.repositories import RecordedCrawl
+    from crawlprio.measure.importance import RecordedCrawl
 
     if not isinstance(repository, RecordedCrawl):
         raise ConfigError(

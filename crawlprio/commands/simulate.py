@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from crawlprio.commands import OneLineCommand
+from crawlprio.commands import OneLineCommand, Option
 from crawlprio.commands.arguments import (
     check_outputs,
     checked_option,
@@ -83,17 +83,14 @@ _METAVARS = {"seconds": "S", "pages": "N"}
 class Command(OneLineCommand):
     """`crawlprio simulate GRAPH` crawls a link graph in memory, once for each ordering."""
 
+    title = "Simulation"
+    takes = "[options] GRAPH"
+    does = "Crawl a link graph in memory under several orderings"
     examples = (
         "simulate crawl.sqlite --plot curves.png",
         "simulate graph.npz --seeds 0,7 --ordering opic --ordering random",
         "simulate graph.npz --robots 256 --delay 5 --latency 0.3",
     )
-
-    def syntax(self) -> str:
-        return "[options] GRAPH"
-
-    def short_desc(self) -> str:
-        return "Crawl a link graph in memory under several orderings"
 
     def long_desc(self) -> str:
         from crawlprio.store.graph_files import GRAPH_FORMS
@@ -106,59 +103,58 @@ class Command(OneLineCommand):
             "and the report also shows how much was gathered by which hour."
         )
 
-    def add_options(self, parser: argparse.ArgumentParser) -> None:
+    def own_options(self) -> dict[str, Option]:
         from crawlprio.orderings import COMPARED
 
-        super().add_options(parser)
-        group = parser.add_argument_group(title="Simulation")
-        group.add_argument(
-            "--ordering",
-            action="append",
-            metavar="NAME",
-            help="name or import path of an ordering; may be repeated; default: "
-            + ", ".join(COMPARED),
-        )
-        group.add_argument(
-            "--ordering-options",
-            metavar="JSON",
-            help="options of the orderings that have them, as in '{\"every\": 1000}', or by "
-            'ordering: \'{"opic": {"seed_cash": 10}}\'',
-        )
-        group.add_argument(
-            "--seeds",
-            metavar="ID|URL[,...]|@FILE",
-            help="where crawls start, in this order; @FILE: one per line. Default: the seeds of a "
-            "crawl store, or those in NAME.seeds.txt beside its export; otherwise page 0 or one of "
-            "the four pages with the most links, whichever reaches the most pages",
-        )
-        group.add_argument(
-            "--value",
-            metavar="MODEL",
-            help="judge by the value found instead of PageRank, by this value model; GRAPH is a "
-            "crawl store with texts",
-        )
-        group.add_argument(
-            "--starts",
-            metavar="N",
-            help="with --value, crawl from N starts: the seeds, and single pages; default 1",
-        )
-        group.add_argument(
-            "--budget", metavar="N", help="maximum number of fetches; default: no limit"
-        )
-        for setting in _RULES.values():
-            metavar = _METAVARS.get(setting.unit, setting.unit.upper() or "F")
-            group.add_argument(_option_of(setting), metavar=metavar, help=_meaning_of(setting))
-        for name, (metavar, _, meaning) in _NETWORK.items():
-            recorded = "; 'recorded': from the crawl store" if name in RECORDED else ""
-            group.add_argument(name, metavar=metavar, help=meaning + recorded)
-        group.add_argument(
-            "--order",
-            metavar="FILE",
-            help="write the page ids in the order fetched, one per line; with several orderings, "
-            "%%s in FILE stands for the name",
-        )
-        group.add_argument("--plot", metavar="FILE", help="plot the curves: .png, .svg or .pdf")
-        group.add_argument("--json", metavar="FILE", help="write the figures as JSON")
+        rules = {
+            _option_of(setting): Option(
+                _METAVARS.get(setting.unit, setting.unit.upper() or "F"), _meaning_of(setting)
+            )
+            for setting in _RULES.values()
+        }
+        network = {
+            name: Option(
+                metavar, meaning + ("; 'recorded': from the crawl store" * (name in RECORDED))
+            )
+            for name, (metavar, _, meaning) in _NETWORK.items()
+        }
+        return {
+            "--ordering": Option(
+                "NAME",
+                "name or import path of an ordering; may be repeated; default: "
+                + ", ".join(COMPARED),
+                may_repeat=True,
+            ),
+            "--ordering-options": Option(
+                "JSON",
+                "options of the orderings that have them, as in '{\"every\": 1000}', or by "
+                'ordering: \'{"opic": {"seed_cash": 10}}\'',
+            ),
+            "--seeds": Option(
+                "ID|URL[,...]|@FILE",
+                "where crawls start, in this order; @FILE: one per line. Default: the seeds of a "
+                "crawl store, or those in NAME.seeds.txt beside its export; otherwise page 0 or "
+                "one of the four pages with the most links, whichever reaches the most pages",
+            ),
+            "--value": Option(
+                "MODEL",
+                "judge by the value found instead of PageRank, by this value model; GRAPH is a "
+                "crawl store with texts",
+            ),
+            "--starts": Option(
+                "N", "with --value, crawl from N starts: the seeds, and single pages; default 1"
+            ),
+            "--budget": Option("N", "maximum number of fetches; default: no limit"),
+            **rules,
+            **network,
+            "--order": Option(
+                "FILE",
+                "write the page ids in the order fetched, one per line; with several orderings, "
+                "%%s in FILE stands for the name",
+            ),
+            "--plot": Option("FILE", "plot the curves: .png, .svg or .pdf"),
+            "--json": Option("FILE", "write the figures as JSON"),
+        }
 
     def execute(self, args: list[str], opts: argparse.Namespace) -> None:
         from crawlprio.orderings import COMPARED, make_ordering

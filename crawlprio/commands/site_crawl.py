@@ -5,14 +5,14 @@ from __future__ import annotations
 import argparse
 import shlex
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from scrapy.commands import BaseRunSpiderCommand
 
-from crawlprio.commands import refuse_unknown_options, set_up_help
+from crawlprio.commands import Described, refuse_unknown_options, set_up_help
 from crawlprio.commands.arguments import checked_option
 from crawlprio.errors import ConfigError, CrawlprioError
 from crawlprio.live.hand_settings import hand_facts
@@ -126,7 +126,7 @@ def bundled_settings() -> dict[str, Any]:
     }
 
 
-class SiteCrawlCommand(BaseRunSpiderCommand):
+class SiteCrawlCommand(Described, BaseRunSpiderCommand):
     """A command that crawls, with the exit statuses that `docs/reliability.md` lists.
 
     A subclass implements `prepare` instead of `process_options` and `run`, and adds options of its
@@ -138,7 +138,6 @@ class SiteCrawlCommand(BaseRunSpiderCommand):
     settings: Settings
     requires_project = False
     default_settings: ClassVar[dict[str, Any]] = bundled_settings()
-    examples: ClassVar[Sequence[str]] = ()
     options: ClassVar[Mapping[str, tuple[str, str | None, str]]] = OPTIONS
     arguments: ClassVar[Mapping[str, tuple[str, str]]] = ARGUMENTS
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from crawlprio.demo.answers import Answer, Web, html_answer, text_answer
+from crawlprio.demo.answers import Answer, html_answer, text_answer
 from crawlprio.errors import ConfigError
 from crawlprio.graph.linkgraph import LinkGraph
 from crawlprio.graph.rows import gathered_rows
@@ -185,8 +185,6 @@ def _copied(indptr: Ints, indices: NDArray[np.int32], source: Ints) -> tuple[Int
     places = np.arange(made[-1]) + np.repeat(indptr[:-1][source] - made[:-1], counts)
     return made, np.asarray(indices[places])
 
-
-__all__ = ["Answer", "DemoWeb", "Web"]
 
 _STATUS = {
     MOVED: 301,

@@ -86,9 +86,8 @@ def _compile_graphs(folder: Path) -> None:
     from crawlprio.graph.linkgraph import LinkGraph
     from crawlprio.graph.npz import write_npz
     from crawlprio.graph.synthetic import synthetic_web, twin
-    from crawlprio.measure.crawl_models import limited_buffer
+    from crawlprio.measure.crawl_models import BacklinksSeen, limited_buffer, pagerank_seen
     from crawlprio.measure.crawl_order import depth_from_seeds
-    from crawlprio.measure.estimates import BacklinksSeen, pagerank_seen
     from crawlprio.measure.metrics import importance_of
     from crawlprio.store.graph_files import read_graph
 

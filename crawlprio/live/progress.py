@@ -21,7 +21,7 @@ from crawlprio.live.counts import Figures
 from crawlprio.live.parts import Callbacks
 from crawlprio.live.receipts import CoverageSoFar, time_left
 from crawlprio.live.running import RunningCrawl
-from crawlprio.measure.sentences import sentences
+from crawlprio.measure.receipt_document import sentences
 from crawlprio.measure.stored_crawl import COVERED, ENOUGH_PAGES
 from crawlprio.orderings import make_ordering
 from crawlprio.settings_table.config import read_setting, writes_items_to_stdout

@@ -15,7 +15,7 @@ from scrapy.utils.asyncio import run_in_thread
 from scrapy.utils.defer import deferred_from_coro
 
 from crawlprio.live.parts import CrawlPart
-from crawlprio.measure.sentences import duration, short_share
+from crawlprio.measure.receipt_document import duration, short_share
 from crawlprio.measure.stored_crawl import ENDED_KEY, LIMITS, SCRAPY_LIMITS, SETTINGS_KEY
 from crawlprio.settings_table.config import read_setting, scrapys_own
 from crawlprio.store import Store

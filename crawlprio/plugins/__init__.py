@@ -26,7 +26,7 @@ ADDED: dict[str, dict[str, str]] = {
         "parent-quality": "value.orderings.ParentQuality",
     },
     "importances": {
-        "weighted-pagerank": "papers.weighted.WeightedPageRank",
+        "weighted-pagerank": "papers.centrality.WeightedPageRank",
         "similarity": "papers.similarity.Similarity",
         "term-count": "papers.similarity.TermCount",
         "harmonic": "papers.centrality.Harmonic",

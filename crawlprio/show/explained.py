@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from crawlprio.measure.sentences import duration
+from crawlprio.measure.receipt_document import duration
 
 MOST_PARTS = 12
 """Parts shown of each sum; JSON has all."""

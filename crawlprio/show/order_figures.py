@@ -13,21 +13,22 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from crawlprio.measure.crawl_in_time import (
+from crawlprio.measure.crawl_models import (
+    BacklinksSeen,
+    ModelCurve,
+    PageRankSeen,
+    crawl_and_stop,
+    crawl_and_stop_with_threshold,
+    limited_buffer,
+    top_threshold,
+)
+from crawlprio.measure.crawl_order import (
     Means,
     mean_importance_by_slice,
     mean_slice_of_top,
     scaled_to_mean_one,
     slices_by_fetch,
 )
-from crawlprio.measure.crawl_models import (
-    ModelCurve,
-    crawl_and_stop,
-    crawl_and_stop_with_threshold,
-    limited_buffer,
-    top_threshold,
-)
-from crawlprio.measure.estimates import BacklinksSeen, PageRankSeen
 from crawlprio.measure.importance import Repository
 from crawlprio.measure.scores import Score
 from crawlprio.show.figures import Panel, Points, split_at

@@ -1,6 +1,6 @@
 """The parts of a report: sections, tables and charts.
 
-Colours are those of `show.plots` that are visible on white and on black. What is drawn in
+Colours are those of `show.figures` that are visible on white and on black. What is drawn in
 `INK` has the colour of the text, which the page sets.
 """
 
@@ -13,8 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from crawlprio.errors import printable
-from crawlprio.show.figures import Points
-from crawlprio.show.plots import BLUE, GREEN, ORANGE, SKY, VERMILION
+from crawlprio.show.figures import BLUE, GREEN, ORANGE, SKY, VERMILION, Points
 
 MAX_TEXT = 300
 """Length to which a text from the crawl is cut."""

@@ -12,9 +12,8 @@ from rich.table import Table
 
 from crawlprio.errors import ConfigError, printable
 from crawlprio.graph.link_tables import as_text
-from crawlprio.measure.importance import Repository
+from crawlprio.measure.importance import RecordedCrawl, Repository
 from crawlprio.measure.metrics import parts_of
-from crawlprio.measure.repositories import RecordedCrawl
 from crawlprio.measure.scores import MARKS, Score
 from crawlprio.ranking.pagerank import round_significant
 from crawlprio.show.figures import Panel, plot_cumulative, plot_panels, split_at

@@ -55,8 +55,8 @@ FORMATS = {
     ".parquet": Format("link_tables", "read_parquet", "write_parquet", "the same"),
     ".npz": Format("npz", "read_npz", "write_links", "arrays; URLs in NAME.urls.gz beside it"),
     ".graphml": Format("graphml", "read_graphml", "write_graphml", "pages, links, anchor texts"),
-    ".txt.gz": Format("edgelist", "read_edge_list", "write_edge_list", "page ids"),
-    ".txt": Format("edgelist", "read_edge_list"),
+    ".txt.gz": Format("link_tables", "read_edge_list", "write_edge_list", "page ids"),
+    ".txt": Format("link_tables", "read_edge_list"),
     **{suffix: Format("", suffix) for suffix in ADDED["formats"]},
 }
 """The formats by suffix of the file name."""

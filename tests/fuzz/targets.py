@@ -43,7 +43,7 @@ from crawlprio.graph.linkgraph import LinkGraph
 from crawlprio.graph.pages import PageTable, Visit
 from crawlprio.live.request_json import InvalidRequest, RequestNotStorable, from_json, to_json
 from crawlprio.live.requests import Identities
-from crawlprio.measure import crawl_in_time, crawl_models, estimates
+from crawlprio.measure import crawl_models
 from crawlprio.measure import crawl_order as order_measures
 from crawlprio.middlewares.fetch_gate import _crawl_delay, _retry_after
 from crawlprio.middlewares.refusals import connected_host
@@ -248,7 +248,7 @@ def arrays(data: bytes) -> None:
     rank, seen = np.full(5, 0.2), np.ones(5, dtype=np.bool_)
     network: Any = Network
     given: Any = ChainMap(
-        *map(vars, (order_measures, crawl_in_time, crawl_models, estimates))  # type: ignore[arg-type]
+        *map(vars, (order_measures, crawl_models))  # type: ignore[arg-type]
     )
     calls: list[Callable[..., object]] = [
         lambda a, b: LinkGraph(a, b),

@@ -5,8 +5,9 @@ from __future__ import annotations
 import argparse
 import json
 from pathlib import Path
+from typing import ClassVar
 
-from crawlprio.commands import OneLineCommand, program, refuse_unknown_options
+from crawlprio.commands import OneLineCommand, Option, program, refuse_unknown_options
 from crawlprio.commands.arguments import check_outputs, checked_option, named_outputs, write_text
 from crawlprio.errors import ConfigError
 from crawlprio.settings_table.kinds import Choice, Number, Whole
@@ -15,66 +16,45 @@ from crawlprio.settings_table.kinds import Choice, Number, Whole
 class Command(OneLineCommand):
     """`crawlprio manners LOG...` judges any crawler by a server's log."""
 
+    takes = "[options] LOG... --agent NAME"
+    does = "Judge a crawler by the access log of a server"
+    about = (
+        "Judge the crawler NAME by LOG, the access log of a server, plain or gzip: in the "
+        "combined format of nginx or Apache, with or without the virtual host before it, and "
+        "with any fields after it (durations as of nginx's $request_time and times as of $msec "
+        "are used); or as JSON, of Caddy, or of nginx with the names of its variables. Several "
+        "files are read in the order of their first request. The exit status is 1 if the "
+        "crawler broke a rule, and 2 if nothing could be judged."
+    )
     examples = (
         "manners access.log --agent mybot --robots robots.txt",
         "manners access.log* --agent mybot --robots folder --delay 1",
         "manners access.log --agent mybot --at-once 1 --json manners.json",
     )
-
-    def syntax(self) -> str:
-        return "[options] LOG... --agent NAME"
-
-    def short_desc(self) -> str:
-        return "Judge a crawler by the access log of a server"
-
-    def long_desc(self) -> str:
-        return (
-            "Judge the crawler NAME by LOG, the access log of a server, plain or gzip: in the "
-            "combined format of nginx or Apache, with or without the virtual host before it, and "
-            "with any fields after it (durations as of nginx's $request_time and times as of $msec "
-            "are used); or as JSON, of Caddy, or of nginx with the names of its variables. Several "
-            "files are read in the order of their first request. The exit status is 1 if the "
-            "crawler broke a rule, and 2 if nothing could be judged."
-        )
-
-    def add_options(self, parser: argparse.ArgumentParser) -> None:
-        super().add_options(parser)
-        group = parser.add_argument_group(title="Manners")
-        group.add_argument(
-            "--agent", metavar="NAME", help="name of the crawler, as in its user agent"
-        )
-        group.add_argument(
-            "--robots",
-            metavar="FILE",
-            help="the robots.txt in force, or a folder of robots.txt files by host and date "
+    title = "Manners"
+    options: ClassVar = {
+        "--agent": Option("NAME", "name of the crawler, as in its user agent"),
+        "--robots": Option(
+            "FILE",
+            "the robots.txt in force, or a folder of robots.txt files by host and date "
             "(2026-11-22.txt, example.org-2026-11-22T10:30.txt)",
-        )
-        group.add_argument(
-            "--delay", metavar="SECONDS", help="minimum gap between requests to a host"
-        )
-        group.add_argument("--at-once", metavar="N", help="maximum requests at once on a host")
-        group.add_argument(
-            "--retry-after",
-            metavar="SECONDS",
-            default="1",
-            help="minimum pause on a host after a 429 or 503; default: 1",
-        )
-        group.add_argument(
-            "--queries",
-            metavar="N",
-            default="5000",
-            help="maximum requests with a query to one path; default: 5000",
-        )
-        group.add_argument(
-            "--continued",
-            action="store_true",
-            help="the log begins in the middle of the crawl: do not ask for a request for "
-            "robots.txt before the pages of its first 24 hours",
-        )
-        group.add_argument(
-            "--without", metavar="RULE[,RULE]", help="rules that are not judged: disguise, say"
-        )
-        group.add_argument("--json", metavar="FILE", help="write the figures as JSON")
+        ),
+        "--delay": Option("SECONDS", "minimum gap between requests to a host"),
+        "--at-once": Option("N", "maximum requests at once on a host"),
+        "--retry-after": Option(
+            "SECONDS", "minimum pause on a host after a 429 or 503; default: 1", "1"
+        ),
+        "--queries": Option(
+            "N", "maximum requests with a query to one path; default: 5000", "5000"
+        ),
+        "--continued": Option(
+            None,
+            "the log begins in the middle of the crawl: do not ask for a request for robots.txt "
+            "before the pages of its first 24 hours",
+        ),
+        "--without": Option("RULE[,RULE]", "rules that are not judged: disguise, say"),
+        "--json": Option("FILE", "write the figures as JSON"),
+    }
 
     def execute(self, args: list[str], opts: argparse.Namespace) -> None:
         refuse_unknown_options(args)

@@ -14,11 +14,9 @@ from typing import Any
 from crawlprio.errors import ConfigError, CrawlprioError
 from crawlprio.graph.topic import Topic
 from crawlprio.outside.import_path import load_named
-from crawlprio.plugins.value.classifier import Classifier
-from crawlprio.plugins.value.examples import read_examples
+from crawlprio.plugins.value.classifier import Classifier, read_examples
 from crawlprio.plugins.value.fasttext import FastText
-from crawlprio.plugins.value.model import Page, ScoredModel, ValueModelError
-from crawlprio.plugins.value.text_language import languages
+from crawlprio.plugins.value.model import Page, ScoredModel, ValueModelError, languages
 from crawlprio.web.anchors import words_of
 
 KNOWN = (

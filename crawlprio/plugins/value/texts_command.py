@@ -11,21 +11,17 @@ class Command(ExportCommand):
     """`crawlprio texts export STORE FILE` writes the texts that --keep-text kept."""
 
     what, says, suffixes = "texts", "the texts of {:,} pages", (".parquet", ".jsonl")
+    does = "Export the texts that a crawl kept in its store"
+    about = (
+        "Write each page whose text is in STORE, as crawlprio crawl --keep-text keeps it, to "
+        "a Parquet file or as one JSON object per line: URL, title, text, language, value, the "
+        "page that it repeats, licence, and what the page asks of those who use it. The crawl "
+        "may be running. However often it was killed, each page is written exactly once."
+    )
     examples = (
         "texts export example/crawl.sqlite pages.parquet",
         "texts export example/crawl.sqlite pages.jsonl",
     )
-
-    def short_desc(self) -> str:
-        return "Export the texts that a crawl kept in its store"
-
-    def long_desc(self) -> str:
-        return (
-            "Write each page whose text is in STORE, as crawlprio crawl --keep-text keeps it, to "
-            "a Parquet file or as one JSON object per line: URL, title, text, language, value, the "
-            "page that it repeats, licence, and what the page asks of those who use it. The crawl "
-            "may be running. However often it was killed, each page is written exactly once."
-        )
 
     def write(self, store: Path, path: Path) -> int:
         if path.suffix == ".parquet":

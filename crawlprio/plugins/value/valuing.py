@@ -14,8 +14,7 @@ from twisted.internet.defer import Deferred
 from crawlprio.errors import CrawlprioError
 from crawlprio.items import LinkPairs
 from crawlprio.live.parts import CrawlPart
-from crawlprio.plugins.value.model import Page, page_of
-from crawlprio.plugins.value.text_language import language_of
+from crawlprio.plugins.value.model import Page, language_of, page_of
 
 if TYPE_CHECKING:
     from crawlprio.live.running import RunningCrawl

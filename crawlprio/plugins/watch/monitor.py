@@ -24,7 +24,7 @@ from crawlprio.live.local_frontier import LocalFrontier
 from crawlprio.live.parts import CrawlPart
 from crawlprio.live.running import RunningCrawl, policy_of
 from crawlprio.measure.explanations import explain_url
-from crawlprio.measure.sentences import sentences
+from crawlprio.measure.receipt_document import sentences
 from crawlprio.plugins.watch.monitor_server import Action, FewConnections, QuietSite, View
 from crawlprio.plugins.watch.snapshot import N_ROWS, LinkNotes, SiteTallies, Snapshots
 from crawlprio.settings_table.config import read_setting

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from scrapy.utils.asyncio import run_in_thread
 
-from crawlprio.measure.sentences import duration
+from crawlprio.measure.receipt_document import duration
 from crawlprio.plugins.redis.connection import connect
 from crawlprio.plugins.redis.operating import DRAINING, PAUSED, RUNNING, overview, set_state
 from crawlprio.plugins.redis.shards import prefix_of

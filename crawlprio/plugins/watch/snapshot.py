@@ -23,7 +23,7 @@ from crawlprio.live.leases import Lease, LeaseState
 from crawlprio.live.local_frontier import LocalFrontier
 from crawlprio.live.receipts import time_left
 from crawlprio.live.running import RunningCrawl
-from crawlprio.measure.sentences import duration
+from crawlprio.measure.receipt_document import duration
 from crawlprio.middlewares import RobotsMiddleware
 from crawlprio.show.explained import reasons
 from crawlprio.show.report_parts import page, text
