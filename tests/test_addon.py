@@ -13,10 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from crawls import ADDON, Answer, Site, page, run_spider
+from crawls import ADDON, Site, page, run_spider
 from scrapy import Request, Spider
 from scrapy.core.scheduler import Scheduler as StockScheduler
-from scrapy.exceptions import DropItem
 from scrapy.http import HtmlResponse, Response, TextResponse
 
 from crawlprio.demo.process import LoopbackServer
@@ -361,21 +360,6 @@ def test_the_pipeline_records_pairs_under_scrapys_scheduler_without_the_middlewa
     assert run.stats["item_scraped_count"] == 3
 
 
-def test_pairs_that_an_earlier_pipeline_drops_are_recorded_by_the_middleware(
-    tmp_path: Path,
-) -> None:
-    class Dropping:
-        def process_item(self, item: Any) -> Any:
-            raise DropItem("all")
-
-    store = tmp_path / "crawl.sqlite"
-    settings = {**ADDON, "CRAWLPRIO_STORE": store, "ITEM_PIPELINES": {Dropping: 1}}
-    with Site(PAGES) as site:
-        run = run_spider(Pairing, settings, site=site)
-    assert run.items == []
-    assert sorted(visit for visit in named(store) if visit[1] == 200) == sorted(PAIRED)
-
-
 def test_without_its_middleware_the_scheduler_refuses_to_start() -> None:
     settings = {"SCHEDULER": Scheduler}
     with Site(PAGES) as site:
@@ -384,53 +368,3 @@ def test_without_its_middleware_the_scheduler_refuses_to_start() -> None:
     (message,) = run.messages()
     assert message.startswith("SCHEDULER is crawlprio's, which gets links from its")
     assert run.crawler.spider is None
-
-
-def test_failures_and_redirects_are_recorded_once_each(tmp_path: Path) -> None:
-    store = tmp_path / "crawl.sqlite"
-    pages = {
-        "/": page("/moved", "/broken", "/2"),
-        "/moved": Answer(status=301, headers={"Location": "/2"}),
-        "/broken": Answer(status=500),
-    }
-    settings = {
-        **ADDON,
-        "CRAWLPRIO_STORE": store,
-        "CONCURRENT_REQUESTS": 1,
-        "ORDERING": "breadth-first",
-        "RETRY_ENABLED": True,
-    }
-    with Site(pages) as site:
-        run_spider(Plain, settings, site=site)
-    found = [(url.removeprefix("http://a.test"), *rest) for url, *rest in named(store)]
-    assert found == [
-        (
-            "/",
-            200,
-            [
-                ("http://a.test/moved", "/moved"),
-                ("http://a.test/broken", "/broken"),
-                ("http://a.test/2", "said"),
-            ],
-        ),
-        ("/moved", 301, [("http://a.test/2", "")]),
-        ("/broken", 500, []),
-        ("/2", 404, []),
-    ]
-
-
-def test_the_store_names_the_ordering_and_topic_that_made_it(tmp_path: Path) -> None:
-    store = tmp_path / "crawl.sqlite"
-    settings = {**ADDON, "CRAWLPRIO_STORE": str(store), "ORDERING": "random", "TOPIC": "a b, c"}
-
-    class One(Spider):
-        name = "one"
-        start_urls = ("http://a.test/",)
-
-        def parse(self, response: Any) -> None:
-            return None
-
-    with Site({"/": page()}) as site:
-        run_spider(One, settings, site=site)
-    with Store.open(store, readonly=True) as made:
-        assert (made.get_meta("ordering"), made.get_meta("topic")) == ("random", "a b, c")

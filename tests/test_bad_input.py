@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import socket
 import subprocess
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -218,22 +218,3 @@ def test_a_port_in_use_is_named(tmp_path: Path) -> None:
     assert done.returncode != 0
     assert str(port) in sentence
     assert "Traceback" not in done.stderr
-
-
-def test_a_full_disk_ends_the_crawl_with_one_sentence(tmp_path: Path) -> None:
-    """A limit on file sizes stands in for the disk."""
-    pages = {"/": page(*(f"/{n}" for n in range(2000)))}
-    with Site(pages, lambda host, path: page(*(f"{path}{n}" for n in range(500)))) as site:
-        line = crawl("-a", f"seeds=http://{site.address}/", "-s", "DOWNLOAD_DELAY=0")
-        done = scrapy([*line, *QUIET], tmp_path, wrapper=limited("200"))
-    assert "Traceback" not in done.stderr
-    (sentence,) = sentences(done)
-    assert "crawl.sqlite" in sentence
-    assert done.returncode == 1
-    with Store.open(tmp_path / "crawl.sqlite", readonly=True) as store:
-        assert store.n_visits > 0
-
-
-def limited(kilobytes: str) -> Callable[[Sequence[str]], list[str]]:
-    """Return a prefix that runs a command with a limit on file sizes."""
-    return lambda line: ["bash", "-c", f'ulimit -f {kilobytes}; exec "$@"', "bash", *line]

@@ -17,7 +17,6 @@ from scrapy.http import Response
 from scrapy.utils.test import get_crawler
 from stores import visit
 
-from crawlprio.errors import ConfigError
 from crawlprio.frontier import PageQueue
 from crawlprio.frontier.protocol import PageVisit
 from crawlprio.frontier.records import UNKNOWN, WAITING
@@ -318,25 +317,6 @@ def test_the_least_promising_pages_are_dropped_as_the_rule_says(
         crawl_within(capacity, seed, n_in_flight)
 
 
-@pytest.mark.parametrize("n_in_flight", [1, 6])
-def test_replayed_visits_leave_the_same_pages_waiting(n_in_flight: int) -> None:
-    for seed in range(4):
-        print("seed", seed)
-        frontier, visits = crawl_within(20, seed, n_in_flight)
-        again = PageQueue(Drawn(seed), frontier.pages, limit=2, max_waiting=20)
-        n_known = 0
-        for shown in visits:
-            n_known = max(n_known, shown.page + 1, *(shown.targets + 1).tolist())
-            again.observe(shown, n_known)
-        buffers = again._buffer, frontier._buffer
-        assert all(buffer is not None for buffer in buffers)
-        n_pages = len(frontier.pages)
-        assert [again._buffer.is_dropped(n) for n in range(n_pages)] == [  # type: ignore[union-attr]
-            frontier._buffer.is_dropped(n)  # type: ignore[union-attr]
-            for n in range(n_pages)
-        ]
-
-
 def test_a_dropped_page_waits_and_stays_if_a_request_for_it_arrives() -> None:
     pages = PageTable()
     for number in range(60):
@@ -391,23 +371,6 @@ def test_a_resumed_crawl_has_dropped_the_same_pages(tmp_path: Path, ordering: st
         frontier.release_site(handout.lease)
     assert len(order) == before[1]
     recorder.close()
-
-
-def test_a_sites_budget_survives_a_restart(tmp_path: Path) -> None:
-    chosen = {"CRAWLPRIO_MAX_PAGES_PER_SITE": 3}
-    recorder, frontier = opened(tmp_path, **chosen)
-    frontier.add_seeds(["http://a.test/1", "http://a.test/2", "http://b.test/1"])
-    recorder.close()
-    recorder, frontier = opened(tmp_path, **chosen)
-    urls = ["http://a.test/3", "http://a.test/4", "http://a.test/1", "http://b.test/2"]
-    assert recorder.discovery.find_or_add(urls, 1) == [3, NO_PAGE, 0, 4]
-    recorder.close()
-
-
-@pytest.mark.parametrize("value", [0, -1, "many", 1.5])
-def test_an_invalid_limit_on_pages_is_refused(tmp_path: Path, value: object) -> None:
-    with pytest.raises(ConfigError, match="CRAWLPRIO_MAX_WAITING is"):
-        opened(tmp_path, CRAWLPRIO_MAX_WAITING=value)
 
 
 def test_the_end_table_says_how_many_pages_wait_and_were_dropped() -> None:

@@ -43,14 +43,6 @@ def urls(store: Path, where: str = "status = 200") -> list[str]:
     return ["/" + url.split("/", 3)[3] for url in visited_urls(store, where)]
 
 
-def test_a_crawl_in_an_empty_folder_leaves_its_store_and_prints_a_report(tmp_path: Path) -> None:
-    with Site(WEB) as site:
-        done = crawlprio("crawl", f"http://{site.address}/", *FAST, folder=tmp_path)
-    assert (done.returncode, done.stderr) == (0, "")
-    assert re.search(r"pages fetched +│ 64 ", done.stdout)
-    assert sorted(urls(tmp_path / "crawl.sqlite")) == sorted(WEB)
-
-
 def test_a_crawl_in_a_folder_is_resumed_with_the_same_arguments(tmp_path: Path) -> None:
     web = {**WEB, "/": page("/1", "/no"), "/no": page()}
     with Site(web) as site:
@@ -130,15 +122,6 @@ def test_a_store_has_no_passwords_and_a_resume_without_its_key_or_archive_is_ref
     (tmp_path / "warc").rename(tmp_path / "moved")
     refused = crawlprio("resume", "job", folder=tmp_path)
     assert "--warc" in refused.stderr
-
-
-def test_a_setting_can_be_changed_when_a_crawl_is_resumed(tmp_path: Path) -> None:
-    with Site(WEB) as site:
-        given = ["--folder", "job", "--pages", "5", "--ordering", "random", *FAST]
-        crawlprio("crawl", f"http://{site.address}/", *given, folder=tmp_path)
-        again = crawlprio("resume", "job", "-s", "ORDERING=depth-first", folder=tmp_path)
-    assert "under depth-first." in again.stderr
-    assert len(site.paths()) == len(set(site.paths())) == len(WEB)
 
 
 def test_a_resumed_crawl_takes_every_option_of_a_crawl_that_is_not_about_where_it_is(

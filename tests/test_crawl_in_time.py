@@ -6,7 +6,7 @@ import random
 
 import numpy as np
 import pytest
-from distributions import fit_power_law, log_histogram, sizes_falling
+from distributions import fit_power_law, log_histogram
 from hypothesis import given
 from hypothesis import strategies as st
 from linkgraphs import as_arrays
@@ -66,21 +66,6 @@ def test_scaled_importance_has_mean_one_over_the_pages_that_count() -> None:
     assert scaled_to_mean_one(np.array([np.nan, 2.0, 6.0]))[1:].tolist() == [0.5, 1.5]
 
 
-def test_the_mean_day_of_the_top_pages_counts_ties_in_part() -> None:
-    found = mean_slice_of_top(ORDER, IMPORTANCE, slices_by_fetch(5, 5), [1, 2, 3, 9])
-    # Page 0 on day 3; then one of pages 2 and 3, on days 2 and 5; then both.
-    assert found.x.tolist() == [1, 2, 3]
-    assert found.mean == pytest.approx([3.0, (3 + 3.5) / 2, (3 + 2 + 5) / 3])
-
-
-def test_tops_are_powers_of_ten_and_all_by_default() -> None:
-    order = np.arange(1500)
-    found = mean_slice_of_top(order, -order.astype(np.float64), slices_by_fetch(1500, 1500))
-    assert found.n.tolist() == [1, 10, 100, 1000, 1500]
-    assert found.mean.tolist() == [1.0, 5.5, 50.5, 500.5, 750.5]
-    assert mean_slice_of_top([0], np.ones(1), np.array([1])).n.tolist() == [1]
-
-
 @pytest.mark.parametrize("seed", range(6))
 def test_tops_of_tied_pages_are_means_over_all_choices(seed: int) -> None:
     print(f"seed {seed}")
@@ -96,13 +81,6 @@ def test_tops_of_tied_pages_are_means_over_all_choices(seed: int) -> None:
     assert found.mean == pytest.approx(expected)
     expected = [oracle.overlap_over_choices(first, second, n) for n in tops]
     assert overlap_of_top(a, b, tops).mean == pytest.approx(expected)
-
-
-def test_pages_outside_the_partial_graph_are_in_no_top() -> None:
-    partial = np.array([np.nan, 1.0, 2.0, np.nan, 3.0])
-    found = overlap_of_top(partial, IMPORTANCE, [1, 3, 4])
-    assert found.n.tolist() == [1, 3]
-    assert found.mean == pytest.approx([0.0, 1 / 3])
 
 
 def test_mean_importance_by_depth_leaves_out_pages_of_unknown_depth() -> None:
@@ -148,12 +126,6 @@ def test_active_robots_are_those_between_start_and_end(fetches: list[tuple[float
     assert len(middles) == 7
 
 
-def test_the_mean_number_of_robots_is_per_stretch() -> None:
-    seconds, means = active_robots([0.0, 0.0, 6.0], [4.0, 6.0, 8.0], 4)
-    assert seconds.tolist() == [1.0, 3.0, 5.0, 7.0]
-    assert means == pytest.approx([2.0, 2.0, 1.0, 1.0])
-
-
 def test_speed_ups_are_relative_to_the_fewest_robots_of_the_same_bandwidth_or_one_crawl() -> None:
     crawls = [(200.0, 64, 100, 20.0), (100.0, 1, 100, 100.0), (200.0, 1, 100, 50.0)]
     found = speed_ups(crawls)
@@ -163,11 +135,6 @@ def test_speed_ups_are_relative_to_the_fewest_robots_of_the_same_bandwidth_or_on
     assert found.speed_up[:, 0].tolist() == [1.0, 1.0]
     assert found.speed_up[1, 1] == 2.5
     assert speed_ups(crawls, base=(100.0, 1)).speed_up[1].tolist() == [2.0, 5.0]
-
-
-def test_site_sizes_are_in_descending_order() -> None:
-    assert sizes_falling(np.array([3, 0, 3, 5, 3, 0])).tolist() == [3, 2, 1]
-    assert sizes_falling(np.array([], dtype=np.int64)).tolist() == []
 
 
 def test_small_counts_have_a_bin_each_and_large_ones_share() -> None:
@@ -181,16 +148,6 @@ def test_small_counts_have_a_bin_each_and_large_ones_share() -> None:
     assert found.share == pytest.approx(found.per_count / 10)
     assert found.centre == pytest.approx([1, 8**0.5, 45**0.5, 210**0.5, 21400**0.5])
     assert found.n_zero == 2
-
-
-@given(st.lists(st.integers(0, 10**6), max_size=50), st.integers(1, 20))
-def test_every_count_is_in_one_bin(counts: list[int], bins: int) -> None:
-    found = log_histogram(np.array(counts, dtype=np.int64), bins)
-    assert found.n.sum() + found.n_zero == len(counts)
-    members = [
-        sum(a <= c <= b for c in counts) for a, b in zip(found.first, found.last, strict=True)
-    ]
-    assert found.n.tolist() == members
 
 
 def zipf(exponent: float, n: int, minimum: int, seed: int) -> np.ndarray:
@@ -211,24 +168,6 @@ def test_maximum_likelihood_finds_the_exponent_of_a_power_law(
     # Clauset et al., eq. 3.6, for large minima: (exponent - 1) / sqrt(n), smaller for small ones.
     assert 0.3 < law.standard_error / ((exponent - 1) / 20_000**0.5) < 1.2
     assert law.distance < 0.02
-
-
-def test_the_minimum_is_where_the_power_law_begins() -> None:
-    flat = np.random.default_rng(2).integers(1, 20, 20_000)
-    law = fit_power_law(np.concatenate((flat, zipf(2.5, 20_000, 20, seed=3))))
-    assert 15 <= law.minimum <= 30
-    assert law.exponent == pytest.approx(2.5, abs=0.1)
-    assert law.n == 40_000
-    assert law.n_tail <= 24_000
-
-
-def test_the_line_of_a_law_runs_through_the_histogram_of_its_counts() -> None:
-    counts = zipf(2.2, 50_000, 1, seed=4)
-    law = fit_power_law(counts, minimum=1)
-    found = log_histogram(counts)
-    small = found.centre < 20
-    assert law.expected(found.centre[small]) == pytest.approx(found.per_count[small], rel=0.2)
-    assert [x for x, _ in law.points(100)] == [1.0, 100.0]
 
 
 def test_least_squares_is_the_line_through_the_histogram() -> None:

@@ -21,7 +21,6 @@ from crawlprio.measure.crawl_models import (
     limited_buffer,
     top_threshold,
 )
-from crawlprio.measure.crawl_order import best_order
 from crawlprio.measure.estimates import BacklinksSeen, PageRankSeen, RenewedEstimate, pagerank_seen
 from crawlprio.ranking.pagerank import pagerank
 
@@ -46,24 +45,6 @@ def as_dict(values: np.ndarray, mask: np.ndarray | None = None) -> dict[int, flo
     return {p: float(v) for p, v in enumerate(values) if mask is None or mask[p]}
 
 
-def test_crawl_and_stop_counts_how_many_of_the_first_k_are_in_the_top_k() -> None:
-    curve = crawl_and_stop(ORDER, IMPORTANCE)
-    # Top 1: {0}; top 2 and 3, ties included: {0, 2, 3}; top 4: all but page 1.
-    assert curve.performance.tolist() == [0, 1 / 2, 2 / 3, 3 / 4, 1]
-    assert curve.n_hot.tolist() == [1, 3, 3, 4, 5]
-    assert curve.x.tolist() == [0.2, 0.4, 0.6, 0.8, 1.0]
-    assert curve.ideal.tolist() == [1.0] * 5
-    assert curve.random.tolist() == [0.2, 0.6, 0.6, 0.8, 1.0]
-
-
-def test_threshold_counts_how_many_hot_pages_were_fetched() -> None:
-    curve = crawl_and_stop_with_threshold(ORDER, IMPORTANCE, 3.0)
-    assert curve.n_hot.tolist() == [3] * 5
-    assert curve.performance.tolist() == [0, 1 / 3, 2 / 3, 2 / 3, 1]
-    assert curve.ideal.tolist() == [1 / 3, 2 / 3, 1, 1, 1]
-    assert curve.random.tolist() == [0.2, 0.4, 0.6, 0.8, 1.0]
-
-
 @pytest.mark.parametrize("seed", range(8))
 def test_both_models_match_the_paper_on_random_crawls(seed: int) -> None:
     print(f"seed {seed}")
@@ -86,16 +67,6 @@ def test_both_models_match_the_paper_on_random_crawls(seed: int) -> None:
         assert found.performance == pytest.approx([float(x) for x in expected])
 
 
-@given(st.lists(st.integers(0, 5), min_size=1, max_size=30))
-def test_a_crawl_in_order_of_importance_is_ideal(values: list[int]) -> None:
-    importance = np.array(values, dtype=np.float64)
-    order = best_order(importance)
-    assert crawl_and_stop(order, importance).performance.tolist() == [1.0] * len(values)
-    threshold = top_threshold(importance, 0.3)
-    found = crawl_and_stop_with_threshold(order, importance, threshold)
-    assert found.performance == pytest.approx(found.ideal)
-
-
 def test_the_random_lines_are_the_mean_of_many_random_crawls() -> None:
     rng = np.random.default_rng(5)
     importance = rng.integers(0, 6, 30).astype(np.float64)
@@ -107,22 +78,6 @@ def test_the_random_lines_are_the_mean_of_many_random_crawls() -> None:
     assert stop / 4000 == pytest.approx(crawl_and_stop(order, importance).random, abs=0.04)
     expected = crawl_and_stop_with_threshold(order, importance, 4).random
     assert threshold / 4000 == pytest.approx(expected, abs=0.02)
-
-
-def test_a_full_buffer_drops_the_lowest_estimate_and_of_equals_the_last() -> None:
-    estimate = np.array([1.0, 2.0, 2.0, 0.5, 2.0])
-    kept = crawl_into_buffers(np.array([0, 1, 2, 3, 4]), 5, [2, 3], estimate)
-    assert [k.tolist() for k in kept] == [[1, 2], [1, 2, 4]]
-
-
-def test_late_links_save_a_page_that_is_still_held() -> None:
-    # Pages 1 and 2 tie with no links; page 3 links to 2, so 1 leaves for 4, to which 3 also links.
-    rows = {0: [1], 1: [], 2: [], 3: [2, 4], 4: [2]}
-    graph = graph_of(rows)
-    kept = crawl_into_buffers(np.array([1, 2, 3, 4, 0]), 5, [2], BacklinksSeen(graph))
-    # Fetched 1, 2: both 0. 3 arrives with 0, the last of equals, and leaves; page 2 has 1 from it.
-    # 4 has 1, more than the 0 of page 1, which leaves. 0 has none and leaves.
-    assert kept[0].tolist() == [2, 4]
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -183,20 +138,6 @@ def test_an_estimate_is_asked_for_once_the_buffer_is_full() -> None:
     assert asked == [0, 0, 4, 6, 8]
 
 
-def test_pbc_is_the_share_of_the_buffer_that_is_hot() -> None:
-    estimate = np.array([1.0, 9.0, 3.0, 2.0, 0.0])
-    found = limited_buffer(ORDER, IMPORTANCE, [0.2, 0.4, 1.0], estimate)
-    # Kept: {1}, {1, 2}, all; hot: {0}, {0, 2, 3}, all.
-    assert found.performance.tolist() == [0.0, 0.5, 1.0]
-    assert found.n_hot.tolist() == [1, 3, 5]
-    assert found.ideal.tolist() == [1.0, 1.0, 1.0]
-    assert found.random.tolist() == [0.2, 0.6, 1.0]
-    found = limited_buffer(ORDER, IMPORTANCE, [0.2, 0.4, 1.0], estimate, threshold=5.0)
-    assert found.performance.tolist() == [0.0, 0.0, 0.2]
-    assert found.ideal.tolist() == [1.0, 0.5, 0.2]
-    assert found.random.tolist() == [0.2, 0.2, 0.2]
-
-
 @given(st.permutations(range(9)), st.lists(st.integers(0, 4), min_size=9, max_size=9))
 def test_a_buffer_kept_by_true_importance_is_ideal_in_any_order(
     order: list[int], i: list[int]
@@ -218,12 +159,6 @@ def test_pagerank_seen_by_a_whole_crawl_is_pagerank_up_to_scale() -> None:
     expected = oracle.cho_pagerank(rows, list(range(5)), 0.9)
     assert np.flatnonzero(~np.isnan(part)).tolist() == sorted(expected)
     assert part[sorted(expected)] == pytest.approx([expected[p] for p in sorted(expected)])
-
-
-def test_a_page_without_backlinks_has_one_minus_damping() -> None:
-    assert pagerank_seen(graph_of({0: [1], 1: [], 2: []}), np.array([0]), damping=0.9)[
-        :2
-    ] == pytest.approx([0.1, 0.1 + 0.9 * 0.1])
 
 
 def test_the_threshold_of_a_share_is_the_importance_of_its_last_page() -> None:

@@ -18,7 +18,6 @@ import pytest
 
 from crawlprio.demo.process import LoopbackServer
 from crawlprio.demo.web import DemoWeb
-from crawlprio.errors import CrawlprioError
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="looks at the process as Linux shows it")
 
@@ -62,11 +61,6 @@ def command(*arguments: str) -> list[str]:
     return [sys.executable, "-m", "crawlprio.demo", *arguments]
 
 
-def test_the_server_announces_what_it_serves(server: LoopbackServer, web: DemoWeb) -> None:
-    assert (server.n_pages, server.seeds, server.hosts) == (PAGES, web.seeds, web.hosts)
-    assert server.address == f"127.0.0.1:{server.port}"
-
-
 def test_the_server_answers_with_the_pages_of_its_web_over_one_connection(
     web: DemoWeb, connection: http.client.HTTPConnection
 ) -> None:
@@ -80,33 +74,6 @@ def test_the_server_answers_with_the_pages_of_its_web_over_one_connection(
         assert connection.sock is not None
         sockets.add(connection.sock.getsockname())
     assert len(sockets) == 1
-
-
-def test_https_pages_are_requested_in_clear_text(
-    web: DemoWeb, connection: http.client.HTTPConnection
-) -> None:
-    url = next(u for u in web.urls() if u.startswith("https:") and web.answer(u).status == 200)
-    assert ask(connection, url)[2] == web.answer(url).body
-    assert ask(connection, url.replace("https:", "http:"))[1]["Location"] == url
-
-
-def test_a_request_by_host_header_is_answered(
-    web: DemoWeb, connection: http.client.HTTPConnection
-) -> None:
-    connection.request("GET", "/robots.txt", headers={"Host": web.hosts[0]})
-    assert connection.getresponse().read() == web.answer(f"{web.seeds[0]}robots.txt").body
-
-
-def test_a_head_request_gets_no_body(connection: http.client.HTTPConnection, web: DemoWeb) -> None:
-    for _ in range(2):
-        status, headers, body = ask(connection, web.seeds[0], method="HEAD")
-        assert (status, body) == (200, b"")
-        assert headers["Content-Length"] == str(len(web.answer(web.seeds[0]).body))
-
-
-@pytest.mark.parametrize("host", ["www.elsewhere.test", "127.0.0.1", "localhost", "[::1]"])
-def test_unknown_hosts_answer_404(connection: http.client.HTTPConnection, host: str) -> None:
-    assert ask(connection, f"http://{host}/")[0] == 404
 
 
 def test_the_server_opens_no_tunnel(server: LoopbackServer) -> None:
@@ -173,20 +140,6 @@ def test_each_request_is_one_line_of_the_log(
     assert times == sorted(times)
 
 
-def test_a_port_in_use_is_reported_in_one_sentence(server: LoopbackServer) -> None:
-    ran = subprocess.run(
-        command("--pages", "10", "--sites", "1", "--port", str(server.port)),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert (ran.returncode, ran.stdout) == (2, "")
-    (line,) = ran.stderr.splitlines()
-    assert line.startswith(f"Cannot listen on port {server.port} of 127.0.0.1")
-    with pytest.raises(CrawlprioError, match=f"on port {server.port} of 127"):
-        LoopbackServer(pages=10, sites=1, port=server.port).start()
-
-
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
@@ -205,19 +158,6 @@ def test_bad_input_exits_with_status_2_and_one_sentence(
     assert (ran.returncode, ran.stdout) == (2, "")
     (line,) = ran.stderr.splitlines()
     assert line.startswith(sentence)
-
-
-@linux
-def test_the_child_is_gone_after_stop() -> None:
-    server = LoopbackServer(pages=10, sites=1)
-    server.start()
-    assert server.pid is not None
-    watched = os.pidfd_open(server.pid)
-    server.stop()
-    server.stop()
-    assert server.pid is None
-    assert select.select([watched], [], [], 0)[0] == [watched]
-    os.close(watched)
 
 
 @pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGINT])

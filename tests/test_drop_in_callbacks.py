@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 from crawls import Answer
 from drop_in import Kind, assert_alike, html, kinds
-from scrapy import FormRequest, Request, Spider, signals
+from scrapy import Request, Spider, signals
 from scrapy.exceptions import CloseSpider, DontCloseSpider
-from scrapy.http import JsonRequest, Response
+from scrapy.http import Response
 
 ROOT = "http://shop.test"
 SHOP = {
@@ -23,23 +23,6 @@ SHOP = {
     "/item/1": html("first"),
     "/item/2": html("second"),
 }
-
-
-class Bodies(Kind, Spider):
-    """Requests that differ only in method or body."""
-
-    pages = {"/api": html("ok")}
-
-    async def start(self) -> AsyncIterator[Any]:
-        for query in ({"q": 1}, {"q": 2}, {"q": 1}):
-            yield JsonRequest(f"{ROOT}/api", data=query)
-        for method in ("GET", "HEAD", "PUT", "DELETE", "GET"):
-            yield Request(f"{ROOT}/api", method=method)
-        yield Request(f"{ROOT}/api", method="POST", body=bytes(range(256)))
-        yield FormRequest(f"{ROOT}/api", formdata={"a": "ü", "b": ["1", "2"]})
-
-    def parse(self, response: Response) -> Iterator[Any]:
-        yield {"method": response.request.method, "body": response.request.body}
 
 
 class Errbacks(Kind, Spider):
@@ -68,57 +51,6 @@ class Errbacks(Kind, Spider):
 
     def after(self, response: Response) -> Iterator[Any]:
         yield {"after": response.url}
-
-
-class AsyncErrback(Kind, Spider):
-    """An errback that awaits, and one that raises."""
-
-    pages = {"/ok": html("fine")}
-
-    async def start(self) -> AsyncIterator[Any]:
-        yield Request(f"{ROOT}/gone", errback=self.failed)
-        yield Request(f"{ROOT}/gone2", errback=self.fails_again)
-
-    def parse(self, response: Response) -> Iterator[Any]:
-        yield {"url": response.url}
-
-    async def failed(self, failure: Any) -> Any:
-        return [Request(f"{ROOT}/ok")]
-
-    def fails_again(self, failure: Any) -> Any:
-        raise KeyError("errback fails")
-
-
-class CallbackStyles(Kind, Spider):
-    """Callbacks that return everything Scrapy accepts."""
-
-    pages = {f"/{n}": html(str(n)) for n in range(12)}
-
-    async def start(self) -> AsyncIterator[Any]:
-        callbacks = (self.nothing, self.one, self.request, self.many, self.coroutine, self.late)
-        for n, callback in enumerate(callbacks):
-            yield Request(f"{ROOT}/{n}", callback)
-
-    def nothing(self, response: Response) -> None:
-        self.notes.append(response.url)
-
-    def one(self, response: Response) -> Any:
-        return {"one": response.url}
-
-    def request(self, response: Response) -> Any:
-        return Request(f"{ROOT}/6", self.one)
-
-    def many(self, response: Response) -> Any:
-        return [{"n": 1}, None, Request(f"{ROOT}/7", self.one), Request(f"{ROOT}/6", self.one)]
-
-    async def coroutine(self, response: Response) -> Any:
-        return [{"n": 2}, Request(f"{ROOT}/8", self.one)]
-
-    async def late(self, response: Response) -> AsyncIterator[Any]:
-        yield Request(f"{ROOT}/9", self.one)
-        inner = await self.crawler.engine.download_async(Request(f"{ROOT}/10"))
-        yield {"inner": inner.url, "status": inner.status}
-        yield Request(f"{ROOT}/11", self.one)
 
 
 class Failing(Kind, Spider):
@@ -233,13 +165,6 @@ class Idle(Kind, Spider):
 
     def parse(self, response: Response) -> Iterator[Any]:
         yield {"url": response.url}
-
-
-class IdleReason(Idle):
-    """Gives its own reason when it becomes idle."""
-
-    def idle(self) -> None:
-        raise CloseSpider("had enough")
 
 
 class Closing(Kind, Spider):

@@ -7,7 +7,6 @@ crawl.
 from __future__ import annotations
 
 import asyncio
-import time
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -17,7 +16,6 @@ import pytest
 from crawls import ADDON, Answer, Site, run_spider
 from drop_in import CountingSite, html
 from scrapy import Request, Spider, signals
-from scrapy.downloadermiddlewares.retry import get_retry_request
 from scrapy.http import Response
 
 from crawlprio.store import Store
@@ -26,40 +24,11 @@ ROOT = "http://shop.test"
 PLAIN: dict[str, object] = {}
 
 
-class Retrier(Spider):
-    """Retries each page once from its callback, after parsing it for a while."""
-
-    name = "retrier"
-    n_pages = 60
-    seconds = 0.05
-
-    async def start(self) -> AsyncIterator[Any]:
-        for number in range(self.n_pages):
-            yield Request(f"{ROOT}/{number}")
-
-    def parse(self, response: Response) -> Iterator[Any]:
-        time.sleep(self.seconds)
-        assert response.request is not None
-        if not response.meta.get("retry_times"):
-            yield get_retry_request(response.request, spider=self, reason="try again")
-        else:
-            yield {"url": response.url}
-
-
 class Any200(Site):
     """A site that has every page."""
 
     def __init__(self, seconds: float = 0.0, **headers: str) -> None:
         super().__init__({}, lambda host, path: html("there", **headers)._replace(seconds=seconds))
-
-
-@pytest.mark.parametrize("n_at_once", [1, 2, 16])
-def test_pages_retried_from_a_callback_that_parses_for_50_ms_all_arrive(n_at_once: int) -> None:
-    with Any200() as site:
-        run = run_spider(Retrier, {**ADDON, "CONCURRENT_REQUESTS": n_at_once}, site=site)
-    assert sorted(item["url"] for item in run.items) == sorted(
-        f"{ROOT}/{number}" for number in range(60)
-    )
 
 
 class Anchored(Spider):
@@ -83,78 +52,6 @@ def test_the_url_of_a_page_has_no_fragment_but_its_request_has(tmp_path: Path) -
     with Store.open(path, readonly=True) as store:
         urls = [url for url, _ in store.read_urls(range(store.n_pages))]
     assert urls == [f"{ROOT}/guide", f"{ROOT}/api?x=1"]
-
-
-class Poller(Spider):
-    """Requests a page five times in a row, with a wait each time."""
-
-    name = "poller"
-    start_urls = [f"{ROOT}/status"]
-
-    async def parse(self, response: Response, number: int = 1) -> AsyncIterator[Any]:
-        await asyncio.sleep(0.15)
-        yield {"number": number}
-        if number < 5:
-            yield response.request.replace(dont_filter=True, cb_kwargs={"number": number + 1})
-
-
-class ListPoller(Poller):
-    """The same, but returns all its outputs at once at the end."""
-
-    async def parse(self, response: Response, number: int = 1) -> list[Any]:  # type: ignore[override]
-        await asyncio.sleep(0.15)
-        again = response.request.replace(dont_filter=True, cb_kwargs={"number": number + 1})
-        return [{"number": number}, *([again] if number < 5 else [])]
-
-
-class BlockingPoller(Poller):
-    """The same, but blocks the event loop."""
-
-    def parse(self, response: Response, number: int = 1) -> Iterator[Any]:  # type: ignore[override]
-        time.sleep(0.15)
-        yield {"number": number}
-        if number < 5:
-            yield response.request.replace(dont_filter=True, cb_kwargs={"number": number + 1})
-
-
-@pytest.mark.parametrize("n_at_once", [1, 2, 16])
-@pytest.mark.parametrize("spider", [Poller, ListPoller, BlockingPoller])
-def test_a_page_that_is_polled_five_times_arrives_five_times(
-    spider: type[Spider], n_at_once: int
-) -> None:
-    with Any200() as site:
-        run = run_spider(spider, {**ADDON, "CONCURRENT_REQUESTS": n_at_once}, site=site)
-    assert [item["number"] for item in run.items] == [1, 2, 3, 4, 5]
-
-
-class Jars(Spider):
-    """Five sessions that request one URL four times each."""
-
-    name = "jars"
-
-    async def start(self) -> AsyncIterator[Any]:
-        for jar in range(5):
-            yield Request(
-                f"{ROOT}/cart", meta={"cookiejar": jar}, dont_filter=True, cb_kwargs={"n": 1}
-            )
-
-    async def parse(self, response: Response, n: int) -> AsyncIterator[Any]:
-        await asyncio.sleep(0.15)
-        jar = response.meta["cookiejar"]
-        yield {"jar": jar, "n": n}
-        if n < 4:
-            yield Request(
-                response.url, meta={"cookiejar": jar}, dont_filter=True, cb_kwargs={"n": n + 1}
-            )
-
-
-@pytest.mark.parametrize("n_at_once", [1, 2, 16])
-def test_five_cookie_jars_with_four_rounds_on_one_url_are_twenty_fetches(n_at_once: int) -> None:
-    with Any200() as site:
-        run = run_spider(Jars, {**ADDON, "CONCURRENT_REQUESTS": n_at_once}, site=site)
-    assert sorted((item["jar"], item["n"]) for item in run.items) == [
-        (jar, n) for jar in range(5) for n in (1, 2, 3, 4)
-    ]
 
 
 class Crowd(Spider):
@@ -186,67 +83,6 @@ def test_requests_for_one_url_are_fetched_as_concurrently_as_others() -> None:
         run = run_spider(Crowd, {**ADDON, "CONCURRENT_REQUESTS": 16}, site=site)
     assert sorted(item["jar"] for item in run.items) == list(range(40))
     assert most_at_once(site) == 8  # CONCURRENT_REQUESTS_PER_DOMAIN
-
-
-class Ranked(Spider):
-    """Requests one URL with several priorities while another page is being fetched."""
-
-    name = "ranked"
-    start_urls = [f"{ROOT}/first"]
-
-    def parse(self, response: Response) -> Iterator[Any]:
-        for priority in (1, 4, 2, 5, 3):
-            yield Request(
-                f"{ROOT}/same",
-                self.parse_same,
-                priority=priority,
-                dont_filter=True,
-                cb_kwargs={"priority": priority},
-            )
-
-    def parse_same(self, response: Response, priority: int) -> Iterator[Any]:
-        yield {"priority": priority}
-
-
-def test_requests_for_one_url_leave_by_priority() -> None:
-    orders = []
-    for addon in (PLAIN, ADDON):
-        with Any200() as site:
-            run = run_spider(Ranked, {**addon, "CONCURRENT_REQUESTS": 1}, site=site)
-        orders.append([item["priority"] for item in run.items])
-    assert orders[0] == orders[1] == [5, 4, 3, 2, 1]
-
-
-class Together(Spider):
-    """Each page's callback waits until all pages have arrived."""
-
-    name = "together"
-    n_pages = 12
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.n_came = 0
-        self.all_came = asyncio.Event()
-
-    async def start(self) -> AsyncIterator[Any]:
-        for number in range(self.n_pages):
-            yield Request(f"{ROOT}/{number}")
-
-    async def parse(self, response: Response) -> AsyncIterator[Any]:
-        self.n_came += 1
-        if self.n_came == self.n_pages:
-            self.all_came.set()
-        await self.all_came.wait()
-        yield {"url": response.url}
-
-
-@pytest.mark.parametrize("n_at_once", [1, 2, 16])
-def test_a_callback_may_await_the_result_of_another(n_at_once: int) -> None:
-    with Any200() as site:
-        settings = {**ADDON, "CONCURRENT_REQUESTS": n_at_once, "CLOSESPIDER_TIMEOUT": 0}
-        run = run_spider(Together, settings, site=site, timeout=30)
-    assert run.reason == "finished"
-    assert len(run.items) == 12
 
 
 class Sleeper(Spider):

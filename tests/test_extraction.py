@@ -43,11 +43,6 @@ def test_links_of_a_and_area_are_absolute_and_in_page_order() -> None:
     ]
 
 
-def test_areas_are_links_even_if_all_others_have_an_href() -> None:
-    body = "<a href=1>1</a><map><area href=2 alt=2><area alt=no></map><a href=3>3</a>"
-    assert [link.anchor for link in links(body)] == ["1", "2", "3"]
-
-
 def test_a_url_is_listed_once_with_its_first_nonempty_anchor() -> None:
     body = '<a href="/x"> </a><a href="/y">y</a><a href="/x#part">two</a><a href="/x">three</a>'
     assert links(body) == [
@@ -98,14 +93,6 @@ def test_the_anchor_is_the_text_or_else_the_picture_or_else_the_title(
     inside: str, anchor: str
 ) -> None:
     assert links(f'<a href=x title=" from title">{inside}</a>')[0].anchor == anchor
-
-
-def test_anchors_are_the_same_on_pages_with_many_links() -> None:
-    inside = ["plain", "<b>bo</b>ld", "<img alt=picture>", ""]
-    few = "".join(f"<a href={i} title=t>{text}</a>" for i, text in enumerate(inside))
-    many = few + "".join(f"<a href=more{i}>m</a>" for i in range(200))
-    assert links(many)[:4] == links(few)
-    assert [link.anchor for link in links(few)] == ["plain", "bold", "picture", "t"]
 
 
 def test_anchors_and_titles_are_truncated() -> None:
@@ -254,10 +241,6 @@ def test_text_is_the_visible_text_and_only_on_request() -> None:
     assert parse_page(body, PAGE).links == page.links
 
 
-def test_links_in_the_xlink_namespace_are_links() -> None:
-    assert urls("<svg><a xlink:href='x'>x</a></svg>") == ["http://example.org/dir/x"]
-
-
 def test_an_xlink_outside_svg_and_mathml_is_not_a_link() -> None:
     body = """<a xlink:href=1>1</a><svg><a XLINK:HREF=2>2</a><a href xlink:href=3>3</a></svg>
               <a name=x xlink:href=4>4</a><math><a xlink:href=5>5</a></math><a href=6>6</a>"""
@@ -267,13 +250,6 @@ def test_an_xlink_outside_svg_and_mathml_is_not_a_link() -> None:
     assert urls("<svg><base xlink:href=/b/></svg><base href=/c/><a href=x></a>") == [
         "http://example.org/dir/x"
     ]
-
-
-def test_links_are_the_columns_of_a_page_row_by_row() -> None:
-    page = parse_page(b"<a href=1>one</a><a href=2 rel=nofollow>two</a>", PAGE)
-    assert page.urls == ["http://example.org/dir/1", "http://example.org/dir/2"]
-    assert (page.anchors, page.nofollows) == (["one", "two"], [False, True])
-    assert page.links == list(map(Link, page.urls, page.anchors, page.nofollows))
 
 
 @pytest.mark.parametrize(

@@ -228,33 +228,6 @@ def test_a_server_that_never_answers_is_abandoned_after_the_timeout() -> None:
     assert run.stats["crawlprio/failed_because"] == "timed out: 2"
 
 
-class FailsInCallback(Follow):
-    """Fails on some pages, before and after their links."""
-
-    def parse(self, response: Response) -> Iterator[Any]:
-        if response.url.endswith("/7"):
-            raise ValueError("no such page for me")
-        yield from super().parse(response)
-        if response.url.endswith("/0"):
-            raise ValueError("no more of this page")
-
-
-class FailingPipeline:
-    def process_item(self, item: Any) -> Any:
-        raise RuntimeError("the database is gone")
-
-
-def test_a_callback_or_pipeline_that_raises_costs_only_its_item() -> None:
-    with Site(WEB) as site:
-        run = run_spider(
-            FailsInCallback, {**ADDON, "ITEM_PIPELINES": {FailingPipeline: 300}}, site=site
-        )
-    assert run.reason == "finished"
-    assert run.items == []
-    assert sorted(site.paths()) == sorted(PATHS)
-    assert run.stats["spider_exceptions/ValueError"] == 2
-
-
 DAMAGES: dict[str, Callable[[bytes], bytes]] = {
     "cut in half": lambda content: content[: len(content) // 2],
     "garbage in the middle": lambda content: (
@@ -310,14 +283,6 @@ def test_a_store_whose_creation_was_killed_is_created_again(tmp_path: Path, cont
         )
     assert (run.reason, run.messages()) == ("finished", [])
     assert len(visited(job / "crawl.sqlite")) == len(PATHS)
-
-
-def test_a_job_directory_that_cannot_be_created_is_refused_in_one_sentence(tmp_path: Path) -> None:
-    (tmp_path / "file").touch()
-    run = run_spider(Follow, {**ADDON, "JOBDIR": str(tmp_path / "file" / "job")})
-    assert run.reason == "crawlprio_refused"
-    (sentence,) = run.messages(logging.ERROR)
-    assert sentence.startswith(f"JOBDIR is '{tmp_path}/file/job', which cannot be created (")
 
 
 def test_a_job_directory_of_scrapys_own_scheduler_is_left_unchanged(tmp_path: Path) -> None:

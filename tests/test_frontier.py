@@ -591,16 +591,6 @@ def test_ids_that_are_not_in_the_page_table_are_refused(plain_until: int, wrong:
     check_invariants(frontier)
 
 
-def test_two_pages_of_one_site_are_never_leased_together() -> None:
-    frontier = frontier_of([0, 0, 1, 0, 1])
-    assert leave(frontier) == [0, 2]
-    frontier.release(2)
-    assert leave(frontier) == [4]
-    frontier.release(0)
-    frontier.release(4)
-    assert leave(frontier) == [1]
-
-
 def test_a_site_has_at_most_its_limit_of_pages_leased() -> None:
     frontier = frontier_of([0, 0, 0, 1, 1, 1], limit=2)
     assert leave(frontier) == [0, 1, 3, 4]
@@ -615,32 +605,6 @@ def test_the_largest_key_leaves_first_and_of_equal_keys_the_page_found_first() -
     assert leave_one_by_one(frontier) == [1, 3, 0, 4, 2]
 
 
-def test_a_page_of_higher_priority_leaves_first_whatever_its_key() -> None:
-    frontier = frontier_of([0, 1, 2, 0], {0: 9.0, 1: 5.0, 2: 1.0, 3: 0.0})
-    frontier.add(2, priority=3)
-    frontier.add(3, priority=10**30)
-    frontier.add(0, priority=-(10**30))
-    assert leave_one_by_one(frontier) == [3, 2, 0, 1]
-
-
-def test_a_waiting_page_keeps_the_higher_of_two_priorities() -> None:
-    frontier = frontier_of([0, 0, 0])
-    frontier.add(2, priority=2)
-    frontier.add(2, priority=1)
-    frontier.add(1, priority=1)
-    assert leave_one_by_one(frontier) == [2, 1, 0]
-
-
-def test_a_done_page_waits_again_when_it_is_added() -> None:
-    frontier = frontier_of([0, 1])
-    assert leave_one_by_one(frontier) == [0, 1]
-    assert frontier.state(1) == DONE
-    frontier.add(1)
-    assert frontier.state(1) == WAITING
-    assert leave(frontier) == [1]
-    assert frontier.state(1) == LEASED
-
-
 def test_an_added_page_waits_before_any_visit_shows_it_and_after_all_keys_change() -> None:
     pages = PageTable()
     site = pages.site("s")
@@ -650,40 +614,6 @@ def test_an_added_page_waits_before_any_visit_shows_it_and_after_all_keys_change
     frontier.accept(np.empty(0))
     check_invariants(frontier)
     assert leave_one_by_one(frontier) == [0, 1, 2]
-
-
-def test_a_page_put_back_keeps_its_priority_and_gets_its_current_key() -> None:
-    pages = PageTable()
-    site = pages.site("s")
-    for number in range(4):
-        pages.add(str(number), "", site)
-    frontier = PageQueue(make_ordering("backlink-count"), pages, limit=9)
-    frontier.observe(Visit(NO_PAGE, np.array([0, 1, 2, 3], dtype=np.int32)))
-    frontier.add(3, priority=1)
-    assert [frontier.next_page(0.0) for _ in range(3)] == [3, 0, 1]
-    frontier.observe(Visit(0, np.array([1], dtype=np.int32)))
-    frontier.put_back(1)
-    frontier.put_back(3)
-    assert leave(frontier) == [3, 1, 2]
-
-
-def test_a_site_inside_its_delay_hands_out_nothing() -> None:
-    frontier = frontier_of([0, 0, 1])
-    page = frontier.next_page(10.0)
-    frontier.end_fetch(0, ready_at=15.0)
-    frontier.release(page)
-    assert leave(frontier, 10.0) == [2]
-    assert leave(frontier, 14.999) == []
-    assert leave(frontier, 15.0) == [1]
-
-
-def test_a_later_time_stands_if_a_fetch_ends_with_an_earlier_one() -> None:
-    frontier = frontier_of([0, 0])
-    frontier.set_ready_at(0, 20.0)
-    frontier.end_fetch(0, ready_at=5.0)
-    assert frontier.site_ready_at(0) == 20.0
-    assert leave(frontier, 19.0) == []
-    assert leave(frontier, 20.0) == [0]
 
 
 def test_ready_at_says_when_the_next_page_can_leave() -> None:
@@ -704,16 +634,6 @@ def test_ready_at_says_when_the_next_page_can_leave() -> None:
     assert frontier.ready_at() == math.inf
 
 
-def test_with_several_leases_the_delay_runs_from_start_to_start() -> None:
-    frontier = frontier_of([0, 0, 0], limit=2, delay=4.0)
-    assert leave(frontier, 10.0) == [0]
-    assert leave(frontier, 13.0) == []
-    assert leave(frontier, 14.0) == [1]
-    assert leave(frontier, 30.0) == []
-    frontier.release(0)
-    assert leave(frontier, 30.0) == [2]
-
-
 def test_the_delay_applies_after_the_pages_of_a_visit() -> None:
     frontier = frontier_of([0, 1, 0, 0, 1, 0], {1: 2.0, 4: 2.0}, pages_per_visit=3)
     times: list[tuple[int, float]] = []
@@ -728,64 +648,6 @@ def test_the_delay_applies_after_the_pages_of_a_visit() -> None:
         frontier.end_fetch(int(frontier.pages.sites[page]), ready_at=now + 10.0)
         frontier.release(page)
     assert times == [(1, 0.0), (4, 1.0), (0, 2.0), (2, 3.0), (3, 4.0), (5, 15.0)]
-
-
-def test_a_visit_that_ends_early_starts_the_delay() -> None:
-    frontier = frontier_of([0, 0], pages_per_visit=5)
-    page = frontier.next_page(0.0)
-    frontier.end_fetch(0, ready_at=9.0, ends_visit=True)
-    frontier.release(page)
-    assert frontier.next_page(8.0) == NO_PAGE
-    assert frontier.next_page(9.0) == 1
-
-
-def test_fetches_from_outside_the_frontier_count_as_leases() -> None:
-    frontier = frontier_of([0, 1])
-    frontier.hold(0)
-    assert leave(frontier) == [1]
-    frontier.hold(0, -1)
-    assert leave(frontier) == [0]
-    assert frontier.n_leased == 2
-
-
-def test_a_page_fetched_by_an_earlier_run_no_longer_waits() -> None:
-    frontier = frontier_of([0, 0, 0])
-    frontier.observe(Visit(0, np.array([2], dtype=np.int32)))
-    assert frontier.state(0) == WAITING
-    frontier.finish(0)
-    assert frontier.state(0) == DONE
-    assert leave_one_by_one(frontier) == [1, 2]
-
-
-def test_the_larger_site_comes_first_and_of_equal_ones_the_one_whose_page_was_found_first() -> None:
-    pages = PageTable()
-    for number, site in enumerate([0, 1, 1, 0, 1, 2]):
-        pages.add(str(number), "", pages.site(str(site)))
-    frontier = PageQueue(make_ordering("larger-sites-first"), pages)
-    frontier.observe(Visit(NO_PAGE, np.arange(6, dtype=np.int32)))
-    assert leave_one_by_one(frontier) == [1, 0, 2, 3, 4, 5]
-
-
-class FewestPagesFirst(Fixed):
-    """Sites with the fewest waiting pages first: a custom rank of sites."""
-
-    def site_key(self, site: int, best_key: float, n_waiting: int) -> float:
-        return -n_waiting
-
-
-def test_sites_rank_by_the_site_key_of_a_custom_ordering() -> None:
-    pages = PageTable()
-    for number, site in enumerate([0, 0, 0, 1, 2, 1]):
-        pages.add(str(number), "", pages.site(str(site)))
-    frontier = PageQueue(FewestPagesFirst(), pages)
-    frontier.observe(Visit(NO_PAGE, np.arange(6, dtype=np.int32)))
-    assert frontier.next_page(0.0) == 4
-    assert frontier.next_page(0.0) == 3
-    for page in (0, 1):
-        frontier.observe(Visit(page, np.empty(0, dtype=np.int32)))
-        frontier.finish(page)
-    frontier.release(3)
-    assert leave_one_by_one(frontier) == [2, 5]
 
 
 def test_a_crawl_of_ten_thousand_sites_grows_all_arrays_and_loses_nothing() -> None:
@@ -832,17 +694,3 @@ def test_pages_added_one_by_one_leave_the_first_of_a_site_few_children() -> None
         assert frontier.next_page(0.0) == expected
         frontier.release(expected)
     check_invariants(frontier)
-
-
-def test_the_links_of_a_refetched_page_count_once() -> None:
-    pages = PageTable()
-    site = pages.site("a.example")
-    for name in ("seed", "one", "two"):
-        pages.add(name, name, site)
-    ordering = make_ordering("backlink-count")
-    frontier = PageQueue(ordering, pages)
-    frontier.observe(Visit(NO_PAGE, np.array([0], dtype=np.int32)))
-    for _ in range(2):
-        frontier.observe(Visit(0, np.array([1], dtype=np.int32)))
-    frontier.observe(Visit(0, np.array([1, 2], dtype=np.int32)))
-    assert ordering.keys[:3].tolist() == [0.0, 1.0, 0.0]

@@ -14,7 +14,7 @@ from hostile import crawl, html, refused, urls_in
 
 from crawlprio.store import Store
 from crawlprio.web.html import MAX_ANCHOR_LENGTH, parse_page
-from crawlprio.web.urls import MAX_LINK_CHARACTERS, MAX_LINKS, MAX_URL_LENGTH
+from crawlprio.web.urls import MAX_LINK_CHARACTERS, MAX_LINKS
 
 NO_DEPTH = {"CRAWLPRIO_MAX_STATIC_DEPTH": None, "CRAWLPRIO_MAX_DYNAMIC_DEPTH": None}
 OFF = {
@@ -225,21 +225,6 @@ def test_a_page_made_to_be_slow_to_parse_is_read_in_part(bomb: bytes, cut: str) 
     found = parse_page(first + bomb, "http://a.test/", want_text=True)
     assert (found.title, found.links[0].url) == ("t", "http://a.test/first")
     assert found.cut in (cut, "") if cut == "tags" else found.cut == cut
-
-
-def test_a_large_page_with_many_tags_loses_no_link() -> None:
-    rows = b"".join(b"<tr><td><a href=/%d><b>x %d</b></a></td></tr>" % (n, n) for n in range(6_000))
-    script = b"<script>" + b"if (a<b) c('<a href=/no>');" * 2_000 + b"</script>"
-    found = parse_page(b"<table>" + rows + script + rows + b"</table>", "http://a.test/")
-    assert [link.url for link in found.links] == [f"http://a.test/{n}" for n in range(6_000)]
-    assert [link.anchor for link in found.links] == [f"x {n}" for n in range(6_000)]
-
-
-def test_the_longest_accepted_url_has_the_stated_length() -> None:
-    base = "http://a.test/"
-    fits, too_long = ("x" * (MAX_URL_LENGTH - len(base) + more) for more in (0, 1))
-    found = parse_page(f"<a href=/{fits}>1</a><a href=/{too_long}>2</a>".encode(), base)
-    assert ([len(link.url) for link in found.links], found.n_dropped) == ([MAX_URL_LENGTH], 1)
 
 
 def test_a_long_base_expands_short_links_only_to_the_bound_of_a_page(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from linkgraphs import as_arrays, rows_of
 from crawlprio.errors import GraphError
 from crawlprio.graph.linkgraph import LinkGraph
 from crawlprio.graph.npz import write_npz
-from crawlprio.graph.pages import NO_PAGE, PageTable, Visit
+from crawlprio.graph.pages import PageTable, Visit
 from crawlprio.store.graph_files import read_graph
 
 TRIANGLE = LinkGraph(np.array([0, 2, 3, 3]), np.array([2, 1, 0]))
@@ -36,19 +36,6 @@ def test_rows_keep_their_order() -> None:
     assert TRIANGLE.site.tolist() == [0, 0, 0]
 
 
-def test_the_repr_of_a_graph_counts_and_does_not_list() -> None:
-    indptr, indices = np.array([0, 1, 1]), np.array([1])
-    assert repr(LinkGraph(indptr, indices)) == "LinkGraph(2 pages, 1 links, 1 sites)"
-    known = LinkGraph(indptr, indices, urls=["http://a.test/", "http://b.test/"])
-    assert repr(known) == "LinkGraph(2 pages, 1 links, 1 sites, with URLs)"
-
-
-def test_arrays_have_the_stated_types() -> None:
-    assert TRIANGLE.indptr.dtype == np.int64
-    assert TRIANGLE.indices.dtype == np.int32
-    assert TRIANGLE.site.dtype == np.int32
-
-
 @pytest.mark.parametrize("seed", range(3))
 def test_in_links_are_the_pages_whose_rows_name_the_page(seed: int) -> None:
     rows = slow_cleaned(random_rows(seed))
@@ -63,13 +50,6 @@ def test_cleaning_keeps_the_first_of_duplicates_and_counts_what_it_drops(seed: i
     graph = LinkGraph.cleaned(*as_arrays(rows))
     assert rows_of(graph) == slow_cleaned(rows)
     assert graph.n_dropped == sum(map(len, rows)) - graph.n_links > 0
-
-
-def test_a_page_is_found_by_its_url() -> None:
-    graph = LinkGraph(np.array([0, 0, 0]), np.array([], dtype=int), urls=["http://a/", "http://b/"])
-    assert graph.find("http://b/") == 1
-    assert graph.find("http://c/") == NO_PAGE
-    assert TRIANGLE.find("http://a/") == NO_PAGE
 
 
 def test_sites_are_counted_by_host_name_if_known() -> None:
@@ -120,19 +100,6 @@ def test_an_npz_is_restored_with_its_urls_and_sites(tmp_path: Path) -> None:
     assert again.site.tolist() == [0, 1, 1]
     assert again.urls == urls
     assert sorted(path.name for path in tmp_path.iterdir()) == ["web.npz", "web.urls.gz"]
-
-
-def test_an_npz_needs_neither_sites_nor_urls(tmp_path: Path) -> None:
-    np.savez(tmp_path / "web.npz", indptr=[0, 2, 3, 3], indices=[2, 1, 0])
-    graph = read_graph(str(tmp_path / "web.npz"))
-    assert rows_of(graph) == [[2, 1], [0], []]
-    assert (graph.site.tolist(), graph.urls) == ([0, 0, 0], None)
-
-
-def test_duplicates_in_an_npz_are_dropped_and_counted(tmp_path: Path) -> None:
-    np.savez(tmp_path / "web.npz", indptr=[0, 4, 5], indices=[1, 0, 1, 1, 0])
-    graph = read_graph(tmp_path / "web.npz")
-    assert (rows_of(graph), graph.n_dropped) == ([[1], [0]], 3)
 
 
 def test_a_url_with_a_line_break_is_not_written(tmp_path: Path) -> None:
@@ -226,11 +193,6 @@ def test_ids_far_beyond_the_number_of_links_are_refused(tmp_path: Path) -> None:
     (tmp_path / "web.txt").write_text("0 2000000000\n")
     with pytest.raises(GraphError, match="the largest page id is 2000000000, but there are only 1"):
         read_graph(tmp_path / "web.txt")
-
-
-def test_an_empty_edge_list_is_an_empty_graph(tmp_path: Path) -> None:
-    (tmp_path / "web.txt").write_text("# nothing\n")
-    assert read_graph(tmp_path / "web.txt").n_pages == 0
 
 
 def test_a_truncated_gzipped_edge_list_is_refused(tmp_path: Path) -> None:

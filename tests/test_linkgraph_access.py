@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 import random
 from pathlib import Path
 
@@ -50,15 +49,6 @@ def test_links_are_available_in_both_directions_and_between_sites_only(seed: int
         assert graph.in_links(page, between_sites=True).tolist() == [
             source for source in back if site[source] != site[page]
         ]
-
-
-@pytest.mark.parametrize("seed", SEEDS)
-def test_transposing_twice_sorts_the_rows(seed: int) -> None:
-    graph, rows, _ = random_web(seed)
-    again = LinkGraph(*LinkGraph(*graph.transposed).transposed)
-    assert [again.out_links(page).tolist() for page in range(again.n_pages)] == [
-        sorted(row) for row in rows
-    ]
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -145,27 +135,6 @@ def test_urls_can_be_indexed_from_the_end_and_not_beyond_the_ends() -> None:
     for place in (3, -4):
         with pytest.raises(IndexError, match=f"there are 3 URLs, and none at index {place}"):
             urls[place]
-
-
-def test_urls_can_be_sent_to_another_process() -> None:
-    urls = Urls(["http://a/", "http://b/"])
-    assert urls.find("http://b/") == 1
-    again = pickle.loads(pickle.dumps(urls))
-    assert again == urls
-    assert [again.find("http://b/"), again.find("http://c/")] == [1, NO_PAGE]
-
-
-def test_the_last_line_may_lack_a_line_break() -> None:
-    assert list(Urls.from_lines(bytearray(b"a\n\nb"))) == ["a", "", "b"]
-    assert list(Urls.from_lines(bytearray())) == []
-
-
-def test_urls_take_their_bytes_and_17_more_each() -> None:
-    texts = [f"http://host.example/{number:05}" for number in range(1000)]
-    urls = Urls(texts)
-    assert urls.nbytes == 1000 * (25 + 1 + 8) + 8
-    urls.find("")
-    assert urls.nbytes == 1000 * (25 + 1 + 8 + 8) + 8 + 4
 
 
 UCI_ICS = Path(__file__).parents[2] / "shared" / "data" / "uci-ics.npz"

@@ -59,11 +59,6 @@ def test_a_graph_survives_a_round_trip_with_rows_sites_and_urls(
     assert facts(back(there(graph))) == facts(graph)
 
 
-def test_an_empty_graph_survives_a_round_trip(there_and_back: Pair) -> None:
-    there, back = there_and_back
-    assert back(there(LinkGraph(np.array([0]), np.array([], dtype=int)))).n_pages == 0
-
-
 def test_networkx_nodes_are_pages_with_url_and_host() -> None:
     made = to_networkx(WEB)
     assert isinstance(made, networkx.DiGraph)
@@ -159,12 +154,6 @@ def test_a_scipy_matrix_of_any_form_becomes_a_graph() -> None:
         assert facts(graph) == [[[1], [], [0]], [0, 1, 0], ["a", "b", "c"], None]
         assert graph.n_dropped == 1
     assert facts(from_scipy(to_scipy(PLAIN), site=PLAIN.site)) == facts(PLAIN)
-
-
-def test_zero_entries_are_not_links_and_the_matrix_is_unchanged() -> None:
-    matrix = sparse.csr_array((np.array([0, 1]), np.array([1, 0]), np.array([0, 1, 2])))
-    assert from_scipy(matrix).out_links(0).tolist() == []
-    assert matrix.nnz == 2
 
 
 @pytest.mark.parametrize("matrix", [np.eye(2), sparse.csr_array((2, 3)), "text"])

@@ -15,7 +15,6 @@ from typing import Any
 import networkx
 import numpy as np
 import pytest
-from commands import refusal
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -328,14 +327,6 @@ def test_invalid_parquet_is_refused_with_the_row(
     assert str(error.value).startswith(f"{path}{complaint}")
 
 
-def test_without_pyarrow_reading_parquet_names_the_extra(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(sys.modules, "pyarrow", None)
-    with pytest.raises(GraphError, match=r"pip install 'pyarrow'"):
-        read_graph(written(tmp_path / "web.parquet", "PAR1"))
-
-
 @pytest.mark.parametrize("compressed", [True, False])
 def test_an_npz_reads_back_however_it_is_compressed(tmp_path: Path, compressed: bool) -> None:
     graph = LinkGraph(np.array([0, 2, 3, 3]), np.array([2, 1, 0]), np.array([0, 1, 1]), Urls("abc"))
@@ -498,14 +489,3 @@ def test_reading_a_large_npz_takes_less_than_twice_the_memory_of_its_arrays(tmp_
     n_dropped, ratio = done.stdout.split()
     assert int(n_dropped) >= 9000
     assert float(ratio) < 2
-
-
-@pytest.mark.parametrize(
-    ("name", "text", "line"),
-    [("web.csv", "source,target\n1\n", 2), ("web.graphml", "<graphml>\n\n<graph>", 3)],
-)
-def test_a_command_that_reads_a_damaged_graph_names_the_line_and_exits_2(
-    tmp_path: Path, name: str, text: str, line: int, capsys: pytest.CaptureFixture[str]
-) -> None:
-    path = written(tmp_path / name, text)
-    assert refusal(capsys, "simulate", path).startswith(f"{path}:{line}: ")

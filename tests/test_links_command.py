@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import csv
-import gzip
 import json
 import os
-import sys
 from pathlib import Path
 
 import networkx
@@ -18,7 +16,7 @@ from crawlprio.commands.links import Command
 from crawlprio.errors import StoreError
 from crawlprio.graph.pages import NO_PAGE, PageTable, Visit
 from crawlprio.store import Store
-from crawlprio.store.graph_files import WRITTEN, export_links, read_graph
+from crawlprio.store.graph_files import export_links, read_graph
 
 URLS = [
     "http://a.example/",
@@ -89,14 +87,6 @@ def test_npz_and_its_urls_read_back_as_the_graph_of_the_store(store: Path) -> No
     assert list(graph.urls or ()) == list(original.urls or ()) == URLS
 
 
-def test_an_edge_list_reads_back_as_the_graph_of_the_store(store: Path) -> None:
-    path = export(store, "out.txt.gz")
-    assert gzip.decompress(path.read_bytes()).startswith(b"# Directed graph")
-    graph = read_graph(path)
-    assert graph.indptr.tolist() == [0, 2, 2, 4, 4]
-    assert graph.indices.tolist() == [2, 1, 3, 0]
-
-
 def test_graphml_reads_back_with_urls_sites_and_anchors(store: Path) -> None:
     graph = networkx.read_graphml(export(store, "out.graphml"), node_type=int)
     assert graph.is_directed()
@@ -120,29 +110,6 @@ def test_graphml_stays_readable_whatever_an_anchor_contains(tmp_path: Path) -> N
         path = export_links(opened, tmp_path / "out.graphml").files[0]
     kept = "".join(c if c in "\t\n\r" or " " <= c <= "\ufffd" else "\ufffd" for c in anchor)
     assert networkx.read_graphml(path).edges["0", "1"]["anchor"] == kept
-
-
-def test_parquet_has_one_row_per_link(store: Path) -> None:
-    parquet = pytest.importorskip("pyarrow.parquet")
-    columns = parquet.read_table(export(store, "out.parquet")).to_pydict()
-    assert list(zip(*(columns[n] for n in ("source", "target", "anchor")), strict=True)) == LINKS
-
-
-def test_without_pyarrow_parquet_names_what_to_install(
-    store: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(sys.modules, "pyarrow", None)
-    with pytest.raises(StoreError, match="pip install 'pyarrow'"):
-        export(store, "out.parquet")
-    assert os.listdir(store.parent) == ["crawl.sqlite"]
-
-
-@pytest.mark.parametrize("suffix", WRITTEN)
-def test_the_same_store_gives_the_same_bytes(store: Path, suffix: str) -> None:
-    if suffix == ".parquet":
-        pytest.importorskip("pyarrow")
-    first = export(store, f"out{suffix}").read_bytes()
-    assert export(store, f"out{suffix}").read_bytes() == first
 
 
 def test_an_export_during_a_crawl_is_a_consistent_snapshot(store: Path) -> None:

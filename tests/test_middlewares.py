@@ -17,7 +17,7 @@ from scrapy.http import Response, TextResponse
 from scrapy.settings import Settings
 
 from crawlprio.items import LinkPairs
-from crawlprio.live.requests import Identities, forget_inherited
+from crawlprio.live.requests import Identities
 from crawlprio.live.running import RunningCrawl
 from crawlprio.middlewares import LinksMiddleware
 from crawlprio.store import Store
@@ -193,19 +193,6 @@ def test_duplicates_and_self_links_are_removed_from_pairs(tmp_path: Path) -> Non
     assert (visit.targets.tolist(), list(visit.anchors)) == ([1], ["one"])
 
 
-def test_a_site_at_its_limit_gets_no_more_pages() -> None:
-    pages = {
-        "a.test/": page("/1", "/2", "/3", "http://b.test/1", "http://b.test/moved"),
-        "a.test/1": page("/4"),
-        "b.test/moved": Answer(status=301, headers={"Location": "http://a.test/5"}),
-    }
-    with Site(pages) as site:
-        run = run_spider(Follower, {**ONE, "CRAWLPRIO_MAX_PAGES_PER_SITE": 3}, site=site)
-        finished(run)
-        assert site.paths() == ["/", "/1", "/2", "/1", "/moved"]
-    assert run.stats["dupefilter/filtered"] == 3
-
-
 def test_a_start_request_is_a_seed_and_a_request_with_its_meta_is_not(
     tmp_path: Path,
 ) -> None:
@@ -269,24 +256,6 @@ def test_no_lease_remains_at_the_end() -> None:
     with Site({**pages, "/moved": moved, "/2": Answer(status=500)}) as site:
         assert run_spider(Counting, settings, site=site).reason == "finished"
     assert seen == [0, 0, 0, 0, 0]
-
-
-@pytest.mark.parametrize(
-    ("meta", "slot"),
-    [
-        ({"download_slot": "a.test", "redirect_urls": ["http://a.test/"]}, None),
-        ({"download_slot": "own", "redirect_urls": ["http://a.test/"]}, "own"),
-        ({"download_slot": "a.test"}, "a.test"),
-        ({"redirect_urls": ["http://a.test/"]}, None),
-        ({"download_slot": "b.test", "redirect_urls": ["http://a.test/", "http://b.test/"]}, None),
-    ],
-)
-def test_a_redirect_drops_the_inherited_slot_and_keeps_its_own(
-    meta: dict[str, Any], slot: str | None
-) -> None:
-    request = Request("http://c.test/", meta=meta)
-    forget_inherited(request)
-    assert request.meta.get("download_slot") == slot
 
 
 def test_links_and_requests_have_the_same_identity() -> None:

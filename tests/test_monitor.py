@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import socket
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import closing
 from http.client import HTTPConnection
@@ -293,18 +291,6 @@ class TestHowItEnds:
             "name another port, or 0 for any free one."
         )
         assert len(site.fetches) <= 1
-
-    def test_nothing_of_it_is_imported_unless_it_is_on(self) -> None:
-        code = (
-            "import sys; from scrapy.crawler import Crawler; from scrapy.settings import Settings; "
-            "from crawlprio.spiders.site import SiteSpider; from crawlprio import Addon; "
-            "crawler = Crawler(SiteSpider, Settings()); "
-            "Addon(crawler).update_settings(Settings()); "
-            "assert not [name for name in sys.modules if 'plugins.watch' in name]; "
-            "from crawlprio.live.running import PARTS; PARTS['CRAWLPRIO_MONITOR']; "
-            "assert 'crawlprio.plugins.watch.monitor' in sys.modules"
-        )
-        subprocess.run([sys.executable, "-c", code], check=True)
 
 
 class OwnSpider(Spider):

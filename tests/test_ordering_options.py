@@ -20,175 +20,74 @@ from crawlprio.orderings.historical import HistoricalPageRank
 from crawlprio.orderings.siblings import SiblingSampling
 from crawlprio.store import Store
 
-OPTIONS_OF = "ORDERING_OPTIONS of"
-
 
 @pytest.mark.parametrize(
     ("name", "options", "sentence"),
     [
-        (
-            "random",
-            {"seed": -1},
-            f"{OPTIONS_OF} random: seed is -1; give a whole number of 0 or more, below "
-            "9007199254740992.",
-        ),
-        (
-            "opic",
-            {"pass_on": "lots"},
-            f"{OPTIONS_OF} opic: pass_on is 'lots'; give a number of 0 or more.",
-        ),
-        (
-            "opic",
-            {"cash": 1},
-            "ORDERING_OPTIONS has 'cash', which opic does not take; known options: seed_cash, "
-            "pass_on, pass_on_budget, history, site_share.",
-        ),
-        (
-            "breadth-first",
-            {"x": 1},
-            "ORDERING_OPTIONS has 'x', which breadth-first does not take; known options: "
-            "site_share.",
-        ),
-        (
-            "breadth-first",
-            {"site_share": 0},
-            f"{OPTIONS_OF} breadth-first: site_share is 0; give a whole number of 1 or more.",
-        ),
-        (
-            "combined",
-            {"weights": {"opic": 1.0}, "options": {"opic": {"site_share": 1}}},
-            f"{OPTIONS_OF} combined: options gives 'opic' a site_share; give it to combined "
-            "itself.",
-        ),
-        (
-            "rankmass",
-            {"damping": 1.0},
-            f"{OPTIONS_OF} rankmass: damping is 1.0; give a number of 0 or more, below 1.",
-        ),
-        (
-            "fica",
-            {"link": -0.1},
-            f"{OPTIONS_OF} fica: link is -0.1; give a number of 0 or more.",
-        ),
-        (
-            "pagerank",
-            {"every": 0},
-            f"{OPTIONS_OF} pagerank: every is 0; give a whole number of 1 or more.",
-        ),
-        (
-            "partial-pagerank",
-            {"every": None},
-            f"{OPTIONS_OF} partial-pagerank: every is None; give a whole number of 1 or more.",
-        ),
-        (
-            "batch-pagerank",
-            {"every": 2.5},
-            f"{OPTIONS_OF} batch-pagerank: every is 2.5; give a whole number of 1 or more.",
-        ),
-        (
-            "batch-pagerank",
-            {"fill": 1},
-            f"{OPTIONS_OF} batch-pagerank: fill is 1; give True or False.",
-        ),
-        (
-            "combined",
-            {"weights": {"batch-pagerank": 1.0}},
-            f"{OPTIONS_OF} combined: weights has 'batch-pagerank', which holds pages back; give it "
-            '{"fill": True} under options, or leave it out.',
-        ),
-        (
-            "pagerank",
-            {"damping": 1},
-            f"{OPTIONS_OF} pagerank: damping is 1; give a number of 0 or more, below 1.",
-        ),
-        (
-            "historical-pagerank",
-            {},
-            f"{OPTIONS_OF} historical-pagerank: scores is missing; give a file with the scores "
-            "of an earlier crawl: its crawl store, a .npz or a .csv.",
-        ),
-        (
-            "historical-pagerank",
-            {"scores": {"http://a/": 1.0}, "new": "old"},
-            f"{OPTIONS_OF} historical-pagerank: new is 'old'; give one of zero, random, parent, "
-            "omniscient.",
-        ),
-        (
-            "historical-pagerank",
-            {"scores": 3},
-            f"{OPTIONS_OF} historical-pagerank: scores is 3; give the path of a crawl store, a "
-            ".npz or a .csv, or a dict of URL -> score.",
-        ),
-        (
-            "historical-pagerank",
-            {"scores": "nowhere.csv"},
-            f"{OPTIONS_OF} historical-pagerank: scores is 'nowhere.csv', but there is no such "
-            "file; give a crawl store, a .npz or a .csv.",
-        ),
-        (
-            "historical-pagerank",
-            {"scores": {"http://a/": 1.0, "http://b/": float("nan")}},
-            "scores of 'http://b/': the score is nan; it must be a finite number.",
-        ),
-        (
-            "historical-pagerank",
-            {"scores": {}},
-            "ORDERING_OPTIONS: there are no scores in it; give at least one.",
-        ),
-        (
-            "anchor-similarity",
-            {},
-            f"{OPTIONS_OF} anchor-similarity: words is missing; give the words to look for in "
-            'anchor texts, such as {"words": "machine learning, statistics"}.',
-        ),
-        (
-            "anchor-similarity",
-            {"words": 7},
-            f"{OPTIONS_OF} anchor-similarity: words is 7; give a string or list.",
-        ),
-        (
-            "combined",
-            {},
-            f"{OPTIONS_OF} combined: weights is None; give a dict of orderings and weights, "
-            'such as {"opic": 1.0, "location": 0.5}.',
-        ),
-        (
-            "combined",
-            {"weights": {"opic": "much"}},
-            f"{OPTIONS_OF} combined: weights['opic'] is 'much'; give a number.",
-        ),
-        (
-            "combined",
-            {"weights": {"opic": 1.0}, "options": {"location": {}}},
-            f"{OPTIONS_OF} combined: options has 'location', which has no weight; orderings "
-            "with a weight: opic.",
-        ),
-        (
-            "combined",
-            {"weights": {"opic": 1.0}, "options": [1]},
-            f"{OPTIONS_OF} combined: options is [1]; give a dict of options per ordering, such as "
-            '{"location": {"slashes": 2.0}}.',
-        ),
-        (
-            "combined",
-            {"weights": {"opic": 1.0, "larger-sites-first": 1.0}},
-            f"{OPTIONS_OF} combined: weights has 'larger-sites-first', which ranks sites, not "
-            "pages; leave it out.",
-        ),
-        (
-            "combined",
-            {"weights": {"opic": 1.0}, "options": {"opic": {"cash": 2}}},
-            f"{OPTIONS_OF} combined: ORDERING_OPTIONS has 'cash', which opic does not take; "
-            "known options: seed_cash, pass_on, pass_on_budget, history, site_share.",
-        ),
+        ("random", {"seed": -1},
+         "seed is -1; give a whole number of 0 or more, below 9007199254740992."),
+        ("opic", {"pass_on": "lots"}, "pass_on is 'lots'; give a number of 0 or more."),
+        ("opic", {"cash": 1},
+         "ORDERING_OPTIONS has 'cash', which opic does not take; known options: seed_cash, "
+         "pass_on, pass_on_budget, history, site_share."),
+        ("breadth-first", {"x": 1},
+         "ORDERING_OPTIONS has 'x', which breadth-first does not take; known options: site_share."),
+        ("breadth-first", {"site_share": 0}, "site_share is 0; give a whole number of 1 or more."),
+        ("combined", {"weights": {"opic": 1.0}, "options": {"opic": {"site_share": 1}}},
+         "options gives 'opic' a site_share; give it to combined itself."),
+        ("rankmass", {"damping": 1.0}, "damping is 1.0; give a number of 0 or more, below 1."),
+        ("fica", {"link": -0.1}, "link is -0.1; give a number of 0 or more."),
+        ("pagerank", {"every": 0}, "every is 0; give a whole number of 1 or more."),
+        ("partial-pagerank", {"every": None}, "every is None; give a whole number of 1 or more."),
+        ("batch-pagerank", {"every": 2.5}, "every is 2.5; give a whole number of 1 or more."),
+        ("batch-pagerank", {"fill": 1}, "fill is 1; give True or False."),
+        ("combined", {"weights": {"batch-pagerank": 1.0}},
+         'weights has \'batch-pagerank\', which holds pages back; give it {"fill": True} under '
+         "options, or leave it out."),
+        ("pagerank", {"damping": 1}, "damping is 1; give a number of 0 or more, below 1."),
+        ("historical-pagerank", {},
+         "scores is missing; give a file with the scores of an earlier crawl: its crawl store, "
+         "a .npz or a .csv."),
+        ("historical-pagerank", {"scores": {"http://a/": 1.0}, "new": "old"},
+         "new is 'old'; give one of zero, random, parent, omniscient."),
+        ("historical-pagerank", {"scores": 3},
+         "scores is 3; give the path of a crawl store, a .npz or a .csv, or a dict of URL -> "
+         "score."),
+        ("historical-pagerank", {"scores": "nowhere.csv"},
+         "scores is 'nowhere.csv', but there is no such file; give a crawl store, a .npz or a "
+         ".csv."),
+        ("historical-pagerank", {"scores": {"http://a/": 1.0, "http://b/": float("nan")}},
+         "scores of 'http://b/': the score is nan; it must be a finite number."),
+        ("historical-pagerank", {"scores": {}},
+         "ORDERING_OPTIONS: there are no scores in it; give at least one."),
+        ("anchor-similarity", {},
+         'words is missing; give the words to look for in anchor texts, such as {"words": '
+         '"machine learning, statistics"}.'),
+        ("anchor-similarity", {"words": 7}, "words is 7; give a string or list."),
+        ("combined", {},
+         'weights is None; give a dict of orderings and weights, such as {"opic": 1.0, '
+         '"location": 0.5}.'),
+        ("combined", {"weights": {"opic": "much"}}, "weights['opic'] is 'much'; give a number."),
+        ("combined", {"weights": {"opic": 1.0}, "options": {"location": {}}},
+         "options has 'location', which has no weight; orderings with a weight: opic."),
+        ("combined", {"weights": {"opic": 1.0}, "options": [1]},
+         'options is [1]; give a dict of options per ordering, such as {"location": {"slashes": '
+         "2.0}}."),
+        ("combined", {"weights": {"opic": 1.0, "larger-sites-first": 1.0}},
+         "weights has 'larger-sites-first', which ranks sites, not pages; leave it out."),
+        ("combined", {"weights": {"opic": 1.0}, "options": {"opic": {"cash": 2}}},
+         "ORDERING_OPTIONS of combined: ORDERING_OPTIONS has 'cash', which opic does not take; "
+         "known options: seed_cash, pass_on, pass_on_budget, history, site_share."),
     ],
-)
+)  # fmt: skip
 def test_a_bad_option_is_refused_in_one_sentence(
-    name: str, options: dict[str, Any], sentence: str
+    name: str, options: dict[str, object], sentence: str
 ) -> None:
+    """Sentences that name no setting or file follow the name of the ordering."""
     with pytest.raises(CrawlprioError) as caught:
         make_ordering(name, options)
-    assert str(caught.value) == sentence
+    named = sentence.startswith(("ORDERING_OPTIONS", "scores of"))
+    assert str(caught.value) == (sentence if named else f"ORDERING_OPTIONS of {name}: {sentence}")
 
 
 def test_an_unknown_ordering_is_refused_with_the_known_ones() -> None:

@@ -138,7 +138,6 @@ def test_every_ordering_fetches_random_webs_as_the_oracle_does(data: st.DataObje
         assert found == expected, (name, options)
 
 
-SCORES_SEED = 4
 SHARES: list[tuple[str, dict[str, Any]]] = [
     ("opic", {"site_share": 1}),
     ("random", {"site_share": 3, "seed": 4}),
@@ -200,54 +199,6 @@ def test_a_crawl_with_replayed_visits_takes_the_same_turns(n_replayed: int) -> N
         orders_found.append(order)
     assert orders_found[2] == orders_found[1]
     assert len(orders_found[1]) > 150
-
-
-EARLIER = {
-    page: random.Random(SCORES_SEED + page).random() for page in range(0, 1500) if page % 3 != 0
-}
-LARGE_CASES: list[tuple[str, dict[str, Any]]] = [
-    ("random", {}),
-    ("breadth-first", {}),
-    ("depth-first", {}),
-    ("backlink-count", {}),
-    ("opic", {}),
-    ("opic", {"pass_on": 1.0}),
-    ("larger-sites-first", {}),
-    ("location", {}),
-    ("omniscient", {}),
-    ("pagerank", {"every": 150}),
-    ("partial-pagerank", {"every": 150}),
-    ("batch-pagerank", {"every": 150}),
-    ("historical-pagerank", {"scores": EARLIER, "new": "random"}),
-    ("historical-pagerank", {"scores": EARLIER, "new": "parent"}),
-    ("anchor-similarity", {"words": WORDS}),
-    ("combined", {"weights": {"backlink-count": 1.0, "location": 0.5}}),
-]
-
-
-@pytest.fixture(scope="module")
-def large_web() -> Web:
-    return power_law_web(1500, seed=11)
-
-
-@pytest.mark.parametrize(("name", "options"), LARGE_CASES)
-def test_a_power_law_web_is_fetched_as_the_oracle_does(
-    large_web: Web, name: str, options: dict[str, Any]
-) -> None:
-    found, expected = orders(large_web, [3, 700, 41], name, options)
-    assert len(found) > 1000
-    assert found == expected
-
-
-@pytest.mark.parametrize("name", ["breadth-first", "opic", "larger-sites-first"])
-@pytest.mark.parametrize("distance", [0, 3])
-def test_a_power_law_web_is_fetched_hot_pages_first_as_the_oracle_does(
-    large_web: Web, name: str, distance: int
-) -> None:
-    found, expected = orders(
-        large_web, [3, 700, 41], name, {}, Topic(["frontiers"], distance=distance, body=8)
-    )
-    assert found == expected
 
 
 class AffordedPageRank(EveryVisitPageRank):
@@ -407,16 +358,6 @@ def test_a_page_keeps_its_key_until_its_ranks_arrive() -> None:
     assert ordering.keys[:4].tolist() == pytest.approx(
         [1 / total, 1 / total, 1.425 / total, 1.425 / total], rel=1e-7
     )
-
-
-def test_partial_pagerank_starts_from_equal_shares_of_one() -> None:
-    pages = WebPages(two_seeds())
-    ordering = opened("partial-pagerank", {}, pages)
-    ordering.learn(pages.seeds([0]), len(pages))
-    ordering.learn(pages.seeds([1]), len(pages))
-    changed = ordering.learn(pages.visit(0), len(pages))
-    assert changed is ALL_PAGES
-    assert ordering.keys[: len(pages)].tolist() == [0.5, 0.5, 0.25, 0.25]
 
 
 def test_ranks_do_not_depend_on_how_often_they_were_computed() -> None:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import zlib
 from pathlib import Path
 
 import pytest
 
 from crawlprio.errors import ConfigError
 from crawlprio.show.figures import plot_cumulative
-from crawlprio.show.plots import ORDERING_STYLES, OTHER_STYLES, styles_of
 
 CURVES = {
     "breadth-first": [(0.0, 0.0), (0.5, 0.6), (1.0, 1.0)],
@@ -41,14 +39,6 @@ def test_the_file_name_determines_the_format(tmp_path: Path, suffix: str, magic:
     assert path.stat().st_size > 5000
 
 
-@pytest.mark.parametrize("suffix", [".png", ".svg", ".pdf"])
-def test_the_same_curves_give_the_same_file(tmp_path: Path, suffix: str) -> None:
-    for name in ("a", "b"):
-        draw(tmp_path / f"{name}{suffix}")
-    first, second = (zlib.crc32((tmp_path / f"{n}{suffix}").read_bytes()) for n in "ab")
-    assert first == second
-
-
 def test_the_legend_names_the_curves_from_the_top_down(tmp_path: Path) -> None:
     draw(tmp_path / "plot.svg")
     texts = texts_of(tmp_path / "plot.svg")
@@ -67,35 +57,6 @@ def test_axes_are_in_percent_of_the_longest_curve(tmp_path: Path) -> None:
     ticks = [t for t in texts_of(tmp_path / "part.svg") if t.endswith("%")]
     assert ticks[:6] == ["0 %", "0.2 %", "0.4 %", "0.6 %", "0.8 %", "1 %"]
     assert ticks[-1] in ("25 %", "20 %")
-
-
-def test_names_are_drawn_as_given(tmp_path: Path) -> None:
-    draw(tmp_path / "plot.svg", {"my_pkg.Own$order$": CURVES["opic"], "_x": CURVES["opic"]})
-    texts = texts_of(tmp_path / "plot.svg")
-    assert texts[-3:] == ["my_pkg.Own$order$", "_x", "diagonal"]
-
-
-def test_each_ordering_looks_different_from_all_others() -> None:
-    looks = [(colour, str(line)) for colour, line, _ in ORDERING_STYLES.values()]
-    looks += [(colour, str(line)) for colour, line, _ in OTHER_STYLES]
-    assert len(looks) == len(set(looks))
-
-
-def test_a_known_ordering_keeps_its_style_in_any_company() -> None:
-    alone = styles_of(["opic"])["opic"]
-    together = styles_of(["mine.A", "opic", "mine.B"])
-    assert together["opic"] == alone
-    assert (together["mine.A"], together["mine.B"]) == OTHER_STYLES[:2]
-    many = styles_of([f"mine.{k}" for k in range(10)])
-    assert many["mine.7"] == OTHER_STYLES[1]
-
-
-def test_a_name_that_is_not_a_plot_file_is_refused_before_anything_is_written(
-    tmp_path: Path,
-) -> None:
-    with pytest.raises(ConfigError, match=r"its name must end in \.png, \.svg or \.pdf"):
-        draw(tmp_path / "plot.jpg")
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_plot_that_is_empty_or_cannot_be_written_is_reported(tmp_path: Path) -> None:

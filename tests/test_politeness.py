@@ -12,19 +12,16 @@ from collections import defaultdict
 from collections.abc import AsyncIterator, Iterator, Sequence
 from email.utils import formatdate
 from itertools import pairwise
-from pathlib import Path
 from time import monotonic, time
 from typing import Any
 
 import pytest
-from crawls import ADDON, Answer, Fetch, Run, Site, page, run_spider, server_log
+from crawls import ADDON, Answer, Fetch, Run, Site, page, run_spider
 from scrapy import Request, Spider, signals
 from scrapy.extensions.throttle import AutoThrottle
 from scrapy.http import Response, TextResponse
 
-import crawlprio.settings
 from crawlprio.frontier import Politeness, SiteClock
-from crawlprio.spiders.site import SiteSpider
 
 
 class Queue:
@@ -119,20 +116,11 @@ def test_a_failed_connection_neither_adds_to_the_refusals_nor_ends_them() -> Non
     assert [pauses.pause(0, status=s) for s in (503, 0, 503)] == [2.0, 1.0, 4.0]
 
 
-def test_the_refusals_of_one_site_are_not_those_of_another() -> None:
-    pauses = Pauses(delay=1.0)
-    assert [pauses.pause(site, status=503) for site in (0, 1, 0)] == [2.0, 2.0, 4.0]
-
-
 def test_retry_after_sets_the_pause_between_delay_and_bound() -> None:
     pauses = Pauses(delay=5.0, max_back_off=100.0)
     asked = (0.0, 4.0, 30.0, 1e9, -1.0)
     found = [pauses.pause(0, status=503, retry_after=seconds) for seconds in asked]
     assert found == [5.0, 5.0, 30.0, 100.0, 5.0]
-
-
-def test_retry_after_of_a_page_that_was_not_refused_is_ignored() -> None:
-    assert Pauses(delay=1.0).pause(0, status=200, retry_after=50.0) == 1.0
 
 
 def test_endless_refusals_do_not_overflow() -> None:
@@ -194,49 +182,6 @@ def crawl(site: Site, settings: dict[str, object], spider: type[Spider] = Fan, *
     assert run.reason == "finished"
     assert run.messages(logging.ERROR) == []
     return run
-
-
-def test_fifty_sites_are_crawled_politely_and_do_not_wait_for_each_other(tmp_path: Path) -> None:
-    """At best the busiest site is fetched from without a break: n fetches and n - 1 delays."""
-    bundled = {
-        name: getattr(crawlprio.settings, name)
-        for name in dir(crawlprio.settings)
-        if name.isupper()
-    }
-    settings = {
-        **bundled,
-        "DOWNLOAD_DELAY": 0.2,
-        "CONCURRENT_REQUESTS": 16,
-        "CRAWLPRIO_MAX_CRAWL_DELAY": 0,
-        "CRAWLPRIO_DEMO_PAGES": 400,
-        "CRAWLPRIO_DEMO_SITES": 50,
-        "CRAWLPRIO_DEMO_SEED": 2,
-        "CRAWLPRIO_SERVER_LOG": tmp_path / "server.jsonl",
-        "CRAWLPRIO_STORE": tmp_path / "crawl.sqlite",
-        "CRAWLPRIO_PLOT": None,
-        "RETRY_ENABLED": False,
-    }
-    run = run_spider(SiteSpider, settings, priority="cmdline")
-    assert run.reason == "finished"
-    sites: dict[str, list[Any]] = defaultdict(list)
-    fetches = server_log(tmp_path / "server.jsonl")
-    for fetch in fetches:
-        sites[fetch["host"]].append(fetch)
-    assert len(sites) == 50
-    n_robots = [
-        sum(f["url"].endswith("/robots.txt") for f in fetched) for fetched in sites.values()
-    ]
-    assert n_robots == [1] * 50
-    gaps = [b["start"] - a["end"] for fetched in sites.values() for a, b in pairwise(fetched)]
-    assert min(gaps) >= 0.2
-    seconds = fetches[-1]["end"] - fetches[0]["start"]
-    at_best = max(
-        0.2 * (len(fetched) - 1) + sum(fetch["end"] - fetch["start"] for fetch in fetched)
-        for fetched in sites.values()
-    )
-    print(f"{len(fetches)} fetches in {seconds:.2f} s, at best {at_best:.2f} s")
-    # A busy machine is late; if sites waited for each other, their delays would add up.
-    assert seconds < 0.2 * len(fetches) / 2
 
 
 def test_sites_with_long_and_short_delays_do_not_wait_for_each_other() -> None:
@@ -376,14 +321,6 @@ def test_the_pages_of_a_visit_are_fetched_on_one_connection_before_the_delay() -
         assert {fetch.connection for fetch in site.fetches} == {1}
 
 
-def test_the_adaptive_delay_does_not_end_a_visit() -> None:
-    settings: dict[str, object] = {"CRAWLPRIO_ADAPTIVE_DELAY": 50, "CRAWLPRIO_PAGES_PER_VISIT": 3}
-    pages = {path: found._replace(seconds=0.02) for path, found in fan(3).items()}
-    with Site(pages) as site:
-        crawl(site, settings)
-        assert [gap >= 1 for gap in gaps(site.fetches)] == [True, False, False]
-
-
 def test_with_several_fetches_at_once_the_delay_runs_from_start_to_start() -> None:
     pages = {path: found._replace(seconds=1) for path, found in fan(8).items()}
     settings: dict[str, object] = {"CONCURRENT_REQUESTS_PER_DOMAIN": 3, "DOWNLOAD_DELAY": 0.07}
@@ -485,12 +422,6 @@ THROTTLE: dict[str, object] = {
     "DOWNLOAD_DELAY": 0,
     "DOWNLOAD_DELAY_JITTER": 0,
 }
-
-
-def between_starts(fetches: Sequence[Fetch]) -> list[float]:
-    """Return the seconds from each start of a fetch to the next."""
-    starts = sorted(fetch.start for fetch in fetches)
-    return [after - before for before, after in pairwise(starts)]
 
 
 class Watching(AutoThrottle):

@@ -176,14 +176,6 @@ def test_the_setting_decides(mode: str, fetched: list[str]) -> None:
     assert sorted({fetch.host for fetch in site.fetches}) == fetched
 
 
-def test_an_unknown_mode_is_refused_in_one_sentence() -> None:
-    with Site({}) as site:
-        run = crawl(site, {"CRAWLPRIO_PRIVATE_ADDRESSES": "some"})
-    assert run.messages(logging.ERROR) == [
-        'CRAWLPRIO_PRIVATE_ADDRESSES is \'some\'; give "allow", "refuse" or "seeds".'
-    ]
-
-
 class Follower(Spider):
     """A spider that does not use crawlprio and follows everything it is shown."""
 
@@ -370,15 +362,6 @@ def test_without_links_middleware_the_guard_does_not_start() -> None:
             "SPIDER_MIDDLEWARES."
         ],
     )
-
-
-def test_a_refusing_guard_also_refuses_start_requests() -> None:
-    class Internal(Follower):
-        first = ("http://127.0.0.1/", {})
-
-    with Site({"/": page()}) as site:
-        run = run_spider(Internal, {**ADDON, "CRAWLPRIO_PRIVATE_ADDRESSES": "refuse"}, site=site)
-    assert (site.paths(), refused(run)) == ([], {"refused/private-address": 1})
 
 
 @implementer(IHostnameResolver)

@@ -368,33 +368,6 @@ class TestRoundTrip:
             back = from_json(to_json(request, spider), spider)
             assert back.callback == back.errback == callback
 
-    def test_what_scrapy_and_crawlprio_put_into_meta_is_restored(self) -> None:
-        meta = {
-            "depth": 3,
-            "download_slot": "shop.test",
-            "download_latency": 0.123456789,
-            "download_timeout": 180.0,
-            "retry_times": 2,
-            "max_retry_times": 5,
-            "priority_adjust": -1,
-            "redirect_times": 1,
-            "redirect_ttl": 19,
-            "redirect_urls": ["http://shop.test/a"],
-            "redirect_reasons": [302, "meta refresh"],
-            "handle_httpstatus_list": (404, 410),
-            "is_start_request": True,
-            "cookiejar": ("user", frozenset({1, b"2"})),
-            "proxy": "http://proxy.test:8080",
-            "_auth_proxy": "http://proxy.test:8080",
-            "bindaddress": ("127.0.0.1", 0),
-            "http_auth_domain": None,
-            "link_text": "größer ☃",
-            "rule": 0,
-            "ftp_local_filename": b"/tmp/f",
-            "verbatim_url": False,
-        }
-        assert_comes_back(Request(URL, meta=meta))
-
     @pytest.mark.parametrize(
         "url",
         ["http://shop.test/{a} ü|", "http://shop.test/a\nb", "about:blank", "data:,x y", "x://\0"],
@@ -661,11 +634,6 @@ class TestHostile:
             assert with_fields["url"] == fields["url"]
             assert isinstance(with_fields["meta"], dict)
 
-    @given(st.binary(max_size=60))
-    @settings(max_examples=100, deadline=None)
-    def test_any_bytes_are_refused(self, data: bytes) -> None:
-        assert read(data) is None
-
     # Drawing a request takes most of the time, so each is damaged in several ways.
     @given(requests(), st.lists(DAMAGE, min_size=8, max_size=8))
     @settings(max_examples=50, deadline=None)
@@ -743,11 +711,6 @@ class TestHostile:
     )
     def test_malformed_special_values_are_refused(self, value: str) -> None:
         assert read(f'{{"url": "{URL}", "meta": {{"a": {value}}}}}'.encode()) is None
-
-    def test_a_class_that_is_not_loaded_is_not_imported(self) -> None:
-        assert "this" not in sys.modules
-        assert read(json.dumps({"url": URL, "class": "this.Request"}).encode()) is None
-        assert "this" not in sys.modules
 
     def test_a_constructor_that_raises_is_one_sentence(self) -> None:
         class Picky(Request):

@@ -9,7 +9,6 @@ import sys
 import tracemalloc
 from contextlib import closing, suppress
 from pathlib import Path
-from random import Random
 from time import monotonic
 from typing import Any
 
@@ -17,7 +16,7 @@ import pytest
 from crawls import ADDON, Answer, Run, Site, page, run_spider
 from scrapy.utils.asyncio import call_later
 from stores import query
-from test_archive import OneRetry, crawl, files_of_at_most, store_of
+from test_archive import OneRetry, crawl, store_of
 from warcs import check_archive, responses
 
 from crawlprio.plugins.archive.page_requisites import (
@@ -347,22 +346,6 @@ def test_where_they_cannot_be_kept_the_crawl_is_refused_in_one_sentence(
     run: Run = crawl(tmp_path, {"/": page()}, CRAWLPRIO_REQUISITES="all", **settings)
     assert problem in run.messages()[0]
     assert run.reason == "crawlprio_refused"
-
-
-def test_a_full_disk_ends_the_crawl_in_one_sentence_and_it_resumes(tmp_path: Path) -> None:
-    noise = Random(7)
-    web = {
-        "/": Answer("".join(f"<img src=/{n}>" for n in range(8)), headers=HTML),
-        **{f"/{n}": Answer(noise.randbytes(60_000).hex()) for n in range(8)},
-    }
-    with files_of_at_most(300_000):
-        run = crawl(tmp_path, web, CRAWLPRIO_REQUISITES="all")
-    (sentence,) = run.messages()
-    assert sentence.endswith("the disk is full; free some space, then resume the crawl.")
-    assert 1 < len(archived(tmp_path)) < 9
-    assert crawl(tmp_path, web, CRAWLPRIO_REQUISITES="all").reason == "finished"
-    assert sorted(archived(tmp_path)) == sorted(web)
-    check_archive(tmp_path / "warc", store_of(tmp_path))
 
 
 def command(site: Site, folder: Path, *words: str) -> list[str]:

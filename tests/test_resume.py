@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 import random
 import shutil
 import signal
@@ -113,17 +112,6 @@ def test_killed_at_random_moments_it_fetches_the_same_pages_in_the_same_order(
     assert visited(killed / "job" / "crawl.sqlite") == order
 
 
-def test_it_resumes_under_another_ordering_and_fetches_nothing_twice(tmp_path: Path) -> None:
-    half = {**SETTINGS, "JOBDIR": "job", "CLOSESPIDER_PAGECOUNT": 100}
-    crawl_demo_web(tmp_path, {**half, "ORDERING": "breadth-first"})
-    first = visited(tmp_path / "job" / "crawl.sqlite")
-    crawl_demo_web(tmp_path, {**SETTINGS, "JOBDIR": "job", "ORDERING": "opic"})
-    both = visited(tmp_path / "job" / "crawl.sqlite")
-    assert 90 <= len(first) < len(both)
-    assert both[: len(first)] == first
-    assert len(set(both)) == len(both)
-
-
 ROOT = "http://shop.test"
 
 
@@ -149,25 +137,6 @@ class Catalogue(scrapy.Spider):
 
     def parse_form(self, response: Any) -> Iterator[Any]:
         yield {"form": response.request.body.decode(), "meta": response.meta["of"]}
-
-
-def test_requests_that_are_more_than_links_are_restored(tmp_path: Path) -> None:
-    def run(settings: dict[str, object]) -> Run:
-        with Site({}, lambda host, path: page()) as site:
-            return run_spider(Catalogue, {**ADDON, **settings}, site=site)
-
-    one_at_a_time = {
-        **ONE_AT_A_TIME,
-        "JOBDIR": str(tmp_path / "job"),
-        "CRAWLPRIO_STORE": "crawl.sqlite",
-    }
-    before = run({**one_at_a_time, "CLOSESPIDER_PAGECOUNT": 3})
-    after = run(one_at_a_time)
-    whole = run({**ONE_AT_A_TIME, "CRAWLPRIO_STORE": str(tmp_path / "other.sqlite")})
-    assert len(before.items) == 2
-    assert before.items + after.items == whole.items
-    assert after.stats["crawlprio/pages_fetched_in_earlier_runs"] == 3
-    assert after.stats["crawlprio/pages_fetched"] == whole.stats["crawlprio/pages_fetched"] == 8
 
 
 STARTS = [f"{ROOT}/", "http://other.test/"]
@@ -433,17 +402,6 @@ def test_a_site_that_a_seed_redirects_to_is_followed_after_a_kill(tmp_path: Path
         forget_the_end(tmp_path)
         run_spider(SiteSpider, settings, site=site, seeds="http://a.test/")
         assert site.paths() == ["/", *CHAIN]
-
-
-def test_a_second_process_on_a_job_is_refused_with_the_id_of_the_first(tmp_path: Path) -> None:
-    with Store.create(tmp_path / "crawl.sqlite"), Site(CHAIN) as site:
-        run = run_links(tmp_path, site)
-    assert run.reason == "crawlprio_refused"
-    assert run.messages(logging.ERROR) == [
-        f"{tmp_path}/crawl.sqlite: process {os.getpid()} is writing to this crawl store; end it, "
-        "or name another store."
-    ]
-    assert site.fetches == []
 
 
 def test_a_job_directory_without_a_store_causes_a_warning(tmp_path: Path) -> None:

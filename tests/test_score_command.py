@@ -87,11 +87,6 @@ def rows_in(path: str) -> list[list[str]]:
         return list(csv.reader(file))
 
 
-def test_the_folder_of_a_crawl_stands_for_its_store(folder: Path) -> None:
-    assert score("crawl.sqlite", "--json", "store.json") == score(".", "--json", "folder.json") == 0
-    assert figures_in("folder.json") == figures_in("store.json")
-
-
 def test_an_index_file_with_the_body_of_its_folder_is_counted_and_paired(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -324,13 +319,6 @@ def test_historical_pagerank_orders_by_the_csv_as_by_the_store_itself(folder: Pa
     assert orders[0] != crawl_order(graph, [0], make_ordering("breadth-first")).tolist()
 
 
-def test_a_url_with_commas_and_quotes_survives_the_csv(folder: Path) -> None:
-    urls = ['http://a.test/?q=1,2&r="x"', "http://a.test/\u00e9,"]
-    write_npz(LinkGraph(np.array([0, 1, 1]), np.array([1]), urls=urls), "odd.npz")
-    assert score("odd.npz", "--csv", "odd.csv") == 0
-    assert read_scores("odd.csv").by_url == {urls[0]: 0, urls[1]: 1}
-
-
 def test_csv_of_a_similarity_has_only_pages_whose_text_is_known(folder: Path) -> None:
     assert score("crawl.sqlite", "--importance", "similarity", "--csv", "scores.csv") == 0
     crawl = open_repository("crawl.sqlite")
@@ -353,13 +341,6 @@ def test_with_several_importances_files_are_named_after_them(folder: Path) -> No
         assert f"by {name}" in (folder / f"p-{name}.svg").read_text()
 
 
-def test_a_plot_shows_the_order_by_name_and_the_bound(folder: Path) -> None:
-    assert score("crawl.sqlite", "--plot", "curves.svg") == 0
-    drawn = (folder / "curves.svg").read_text()
-    for text in ("breadth-first", "upper-bound", "diagonal", f"crawl.sqlite: {N_FETCHED} of"):
-        assert text in drawn
-
-
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
@@ -378,13 +359,6 @@ def test_the_topic_comes_from_the_option_or_the_settings_or_the_crawl(
     (scored,) = figures_in("out.json")["importances"]
     assert scored["distribution"]["total"] == counts.sum()
     assert len(scored["top"]) == 10
-
-
-def test_a_topic_alone_selects_pagerank_and_similarity(folder: Path) -> None:
-    assert score("crawl.sqlite", "--topic", "shop", "--json", "out.json") == 0
-    scored = figures_in("out.json")["importances"]
-    assert [entry["importance"] for entry in scored] == ["pagerank", "similarity"]
-    assert "similarity is known for fetched pages only" in scored[1]["remarks"][0]
 
 
 def test_options_reach_the_importance_and_the_json(folder: Path) -> None:
@@ -410,12 +384,6 @@ def test_importance_that_is_zero_everywhere_leaves_no_row_and_no_traceback(
     printed = capsys.readouterr().out
     assert "No page has any importance by term-count, so no order is better." in printed
     assert "bound" not in printed
-
-
-def test_what_has_no_order_is_left_out_of_the_plots(folder: Path) -> None:
-    named = ["--importance", "term-count", "--importance", "pagerank", "--topic", "xyzzy"]
-    assert score("crawl.sqlite", *named, "--plot", "%s.svg") == 0
-    assert sorted(path.name for path in folder.glob("*.svg")) == ["pagerank.svg"]
 
 
 def test_urls_are_printed_unchanged(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -7,8 +7,6 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
-from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -31,20 +29,6 @@ from crawlprio.store import Store
 from crawlprio.store.graph_files import read_graph
 
 N_PAGES = 200
-OWN_ORDERING = """
-from crawlprio import Ordering
-
-class FewestLinksFirst(Ordering):
-    def __init__(self, sign=-1):
-        self.sign = sign
-
-    def observe(self, visit):
-        if visit.page >= 0:
-            self.keys[visit.targets] = self.sign * len(visit.targets)
-        return visit.targets
-"""
-
-Simulate = Callable[..., int]
 
 
 @pytest.fixture
@@ -194,13 +178,6 @@ def test_a_crawl_store_is_crawled_from_its_seeds_and_with_its_texts(folder: Path
     assert order_in(folder / "order.txt") == with_topic != plain
 
 
-def test_a_plot_is_drawn(folder: Path) -> None:
-    assert simulate("graph.npz", "--ordering", "opic", "--plot", "curves.svg") == 0
-    drawn = (folder / "curves.svg").read_text()
-    assert "opic" in drawn
-    assert "upper-bound" in drawn
-
-
 BAD_INPUT: list[tuple[list[str], str]] = [
     ([], "scrapy simulate takes one GRAPH and was given none"),
     (["graph.npz", "bare.npz"], "takes one GRAPH and was given 2 arguments"),
@@ -304,32 +281,6 @@ def test_options_under_which_nothing_takes_time_change_neither_order_nor_figures
     assert "hours" not in found[0][1]["runs"][0]
 
 
-def test_the_adaptive_delay_is_a_multiple_of_the_last_fetch_as_in_mercator(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """One site, fetches of 0.25 s: from each end to the next start, 10 times that, or 2 s."""
-    arguments = ["graph.npz", "--ordering", "breadth-first", "--seeds", "0", "--latency", "0.25"]
-    arguments += ["--json", "out.json", "--adaptive-delay", "10"]
-    graph = read_graph("graph.npz")
-    for more, bound in (([], 60.0), (["--max-adaptive-delay", "2"], 2.0)):
-        assert simulate(*arguments, *more) == 0
-        figures = json.loads((folder / "out.json").read_text())
-        politeness = Politeness(adaptive=10.0, max_adaptive=bound)
-        network = Network(politeness=politeness, latency=0.25)
-        crawl = timed_crawl(graph, [0], make_ordering("breadth-first"), network)
-        assert figures["network"] == network.as_json()
-        assert figures["network"]["max_adaptive"] == bound
-        assert figures["runs"][0]["hours"] == crawl.seconds / 3600
-        site = graph.site[crawl.order]
-        pauses = [
-            crawl.started[b] - crawl.ended[a]
-            for k in np.unique(site)
-            for a, b in pairwise(np.flatnonzero(site == k))
-        ]
-        assert min(pauses) == pytest.approx(min(2.5, bound))
-    assert "at least 10 times the last fetch" in capsys.readouterr().out
-
-
 def test_a_timed_crawl_uses_the_network_and_is_reported_by_the_hour(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -403,19 +354,6 @@ def test_a_store_is_crawled_with_its_recorded_sizes_and_times(folder: Path) -> N
     assert order_in(folder / "o.txt") == crawl.order.tolist()
     (run,) = json.loads((folder / "out.json").read_text())["runs"]
     assert run["hours"] == crawl.seconds / 3600 > 0
-
-
-def test_a_custom_ordering_is_found_in_the_current_folder(folder: Path) -> None:
-    (folder / "own_policy.py").write_text(OWN_ORDERING)
-    done = scrapy_simulate(
-        "graph.npz", "--ordering", "own_policy.FewestLinksFirst", "--ordering", "opic",
-        "--seeds", "0", "--order", "order-%s.txt",
-        "--ordering-options", '{"own_policy.FewestLinksFirst": {"sign": 1}}',
-    )  # fmt: skip
-    assert (done.returncode, done.stderr) == (0, "")
-    own = order_in(folder / "order-own_policy.FewestLinksFirst.txt")
-    assert sorted(own) == sorted(order_in(folder / "order-opic.txt"))
-    assert own != order_in(folder / "order-opic.txt")
 
 
 def test_an_interrupt_ends_the_command_with_status_130_and_one_line(

@@ -31,8 +31,7 @@ from crawlprio.orderings.baseline import BacklinkCount, BreadthFirst
 from crawlprio.orderings.historical import Omniscient
 from crawlprio.orderings.opic import Opic
 from crawlprio.ranking.pagerank import pagerank, with_room
-from crawlprio.show.simulated import Simulation, simulate
-from crawlprio.simulator.graph_pages import GraphPages
+from crawlprio.show.simulated import Simulation
 from crawlprio.simulator.network import Network
 from crawlprio.simulator.order_only import runs_compiled
 from crawlprio.simulator.sources import Source
@@ -128,17 +127,6 @@ def test_the_loop_fetches_like_the_page_by_page_driver(name: str, options: dict[
         assert sorted(loop) == sorted(web.reachable(seeds))
 
 
-@pytest.mark.parametrize("name", [name for name in ORDERINGS if name not in PAGE_BY_PAGE])
-def test_the_loop_fetches_2000_pages_like_the_page_by_page_driver(name: str) -> None:
-    web = power_law_web(2000, seed=3)
-    options: Mapping[str, Any] = CASES.get(name, [{}])[0]
-    if name.endswith("pagerank") and "scores" not in options:
-        options = {"every": 150}
-    loop, pages = both_drivers(web, [5, 17], name, options)
-    assert loop == pages
-    assert len(loop) > 1000
-
-
 @pytest.mark.parametrize(
     ("name", "options"), [case for case in ALL_CASES if case not in ORACLE_LACKS]
 )
@@ -226,13 +214,6 @@ def test_seeds_are_discovered_in_the_given_order_and_duplicates_do_not_count() -
             assert order.dtype == np.int32
 
 
-def test_a_duplicate_seed_has_the_cash_of_one() -> None:
-    web = power_law_web(60, seed=8)
-    once, _ = both_drivers(web, [4, 9], "partial-pagerank", {"every": 5})
-    twice, _ = both_drivers(web, [4, 9, 4], "partial-pagerank", {"every": 5})
-    assert once == twice
-
-
 @pytest.mark.parametrize(
     ("seeds", "sentence"),
     [
@@ -269,18 +250,6 @@ def test_earlier_scores_of_other_pages_are_refused(with_topic: bool) -> None:
     hot_queue = hot_queue_of(Topic(["web"])) if with_topic else None
     with pytest.raises(ConfigError, match="none of which is in the graph"):
         crawl_order(graph_of(web), [0], ordering, hot_queue=hot_queue)
-
-
-def test_pages_get_local_ids_in_order_of_discovery() -> None:
-    graph = graph_of(power_law_web(30, seed=10))
-    pages = GraphPages(graph)
-    assert pages.discover(np.array([7, 3], dtype=np.int32)).tolist() == [0, 1]
-    assert pages.discover(np.array([9, 7, 0], dtype=np.int32)).tolist() == [2, 0, 3]
-    assert len(pages) == 4
-    assert [pages.graph_page(page) for page in range(4)] == [7, 3, 9, 0]
-    assert pages.sites.tolist() == graph.site[[7, 3, 9, 0]].tolist()
-    assert graph.urls is not None
-    assert pages.url(2) == graph.urls[9]
 
 
 class OwnCount(Ordering):
@@ -362,22 +331,6 @@ def test_without_named_seeds_a_crawl_starts_where_most_pages_can_be_reached(
     assert Source(tmp_path, graph).default_seeds() == [2]
 
 
-def test_seeds_are_found_by_id_and_by_url(tmp_path: Path) -> None:
-    graph = dataclasses.replace(
-        graph_of(power_law_web(3, seed=14)),
-        urls=["http://a.example/", "http://b.example/x", "http://a.example/12"],
-    )
-    source = Source(tmp_path / "g.npz", graph)
-    given = ["2", "http://b.example/x", "HTTP://A.example"]
-    assert source.find_seeds(given) == [2, 1, 0]
-    for stranger in ("3", "-1", "http://b.example/", "9" * 5000, "two"):
-        with pytest.raises(GraphError, match=r"is not a page of .*g\.npz; give a page id from 0"):
-            source.find_seeds([stranger])
-    bare = Source(tmp_path / "g.npz", dataclasses.replace(graph, urls=None))
-    with pytest.raises(GraphError, match=r"is a URL, but .* has no URLs; give a page id"):
-        bare.find_seeds(["http://a.example/"])
-
-
 def test_figures_match_the_order() -> None:
     graph = graph_of(power_law_web(400, seed=15))
     simulation = Simulation(graph, [0, 7])
@@ -417,23 +370,6 @@ def test_with_a_budget_curves_end_with_the_crawl_and_missing_figures_are_null() 
 def simulation_budget(graph: LinkGraph, share: float) -> int:
     """A subset of the pages reachable from page 0."""
     return int(share * Simulation(graph, [0]).n_reachable)
-
-
-def test_a_graph_of_one_page_is_crawled_and_has_no_tau() -> None:
-    graph = LinkGraph(np.array([0, 0]), np.array([], dtype=np.int32))
-    (run,) = simulate(graph, [0], {"breadth-first": BreadthFirst()})
-    assert run.order.tolist() == [0]
-    assert run.as_json()["kendall_tau"] is None
-    assert run.average_cumulative_pagerank == 1.0
-
-
-def test_simulate_measures_each_ordering_in_the_given_order() -> None:
-    graph = graph_of(power_law_web(300, seed=16))
-    names = ["random", "omniscient", "breadth-first"]
-    runs = simulate(graph, [0], {name: make_ordering(name) for name in names}, budget=100)
-    assert [run.ordering for run in runs] == names
-    assert [run.fetched for run in runs] == [100, 100, 100]
-    assert runs[1].average_cumulative_pagerank > runs[0].average_cumulative_pagerank
 
 
 class Tally(NamedTuple):

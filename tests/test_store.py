@@ -94,22 +94,10 @@ class TestRecording:
         assert plain(came_out) == plain(put_in)
         assert came_out.targets.dtype == np.int32
 
-    def test_a_failed_fetch_and_a_redirect_are_restored_equal(self, path: Path) -> None:
-        put_in = [visit(0, status=0, error="timeout"), visit(1, 0, status=301)]
-        with Store.create(path) as store:
-            for one in put_in:
-                store.record(one, letters(2))
-            assert [plain(one) for one in store.visits()] == [plain(one) for one in put_in]
-
     def test_visits_are_numbered_from_one_and_restored_in_that_order(self, path: Path) -> None:
         with Store.create(path) as store:
             assert [store.record(visit(page), letters(3)) for page in (2, 0, 1)] == [1, 2, 3]
             assert [one.page for one in store.visits()] == [2, 0, 1]
-
-    def test_numbering_continues_after_a_store_was_closed(self, path: Path) -> None:
-        for seq in (1, 2, 3):
-            with Store.create(path) if seq == 1 else Store.open(path) as store:
-                assert store.record(visit(0), letters(2)) == seq
 
     @pytest.mark.parametrize(
         "new",
@@ -459,12 +447,6 @@ class TestViews:
             (0, 3, ""),
         ]
 
-    def test_the_links_view_holds_all_visits_of_a_page(self, path: Path) -> None:
-        with Store.create(path) as store:
-            store.record(visit(0, 1), letters(3))
-            store.record(visit(0, 2, 1), letters(3))
-        assert query(path, "SELECT source, target FROM links") == [(0, 1), (0, 2), (0, 1)]
-
     def test_the_links_of_a_page_are_found_by_an_index_once_the_crawl_has_ended(
         self, path: Path
     ) -> None:
@@ -626,13 +608,6 @@ class TestBadFiles:
                 with pytest.raises(StoreError, match=r"crawl.*sqlite: there is no"):
                     make(tmp_path / folder / "crawl.sqlite")
 
-    def test_a_name_that_is_taken_is_refused_and_left_alone(self, path: Path) -> None:
-        path.write_bytes(b"mine")
-        with pytest.raises(StoreError, match="a file of this name exists"):
-            Store.create(path)
-        assert path.read_bytes() == b"mine"
-        assert os.listdir(path.parent) == [path.name]
-
     def test_a_store_opened_for_reading_refuses_to_write(self, path: Path) -> None:
         Store.create(path).close()
         with (
@@ -670,35 +645,6 @@ class TestBadFiles:
         assert [line.split(": ")[1] for line in lines[1:]] == [
             "it cannot be opened; check the permissions of the file and folder."
         ] * 2
-
-    @pytest.mark.skipif(sys.platform == "win32", reason="needs a POSIX file size limit")
-    def test_a_full_disk_is_one_sentence_and_loses_nothing_committed(self, path: Path) -> None:
-        code = (
-            "import resource, signal, sys\n"
-            "import numpy as np\n"
-            "from crawlprio.errors import StoreError\n"
-            "from crawlprio.graph.pages import PageTable, Visit\n"
-            "from crawlprio.store import Store\n"
-            "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
-            "pages, store, n = PageTable(), Store.create(sys.argv[1]), 0\n"
-            "resource.setrlimit(resource.RLIMIT_FSIZE, (300_000, 300_000))\n"
-            "pages.add('u', 'u', pages.site('h'))\n"
-            "try:\n"
-            "    while True:\n"
-            "        store.record(Visit(0, np.empty(0, np.int32), title=str(n) * 500), pages)\n"
-            "        n += 1\n"
-            "except StoreError as error:\n"
-            "    print(n, error)\n"
-        )
-        args = [sys.executable, "-c", code, str(path)]
-        printed = subprocess.run(args, capture_output=True, text=True, check=True).stdout
-        n_recorded, sentence = printed.strip().split(" ", 1)
-        assert sentence == (
-            f"{path}: the disk cannot be read or written, or a size limit is reached."
-        ) or sentence == (f"{path}: the disk is full; free some space, then resume the crawl.")
-        with Store.open(path) as store:
-            assert store.n_visits == int(n_recorded) > 0
-            assert [one.title[0] for one in store.visits()][:3] == ["0", "1", "2"]
 
 
 class TestWriters:
@@ -775,21 +721,6 @@ class TestWriters:
             assert reader.link_graph().indices.tolist() == [1]
             assert (reader.n_pages, reader.n_visits) == (2, 1)
 
-    def test_a_closed_store_is_one_file(self, path: Path) -> None:
-        with Store.create(path) as store:
-            store.record(visit(0), letters(1))
-        store.close()
-        assert os.listdir(path.parent) == ["crawl.sqlite"]
-
-    def test_a_visit_that_cannot_be_recorded_leaves_no_page_behind(self, path: Path) -> None:
-        pages = letters(2)
-        with Store.create(path) as store:
-            with pytest.raises(OverflowError):
-                store.record(visit(0, content_hash=2**63), pages)
-            assert query(path, "SELECT count(*) FROM pages") == [(0,)]
-            assert store.record(visit(0, 1), pages) == 1
-            assert store.load_pages().urls(range(2)) == pages.urls(range(2))
-
 
 class TestNumberedNames:
     def test_an_existing_store_is_kept_under_the_next_free_number(self, path: Path) -> None:
@@ -855,11 +786,3 @@ def test_what_a_running_callback_yielded_is_recognised_once_for_each_time_after_
         store.record(visit(0), pages)
     with Store.open(path) as store:
         assert not store.marks.was_yielded(source, request)
-
-
-def test_the_store_needs_neither_scrapy_nor_twisted() -> None:
-    code = (
-        "import sys; sys.modules['scrapy'] = sys.modules['twisted'] = None;"
-        "import crawlprio.store, crawlprio.graph"
-    )
-    subprocess.run([sys.executable, "-c", code], check=True)

@@ -358,24 +358,6 @@ def test_small_sites_wait_longer_until_enough_of_their_pages_are_known(compiled:
     assert crawl.started.tolist() == [0, 16, 32, 48]
 
 
-@pytest.mark.parametrize("compiled", [True, False])
-def test_fetches_that_take_no_time_are_seen_after_those_that_start_with_them(
-    compiled: bool,
-) -> None:
-    # 0 leads to 1, 2, 3, 4, and 1 to 5, each on its own site; depth-first, 5 would come before 2.
-    graph = LinkGraph(
-        np.array([0, 4, 5, 5, 5, 5, 5]),
-        np.array([1, 2, 3, 4, 5], dtype=np.int32),
-        site=np.arange(6),
-    )
-    depth_first = make_ordering("depth-first")
-    one = timed_crawl(graph, [0], depth_first, Network(), compiled=compiled)
-    assert one.order.tolist() == [0, 1, 5, 2, 3, 4]
-    two = timed_crawl(graph, [0], depth_first, Network(robots=2), compiled=compiled)
-    assert two.order.tolist() == [0, 1, 2, 5, 3, 4]
-    assert two.ended.tolist() == [0] * 6
-
-
 @pytest.mark.parametrize(("name", "options"), CASES)
 def test_one_robot_without_a_delay_fetches_in_the_order_of_the_order_only_loop(
     name: str, options: dict[str, Any]
@@ -489,56 +471,6 @@ def test_the_share_is_max_min_fair(speeds: list[float], bandwidth: float) -> Non
         assert slowed == {max(rates)}
 
 
-@pytest.mark.parametrize("bandwidth", [None, 3000.0, 60_000.0])
-def test_the_rules_of_robots_sites_and_delays_hold_throughout(bandwidth: float | None) -> None:
-    graph = graph_of(power_law_web(500, seed=35))
-    network = drawn_network(
-        graph, seed=35, robots=7, politeness=Politeness(delay=2.0), bandwidth=bandwidth
-    )
-    crawl = timed_crawl(graph, [0], Opic(), network)
-    assert (np.diff(crawl.started) >= 0).all()
-    assert (crawl.ended >= crawl.started).all()
-    for at in crawl.started:
-        assert ((crawl.started <= at) & (crawl.ended > at)).sum() <= 7
-    sites = graph.site[crawl.order]
-    for site in np.unique(sites):
-        started, ended = crawl.started[sites == site], crawl.ended[sites == site]
-        assert (started[1:] - ended[:-1] >= 2.0 - 1e-9).all()
-    # No fetch is faster than its site, and all together are not faster than the link.
-    sizes, elapsed = network.sizes()[crawl.order], crawl.ended - crawl.started
-    least = network.latencies(graph.n_sites)[sites] + sizes / network.speeds(graph.n_sites)[sites]
-    assert (elapsed >= least - 1e-6).all()
-    if bandwidth is None:
-        assert elapsed == pytest.approx(least)
-    else:
-        assert sizes.sum() <= bandwidth * crawl.seconds * (1 + 1e-9)
-
-
-def test_saturated_bandwidth_makes_more_robots_pointless() -> None:
-    """Castillo et al. 2004, table I: r = 256 gains much on a wide link, little on a narrow one."""
-    graph = fork(300)
-    gains = []
-    for bandwidth in (1e8, 1e4):
-        one, many = (
-            timed_crawl(
-                graph,
-                [0],
-                BreadthFirst(),
-                Network(
-                    robots=robots,
-                    bandwidth=bandwidth,
-                    latency=0.2,
-                    page_bytes=10_000,
-                    site_speed=10_000.0,
-                ),
-            ).seconds
-            for robots in (1, 256)
-        )
-        gains.append(one / many)
-    assert gains[0] > 70
-    assert 1 < gains[1] < 1.3
-
-
 def test_figures_by_time_match_the_ends_of_fetches() -> None:
     # One robot, 3,600 s per page: of 4 pages, the first is there after one hour.
     graph = fork(3)
@@ -631,20 +563,6 @@ def test_arrays_that_do_not_fit_the_graph_are_refused(given: dict[str, Any], sen
         timed_crawl(fork(3), [0], BreadthFirst(), Network(**given))
     assert str(refused.value).startswith(sentence)
     assert str(refused.value).endswith(", 4.")
-
-
-def test_a_drawn_network_depends_on_its_seed_and_has_the_requested_medians() -> None:
-    graph = fork(20_000)
-    one, same, other = (drawn_network(graph, seed=seed) for seed in (1, 1, 2))
-    for name in ("latency", "page_bytes", "site_speed"):
-        assert getattr(one, name).tolist() == getattr(same, name).tolist()
-        assert getattr(one, name).tolist() != getattr(other, name).tolist()
-    sizes = one.sizes()
-    assert np.median(sizes) == pytest.approx(math.exp(9.357), rel=0.05)
-    assert sizes.max() <= 2_000_000
-    assert 0.02 < (sizes > 133_000).mean() < 0.05
-    assert np.median(one.latencies(graph.n_sites)) == pytest.approx(0.2, rel=0.05)
-    assert np.median(one.speeds(graph.n_sites)) == pytest.approx(50_000, rel=0.05)
 
 
 def test_a_store_provides_the_sizes_and_times_that_it_recorded(tmp_path: Path) -> None:
