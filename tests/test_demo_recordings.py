@@ -10,11 +10,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from lxml import html
 from warcio.statusandheaders import StatusAndHeaders
 from warcio.warcwriter import WARCWriter
 
-from crawlprio.demo.recordings import StoreWeb, WarcWeb, open_web, page_key
+from crawlprio.demo.recordings import StoreWeb, WarcWeb, open_web
 from crawlprio.errors import StoreError
 from crawlprio.graph.pages import NO_PAGE, PageTable, Visit
 from crawlprio.store import Store
@@ -52,35 +51,6 @@ def warc(request: pytest.FixtureRequest, tmp_path: Path) -> WarcWeb:
     return WarcWeb(tmp_path / "a.warc")
 
 
-def test_a_warc_answers_as_recorded(warc: WarcWeb) -> None:
-    answers = [warc.answer(url) for url, *_ in PAGES]
-    assert [a.status for a in answers] == [200, 200, 410, 302]
-    assert [a.body for a in answers] == [body for *_, body in PAGES]
-    assert [list(a.headers.items()) for a in answers] == [headers for _, _, headers, _ in PAGES]
-
-
-@pytest.mark.parametrize(
-    "url",
-    [
-        "http://a.test/b?x=1",
-        "https://a.test/b?x=1",
-        "http://a.test:80/b?x=1",
-        "https://a.test:443/b?x=1",
-        "http://a.test:443/b?x=1",
-        "HTTP://A.test/b?x=1#part",
-    ],
-)
-def test_http_and_https_and_default_ports_mean_the_same_page(warc: WarcWeb, url: str) -> None:
-    assert warc.page(url) == 1
-    assert warc.answer(url).body == b"<p>b</p>"
-
-
-@pytest.mark.parametrize("url", ["http://a.test/c", "http://a.test:81/", "http://c.test/", "x:y"])
-def test_unrecorded_pages_answer_404(warc: WarcWeb, url: str) -> None:
-    assert warc.page(url) is None
-    assert warc.answer(url).status == 404
-
-
 def test_the_pages_of_a_warc_are_in_the_order_recorded(warc: WarcWeb) -> None:
     assert len(warc) == 4
     urls = ["http://a.test/", "https://a.test/b?x=1", "https://b.test/gone", "http://a.test/old"]
@@ -110,20 +80,6 @@ def test_bodies_are_decoded_and_lack_connection_headers(tmp_path: Path) -> None:
     write_warc(tmp_path / "a.warc.gz", [("http://a.test/", "200 OK", headers, chunked)])
     answer = WarcWeb(tmp_path / "a.warc.gz").answer("http://a.test/")
     assert (answer.body, dict(answer.headers)) == (b"hello", {"X-Kept": "yes"})
-
-
-def test_a_redirect_to_the_same_page_over_https_yields_to_the_page(tmp_path: Path) -> None:
-    to_https = [("Location", "https://a.test/")]
-    records = [("http://a.test/", "301 Moved", to_https, b""), *PAGES]
-    write_warc(tmp_path / "a.warc", records)
-    web = WarcWeb(tmp_path / "a.warc")
-    assert web.answer("http://a.test/").status == 200
-    assert len(web) == 4
-
-
-def test_of_two_responses_to_a_url_the_first_counts(tmp_path: Path) -> None:
-    write_warc(tmp_path / "a.warc", [*PAGES, ("https://a.test/", "200 OK", HTML, b"later")])
-    assert WarcWeb(tmp_path / "a.warc").answer("https://a.test/").body == PAGES[0][3]
 
 
 @pytest.mark.parametrize("gzipped", [True, False])
@@ -169,13 +125,6 @@ def test_a_missing_warc_is_refused(tmp_path: Path) -> None:
         WarcWeb(tmp_path / "none.warc")
 
 
-def test_a_page_is_identified_by_its_url_without_scheme_and_default_port() -> None:
-    keys = [
-        page_key(u) for u in ("http://A.test", "https://a.test:443/#x", "http://a.test:8/?", "")
-    ]
-    assert keys == ["a.test/", "a.test/", "a.test:8/", None]
-
-
 @pytest.fixture
 def store(tmp_path: Path) -> Path:
     """A store: a home page with links, a redirect, a page fetched twice, a failure, one waiting."""
@@ -205,35 +154,12 @@ def store(tmp_path: Path) -> Path:
     return path
 
 
-def test_a_store_answers_with_pages_generated_from_its_visits(store: Path) -> None:
-    answer = StoreWeb(store).answer("http://a.test/")
-    assert answer.status == 200
-    page = html.fromstring(answer.body)
-    assert page.findtext(".//title") == "A & co"
-    assert page.findtext(".//p") == "x < y"
-    assert [(a.get("href"), a.get("rel"), a.text or "") for a in page.iter("a")] == [
-        ("https://a.test/twice", None, "the <twice>"),
-        ("https://a.test/moved", None, ""),
-        ("https://a.test/failed", None, "failed one"),
-        ("https://a.test/waiting", None, "w"),
-        ("http://b.test/?a=1&b=2", "nofollow", "B & b"),
-    ]
-
-
 def test_a_store_answers_redirects_and_failures_as_such(store: Path) -> None:
     web = StoreWeb(store)
     moved = web.answer("https://a.test/moved")
     assert (moved.status, dict(moved.headers)) == (302, {"Location": "https://a.test/twice"})
     paths = ("failed", "waiting", "robbed", "unheard-of")
     assert [web.answer(f"http://a.test/{p}").status for p in paths] == [503, 404, 404, 404]
-
-
-def test_of_a_page_visited_twice_the_last_visit_counts(store: Path) -> None:
-    web = StoreWeb(store)
-    assert b"late" in web.answer("https://a.test/twice").body
-    assert web.urls() == [f"https://a.test/{p}" for p in ("", "twice", "moved", "failed", "robbed")]
-    assert web.seeds == ["https://a.test/"]
-    assert web.hosts == ["a.test"]
 
 
 def test_a_store_without_visits_is_refused(tmp_path: Path) -> None:

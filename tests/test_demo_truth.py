@@ -11,11 +11,9 @@ import pytest
 from warcio.statusandheaders import StatusAndHeaders
 from warcio.warcwriter import WARCWriter
 
-from crawlprio.demo.recordings import StoreWeb, WarcWeb
+from crawlprio.demo.recordings import WarcWeb
 from crawlprio.demo.truth import whole_graph
 from crawlprio.demo.web import DemoWeb
-from crawlprio.graph.pages import NO_PAGE, PageTable, Visit
-from crawlprio.store import Store
 
 BODY = b"""<a href="b">b</a> <a href="https://A.test/b#part">again</a> <a href="/">self</a>
 <a href="c" rel="nofollow">c</a> <a href="http://elsewhere.test/">elsewhere</a> <a href="d">d</a>"""
@@ -81,17 +79,6 @@ def test_a_recorded_demo_web_has_the_graph_of_the_demo_web(tmp_path: Path) -> No
     assert [array.dtype for array in graph[:3]] == [np.int64, np.int32, np.int32]
 
 
-def test_only_followed_links_to_recorded_pages_count(tmp_path: Path) -> None:
-    graph = whole_graph(small_warc(tmp_path))
-    assert rows(graph) == [[1, 3], [0, 3], [], [2], [], []]
-    assert graph[2].tolist() == [0, 0, 0, 0, 1, 1]
-
-
-@pytest.mark.parametrize("rule", ["nofollow", "noindex, nofollow", "None"])
-def test_a_nofollow_header_is_obeyed(tmp_path: Path, rule: str) -> None:
-    assert rows(whole_graph(small_warc(tmp_path, X_Robots_Tag=rule)))[0] == []
-
-
 def test_the_graph_of_a_warc_is_cached_and_read_again(tmp_path: Path, cache: Path) -> None:
     web = small_warc(tmp_path)
     first = whole_graph(web)
@@ -124,23 +111,3 @@ def test_a_cache_folder_that_cannot_be_created_costs_only_time(
     (tmp_path / "file").touch()
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
     assert rows(whole_graph(small_warc(tmp_path)))[0] == [1, 3]
-
-
-def test_the_graph_of_a_store_links_the_fetched_pages(tmp_path: Path) -> None:
-    pages = PageTable()
-    urls = ["http://a.test/", "https://b.test/", "http://a.test/waiting", "https://a.test/"]
-    for url in urls:
-        pages.add(url, url, pages.site(url.split("/")[2]))
-
-    def visit(page: int, targets: list[int], status: int = 200) -> Visit:
-        return Visit(page, np.array(targets, dtype=np.int32), status=status)
-
-    with Store.create(tmp_path / "crawl.sqlite") as store:
-        store.record(visit(NO_PAGE, [0]), pages)
-        store.record(visit(1, [2, 3, 0]), pages)
-        store.record(visit(0, [3, 1, 2]), pages)
-        store.record(visit(3, [1, 0]), pages)
-    graph = whole_graph(StoreWeb(tmp_path / "crawl.sqlite"))
-    assert graph[3] == ["https://b.test/", "http://a.test/"]
-    assert rows(graph) == [[1], [0]]
-    assert graph[2].tolist() == [0, 1]

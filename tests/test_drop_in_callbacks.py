@@ -167,6 +167,13 @@ class Idle(Kind, Spider):
         yield {"url": response.url}
 
 
+class IdleReason(Idle):
+    """Gives its own reason when it becomes idle."""
+
+    def idle(self) -> None:
+        raise CloseSpider("had enough")
+
+
 class Closing(Kind, Spider):
     """Closes itself from a callback, with nothing else in flight."""
 

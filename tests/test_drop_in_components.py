@@ -56,31 +56,6 @@ class Pipelines(Web):
     options = {"ITEM_PIPELINES": {ItemPipelines: 300}}
 
 
-class OldPipeline:
-    """A pipeline that opens and closes."""
-
-    def open_spider(self, spider: Any = None) -> None:
-        self.n_items = 0
-
-    def process_item(self, item: Any) -> Any:
-        self.n_items += 1
-        return item
-
-    @classmethod
-    def from_crawler(cls, crawler: Any) -> OldPipeline:
-        pipeline = cls()
-        pipeline.crawler = crawler
-        return pipeline
-
-    def close_spider(self, spider: Any = None) -> None:
-        self.crawler.stats.set_value("items_at_close", self.n_items)
-
-
-class OpenedPipeline(Web):
-    pages = WEB
-    options = {"ITEM_PIPELINES": {OldPipeline: 300}}
-
-
 class Feeds(Web):
     """Three feeds written to files."""
 
@@ -121,23 +96,6 @@ class Files(Kind, Spider):
         names = ("a.txt", "b.txt", "c.txt", "a.txt")
         yield {"file_urls": [response.urljoin(name) for name in names]}
         yield {"file_urls": [response.urljoin("b.txt")]}
-
-
-class Images(Files):
-    """Images with thumbnails."""
-
-    pages = {"/": html("images"), "/a.gif": Answer("not an image")}
-
-    @classmethod
-    def settings(cls, folder: Path) -> Mapping[str, object]:
-        return {
-            "ITEM_PIPELINES": {"scrapy.pipelines.images.ImagesPipeline": 1},
-            "IMAGES_STORE": str(folder / "images"),
-            "IMAGES_THUMBS": {"small": (1, 1)},
-        }
-
-    def parse(self, response: Response) -> Iterator[Any]:
-        yield {"image_urls": [response.urljoin("a.gif"), response.urljoin("gone.gif")]}
 
 
 class Downloads:

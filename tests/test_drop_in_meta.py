@@ -5,7 +5,6 @@ Redirects, retries, statuses, cookies, depths, domains, headers, robots.txt.
 
 from __future__ import annotations
 
-import base64
 import contextlib
 import math
 from collections.abc import AsyncIterator, Iterator
@@ -228,16 +227,6 @@ class Depths(Kind, Spider):
         yield from response.follow_all(css="a")
 
 
-class LongUrls(Kind, Spider):
-    pages = {"/0": html("home", "/1", "/" + "x" * 300), "/1": html("one")}
-    options = {"URLLENGTH_LIMIT": 200}
-    start_urls = (f"{ROOT}/0",)
-
-    def parse(self, response: Response) -> Iterator[Any]:
-        yield {"url": response.url}
-        yield from response.follow_all(css="a")
-
-
 class Headers(Asking):
     """What the server sees: agent, default headers, own headers, credentials, referer."""
 
@@ -304,30 +293,6 @@ class Delays(Asking):
     pages = {f"/{n}": html(str(n)) for n in range(5)}
     options = {"DOWNLOAD_DELAY": 0.05, "DOWNLOAD_DELAY_JITTER": 0.0}
     asks = [{"url": f"/{n}"} for n in range(5)]
-
-
-class Compressed(Asking):
-    """Responses that are too big are cancelled; big ones cause a warning."""
-
-    pages = {"/big": html("x" * 5000), "/small": html("x"), "/biggish": html("x" * 800)}
-    options = {"DOWNLOAD_MAXSIZE": 3000, "DOWNLOAD_WARNSIZE": 500}
-    asks = [
-        {"url": "/big"},
-        {"url": "/small"},
-        {"url": "/biggish"},
-        {"url": "/big?meta", "meta": {"download_maxsize": 9000}},
-    ]
-
-
-class Credentials(Asking):
-    """A user name and password in the URL."""
-
-    pages = {"/": html("home")}
-    asks = [{"url": "http://user:word@shop.test/"}, {"url": "http://shop.test/"}]
-
-    def more(self, response: Response) -> dict[str, Any]:
-        header = response.request.headers.get("Authorization", b" ").split(b" ")[1]
-        return {"auth": base64.b64decode(header)}
 
 
 class Priorities(Kind, Spider):

@@ -5,20 +5,17 @@ Items, requests to the server, Scrapy's stats and warnings are compared; see `dr
 
 from __future__ import annotations
 
-import json
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-import scrapy
 from crawls import Answer
 from drop_in import Kind, assert_alike, html, kinds
 from scrapy import FormRequest, Request, Spider
 from scrapy.http import Response
 from scrapy.linkextractors import LinkExtractor
-from scrapy.loader import ItemLoader
-from scrapy.spiders import CrawlSpider, CSVFeedSpider, Rule, SitemapSpider, XMLFeedSpider
+from scrapy.spiders import CrawlSpider, Rule, SitemapSpider
 
 ROOT = "http://shop.test"
 
@@ -140,35 +137,6 @@ class Sitemap(Kind, SitemapSpider):
         yield {"page": response.url}
 
 
-class XmlFeed(Kind, XMLFeedSpider):
-    pages = {
-        **SHOP,
-        "/feed.xml": Answer(
-            "<shop><item><url>/item/1</url></item><item><url>/item/2</url></item></shop>",
-            headers={"Content-Type": "text/xml"},
-        ),
-    }
-    start_urls = (f"{ROOT}/feed.xml",)
-    itertag = "item"
-
-    def parse_node(self, response: Response, node: Any) -> Any:
-        return response.follow(node.xpath("url/text()").get(), self.parse_item)
-
-    def parse_item(self, response: Response) -> Any:
-        return {"url": response.url}
-
-
-class CsvFeed(Kind, CSVFeedSpider):
-    pages = {**SHOP, "/feed.csv": Answer("id,path\n1,/item/1\n2,/item/2\n3,/gone\n")}
-    start_urls = (f"{ROOT}/feed.csv",)
-
-    def parse_row(self, response: Response, row: dict[str, str]) -> Any:
-        return response.follow(row["path"], self.parse_item, cb_kwargs={"number": row["id"]})
-
-    def parse_item(self, response: Response, number: str) -> Any:
-        return {"number": number}
-
-
 class Login(Kind, Spider):
     """A form with a hidden field, a session, and a page behind it."""
 
@@ -187,43 +155,6 @@ class Login(Kind, Spider):
     def home(self, response: Response) -> Iterator[Any]:
         cookie = response.request.headers.get("Cookie", b"")
         yield {"url": response.url, "cookies": sorted(cookie.decode().split("; "))}
-
-
-class Loaded(Kind, Spider):
-    """Items built by a loader, of a class with fields."""
-
-    class Product(scrapy.Item):
-        url = scrapy.Field()
-        text = scrapy.Field()
-
-    pages = SHOP
-    start_urls = (f"{ROOT}/item/1", f"{ROOT}/item/2")
-
-    def parse(self, response: Response) -> Iterator[Any]:
-        loader = ItemLoader(self.Product(), response=response)
-        loader.add_value("url", response.url)
-        loader.add_css("text", "body::text")
-        yield loader.load_item()
-
-
-class Json(Kind, Spider):
-    """An API with pages of results."""
-
-    pages = {
-        f"/api?page={n}": Answer(
-            json.dumps({"items": [n, n + 1], "next": n + 1 if n < 4 else None}),
-            headers={"Content-Type": "application/json"},
-        )
-        for n in range(5)
-    }
-    start_urls = (f"{ROOT}/api?page=0",)
-
-    def parse(self, response: Response) -> Iterator[Any]:
-        found = response.json()
-        for item in found["items"]:
-            yield {"item": item}
-        if found["next"] is not None:
-            yield response.follow(f"/api?page={found['next']}")
 
 
 class OddUrls(Kind, Spider):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import codecs
 from html import escape
 
 import can_ada
@@ -169,24 +168,6 @@ def test_the_path_is_utf_8_and_the_query_has_the_encoding_of_the_page(
 ) -> None:
     page = parse_page(body, PAGE, content_type=content_type)
     assert page.links == [Link("http://example.org/dir/%C3%BC?%FC", "ü", False)]
-
-
-@pytest.mark.parametrize(
-    "body",
-    [
-        "<meta charset=latin1><a href='?ü'>ü</a>".encode("utf-8-sig"),
-        codecs.BOM_UTF16_LE + "<a href='?ü'>ü</a>".encode("utf-16-le"),
-        codecs.BOM_UTF16_BE + "<meta charset=latin1><a href='?ü'>ü</a>".encode("utf-16-be"),
-        "<meta charset=utf-16><a href='?ü'>ü</a>".encode(),
-        "<meta charset=punycode><a href='?ü'>ü</a>".encode(),
-        "<meta charset=nonsense><a href='?ü'>ü</a>".encode(),
-        "<a href='?ü'>ü</a>".encode(),
-    ],
-)
-def test_unicode_pages_are_read_and_their_queries_are_utf_8(body: bytes) -> None:
-    assert parse_page(body, "http://h.example/").links == [
-        Link("http://h.example/?%C3%BC", "ü", False)
-    ]
 
 
 @pytest.mark.parametrize(

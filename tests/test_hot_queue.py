@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import oracles
 import pytest
-from driver import WebPages, fetch_order, hot_queue_of
-from graphs import distance_through_old_links, hot_page_found_late, hot_pages_of_two_sites, webs
+from driver import fetch_order
+from graphs import webs
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracles import Topic as OracleTopic
@@ -17,19 +17,6 @@ from crawlprio.graph.pages import NO_PAGE, PageTable, Visit
 from crawlprio.graph.topic import HotQueue, Topic
 
 TOPIC = OracleTopic(["crawling"])
-
-
-def tiers_of(web: Web, topic: OracleTopic, order: list[int]) -> dict[int, int]:
-    """Return the queue of each page (1: hot) when pages are fetched in this order."""
-    pages = WebPages(web)
-    queue = hot_queue_of(topic)
-    seeds = pages.seeds(order[:1])
-    tiers = queue.sort_in(seeds, 0, len(pages), pages).tolist()
-    for number in order:
-        first = len(pages)
-        visit = pages.visit(pages.find(str(number)))
-        tiers += queue.sort_in(visit, first, len(pages), pages).tolist()
-    return {pages.graph_page(page): tier for page, tier in enumerate(tiers)}
 
 
 @pytest.mark.parametrize(
@@ -71,20 +58,6 @@ def test_a_topic_counts_as_the_oracle_does(text: str, terms: list[str]) -> None:
         assert Topic(terms).count(text) == occurrences(text, terms)
 
 
-def test_a_seed_goes_to_the_url_queue_whatever_its_url() -> None:
-    web = Web(links={0: [1]}, urls={0: "http://crawling.example/", 1: "http://x.example/crawling"})
-    assert tiers_of(web, TOPIC, [0]) == {0: 0, 1: 1}
-
-
-def test_a_page_is_hot_by_the_anchor_or_url_that_first_shows_it_and_never_moves() -> None:
-    web = Web(
-        links={0: [1, 2, 3], 1: [2]},
-        urls={1: "http://a.example/Crawling.html", 2: "http://b.example/", 3: "http://c.example/"},
-        anchors={(0, 3): "on crawling", (1, 2): "crawling"},
-    )
-    assert tiers_of(web, TOPIC, [0, 1]) == {0: 0, 1: 1, 2: 0, 3: 1}
-
-
 @pytest.mark.parametrize(
     ("title", "body", "is_hot"),
     [
@@ -108,42 +81,6 @@ def test_the_number_of_words_that_makes_a_page_hot_can_be_set() -> None:
     assert not queue.is_hot(Visit(0, page, title="Crawling", text="crawling crawling"))
     assert queue.is_hot(Visit(0, page, title="Crawling, crawling"))
     assert queue.is_hot(Visit(0, page, text="crawling crawling crawling"))
-
-
-@pytest.mark.parametrize(
-    ("distance", "hot"), [(0, []), (1, []), (2, [3]), (3, [3, 4, 6]), (4, [3, 4, 5, 6, 7])]
-)
-def test_pages_closer_than_the_distance_to_a_hot_page_are_hot(
-    distance: int, hot: list[int]
-) -> None:
-    topic = OracleTopic(["crawling"], distance=distance)
-    tiers = tiers_of(hot_page_found_late(), topic, [0, 1, 3, 4, 2, 6])
-    assert sorted(page for page, tier in tiers.items() if tier) == hot
-
-
-def test_a_hot_page_found_later_shortens_distances_over_links_seen_before() -> None:
-    assert fetch_order(distance_through_old_links(), [0], "breadth-first", topic=TOPIC) == [
-        0, 1, 2, 3, 5, 4,
-    ]  # fmt: skip
-    far = OracleTopic(["crawling"], distance=4)
-    assert fetch_order(distance_through_old_links(), [0], "breadth-first", topic=far) == [
-        0, 1, 2, 3, 4, 5,
-    ]  # fmt: skip
-
-
-def test_hot_pages_come_first_under_any_ordering_and_follow_the_ordering_among_themselves() -> None:
-    web = Web(
-        links={0: [1, 2, 3, 4], 3: [2, 1]},
-        anchors={(0, 3): "crawling", (0, 4): "crawling"},
-    )
-    assert fetch_order(web, [0], "depth-first", topic=TOPIC) == [0, 3, 4, 1, 2]
-    assert fetch_order(web, [0], "opic", topic=TOPIC) == [0, 3, 4, 1, 2]
-
-
-def test_of_two_sites_with_hot_pages_the_larger_comes_first() -> None:
-    assert fetch_order(hot_pages_of_two_sites(), [0], "larger-sites-first", topic=TOPIC) == [
-        0, 2, 1, 3, 4, 5,
-    ]  # fmt: skip
 
 
 def test_hot_pages_found_are_counted() -> None:

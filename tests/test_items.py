@@ -13,15 +13,14 @@ import sys
 import textwrap
 from collections import Counter
 from collections.abc import AsyncIterator
-from contextlib import closing, suppress
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from time import monotonic, sleep
 from typing import Any
 
 import pytest
 from commands import run_command
-from crawls import ADDON, Answer, Site, page, run_spider
+from crawls import ADDON, Answer, Site, killed_once, page, run_spider
 from scrapy import Request, Spider
 from scrapy.http import Response
 from stores import change, query
@@ -285,30 +284,10 @@ def test_a_crawl_that_is_killed_again_and_again_has_every_item_once(tmp_path: Pa
     store = tmp_path / "job" / "crawl.sqlite"
     choose = random.Random(SEED)
     print("seed", SEED)
-
-    def n_visits() -> int:
-        with suppress(sqlite3.Error):
-            uri = f"{store.as_uri()}?mode=ro"
-            with closing(sqlite3.connect(uri, uri=True, timeout=30)) as db:
-                return int(db.execute("SELECT max(seq) FROM visits").fetchone()[0] or 0)
-        return 0
-
     with Site(WEB) as site:
         line = [sys.executable, str(script), site.address]
-        n_kills = 0
-        while n_kills < N_KILLS:
-            before = n_visits()
-            assert before < len(WEB), "the crawl ended before it could be killed"
-            process = subprocess.Popen(line, cwd=tmp_path, stderr=subprocess.PIPE)
-            deadline = monotonic() + 60
-            while n_visits() < before + choose.randint(1, 12) and process.poll() is None:
-                assert monotonic() < deadline
-                sleep(0.01)
-            sleep(choose.uniform(0.0, 0.01))
-            assert process.poll() is None, "the crawl ended before it could be killed"
-            process.send_signal(signal.SIGKILL)
-            process.communicate()
-            n_kills += 1
+        for _ in range(N_KILLS):
+            killed_once(line, store, choose.randint(1, 12), tmp_path)
         ended = subprocess.run(line, cwd=tmp_path, capture_output=True, timeout=120, check=False)
     assert (ended.returncode, ended.stderr) == (0, b"")
     found = Counter((item["url"], item["n"]) for item in kept(store))

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 from access_logs import logged, write_log
 from crawls import Answer, Fetch, Site, page, run_spider
-from spiders import Follower
 
 from crawlprio.commands.site_crawl import bundled_settings
 from crawlprio.plugins.manners.access_log import AccessLog
@@ -37,17 +36,6 @@ def verdicts(folder: Path, fetches: Sequence[Fetch], agent: str, **limits: Any) 
     judge.run()
     assert judge.n_requests == log.n_lines == len(fetches) > 3
     return {str(rule): found.n_broken for rule, found in judge.findings.items() if found.n_broken}
-
-
-def test_scrapy_without_robots_txt_breaks_five_rules(tmp_path: Path) -> None:
-    with Site(WEB) as site:
-        settings = {"ADDONS": {}, "ROBOTSTXT_OBEY": False, "CONCURRENT_REQUESTS_PER_DOMAIN": 8}
-        run_spider(Follower, settings, site=site)
-    found = verdicts(tmp_path, site.fetches, "scrapy", delay=1, at_once=1, queries=5)
-    n_pages = 1 + len(LINKS)
-    assert found.pop("delay") > n_pages / 2
-    assert found.pop("at-once") > 0
-    assert found == {"robots-first": n_pages, "disallowed": 8, "queries": 3}
 
 
 @pytest.mark.skipif(WGET is None, reason="wget is not installed")

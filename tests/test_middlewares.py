@@ -177,22 +177,6 @@ def test_only_the_first_pairs_of_a_page_count_and_pairs_take_precedence_over_req
     assert called == [{"with a callback": f"http://a.test/{n}"} for n in (2, 4)]
 
 
-def test_duplicates_and_self_links_are_removed_from_pairs(tmp_path: Path) -> None:
-    class Sloppy(Follower):
-        def parse(self, response: Response) -> Iterator[Any]:
-            if response.url == "http://a.test/":
-                targets = ["http://a.test/#top", "http://a.test/1", "HTTP://A.test/1#x"]
-                yield LinkPairs(response.url, targets, ["self", "one", "one again"])
-
-    store = tmp_path / "crawl.sqlite"
-    with Site({}, lambda host, path: page()) as site:
-        finished(run_spider(Sloppy, {**ONE, "CRAWLPRIO_STORE": store}, site=site))
-        assert site.paths() == ["/", "/1"]
-    with Store.open(store, readonly=True) as opened:
-        visit = next(visit for visit in opened.visits() if visit.page == 0)
-    assert (visit.targets.tolist(), list(visit.anchors)) == ([1], ["one"])
-
-
 def test_a_start_request_is_a_seed_and_a_request_with_its_meta_is_not(
     tmp_path: Path,
 ) -> None:

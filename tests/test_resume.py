@@ -5,14 +5,11 @@ from __future__ import annotations
 import logging
 import random
 import shutil
-import signal
 import sqlite3
-import subprocess
 import sys
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
-from time import monotonic
 from typing import Any
 
 import pytest
@@ -24,6 +21,7 @@ from crawls import (
     Run,
     Site,
     crawl_demo_web,
+    killed_once,
     options,
     page,
     run_spider,
@@ -59,30 +57,6 @@ def visited(store: Path) -> list[str]:
     return [url for (url,) in rows]
 
 
-def crawl_until_killed(folder: Path, settings: dict[str, object], n_pages: int) -> None:
-    """Crawl until a number of pages is in the store, then kill the process."""
-    (folder / "scrapy.cfg").write_text("[settings]\ndefault = crawlprio.settings\n")
-    process = subprocess.Popen(
-        [
-            *(sys.executable, "-m", "scrapy", "crawl", "site"),
-            *options({**SETTINGS, **settings, "JOBDIR": "job"}),
-        ],
-        cwd=folder,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
-    deadline = monotonic() + 300  # a machine that is busy with other work is not a failure
-    while len(visited(folder / "job" / "crawl.sqlite")) < n_pages:
-        assert monotonic() < deadline, "the crawl does not get on"
-        try:
-            process.wait(timeout=0.01)
-            break
-        except subprocess.TimeoutExpired:
-            pass
-    process.send_signal(signal.SIGKILL)
-    process.wait()
-
-
 @pytest.mark.parametrize(
     "settings",
     [
@@ -103,8 +77,11 @@ def test_killed_at_random_moments_it_fetches_the_same_pages_in_the_same_order(
     killed.mkdir()
     whole = crawl_demo_web(undisturbed, {**SETTINGS, **settings}, pages=300, sites=8)
     order = visited(whole.store)
-    for n_pages in sorted(choose.sample(range(10, 200), 2)):
-        crawl_until_killed(killed, settings, n_pages)
+    (killed / "scrapy.cfg").write_text("[settings]\ndefault = crawlprio.settings\n")
+    line = [sys.executable, "-m", "scrapy", "crawl", "site"]
+    line += options({**SETTINGS, **settings, "JOBDIR": "job"})
+    for n_more in (choose.randint(10, 100), choose.randint(10, 100)):
+        killed_once(line, killed / "job" / "crawl.sqlite", n_more, killed)
         so_far = visited(killed / "job" / "crawl.sqlite")
         assert so_far == order[: len(so_far)]
     last = crawl_demo_web(killed, {**SETTINGS, **settings, "JOBDIR": "job"})

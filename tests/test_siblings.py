@@ -58,16 +58,6 @@ def test_months_come_before_messages_once_fetched_months_have_become_important()
     assert pages_until_all_months(0.0) > 900
 
 
-def test_the_oracle_agrees_on_gains_where_a_group_is_larger_than_a_visit_may_change() -> None:
-    rows = list_archive(n_months=300, n_messages=3)
-    web = Web(links=dict(enumerate(rows)))
-    expected = oracles.crawl(web, [0], "sibling-sampling", budget=150)
-    assert crawl_order(graph_of(rows), [0], SiblingSampling(), budget=150).tolist() == expected
-    assert (
-        crawl_order(graph_of(rows), [0], SiblingSampling(gain=0), budget=150).tolist() != expected
-    )
-
-
 def test_the_oracle_agrees_where_groups_and_rows_are_larger_than_a_visit_may_change() -> None:
     rng = random.Random(7)
     n_pages = 2500

@@ -545,57 +545,6 @@ class TestBadFiles:
             Store.open(tmp_path / "none.sqlite")
         assert os.listdir(tmp_path) == []
 
-    def test_a_truncated_store_is_refused(self, path: Path) -> None:
-        with Store.create(path) as store:
-            store.record(visit(0, 1, title="t" * 50_000), letters(500))
-        path.write_bytes(path.read_bytes()[:40_000])
-        with pytest.raises(StoreError, match="the file is damaged"):
-            Store.open(path)
-
-    def test_overwritten_bytes_are_an_error_and_not_a_crash(self, path: Path) -> None:
-        with Store.create(path) as store:
-            store.record(visit(0, 1, title="t" * 50_000), letters(3000))
-        content = bytearray(path.read_bytes())
-        content[50_000:-4096] = b"\xa5" * (len(content) - 54_096)
-        path.write_bytes(content)
-        with pytest.raises(StoreError, match="damaged"), Store.open(path) as store:
-            store.load_pages()
-
-    @pytest.mark.parametrize(
-        "damage",
-        [
-            "UPDATE visits SET targets = '[1, 2'",
-            "UPDATE visits SET targets = '[1, 99]'",
-            "UPDATE visits SET targets = '[-1]'",
-            "UPDATE visits SET targets = '[\"one\"]'",
-            "UPDATE visits SET page = 99",
-            "UPDATE visits SET text = x'00'",
-            "UPDATE visits SET outside = '[3]'",
-            "UPDATE visits SET title = CAST(x'ff' AS TEXT)",
-        ],
-    )
-    def test_an_invalid_row_is_a_damaged_file(self, path: Path, damage: str) -> None:
-        with Store.create(path) as store:
-            store.record(visit(0, 1, text="text"), letters(3))
-        change(path, damage)
-        with Store.open(path) as store, pytest.raises(StoreError, match=r"crawl\.sqlite: "):
-            list(store.visits())
-
-    @pytest.mark.parametrize(
-        "damage",
-        [
-            "DELETE FROM pages WHERE id = 1",
-            "DELETE FROM sites WHERE id = 1",
-            "UPDATE pages SET site = 9",
-        ],
-    )
-    def test_missing_pages_and_sites_are_a_damaged_file(self, path: Path, damage: str) -> None:
-        with Store.create(path) as store:
-            store.record_pages(letters(3))
-        change(path, damage)
-        with Store.open(path) as store, pytest.raises(StoreError, match="the file is damaged"):
-            store.load_pages()
-
     def test_a_lock_file_of_another_program_is_named(self, path: Path) -> None:
         path.with_name("crawl.sqlite-lock").write_bytes(b"something else" * 100)
         with pytest.raises(StoreError, match=r"crawl\.sqlite-lock: not a crawl store"):
@@ -685,14 +634,6 @@ class TestWriters:
             assert [first.path.name, second.path.name] == ["crawl.1.sqlite", "crawl.2.sqlite"]
             assert first.record(visit(0), letters(1)) == 1
 
-    def test_two_writers_in_one_process_are_refused_too(self, path: Path) -> None:
-        with Store.create(path) as store:
-            for _ in range(2):
-                with pytest.raises(StoreInUse, match=f"process {os.getpid()} "):
-                    Store.open(path)
-            assert store.record(visit(0), letters(1)) == 1
-        Store.open(path).close()
-
     def test_no_two_processes_ever_hold_the_lock_of_one_store(self, path: Path) -> None:
         code = (
             "import os, sys\n"
@@ -734,20 +675,6 @@ class TestNumberedNames:
                 kept[name] = store.get_meta("n")
         assert kept == {"crawl.1.sqlite": "0", "crawl.2.sqlite": "1", "crawl.sqlite": "2"}
         assert sorted(os.listdir(path.parent)) == sorted(kept)
-
-    def test_a_killed_crawl_is_kept_complete_in_one_file(
-        self, path: Path, child: subprocess.Popen[str]
-    ) -> None:
-        assert child.stdout is not None
-        for _ in range(50):
-            child.stdout.readline()
-        child.kill()
-        child.wait()
-        assert path.with_name("crawl.sqlite-wal").exists()
-        assert keep_existing(path) == path.with_name("crawl.1.sqlite")
-        assert os.listdir(path.parent) == ["crawl.1.sqlite"]
-        with Store.open(path.with_name("crawl.1.sqlite"), readonly=True) as store:
-            assert store.n_visits >= 50
 
     def test_a_file_that_is_not_a_store_is_kept_unchanged(self, path: Path) -> None:
         path.write_bytes(b"mine")
