@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import gzip
-import io
 import logging
-from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
 import pytest
-from warcio.statusandheaders import StatusAndHeaders
-from warcio.warcwriter import WARCWriter
+from warcs import write_warc
 
 from crawlprio.demo.recordings import StoreWeb, WarcWeb, open_web
 from crawlprio.errors import StoreError
@@ -27,22 +24,6 @@ PAGES: list[Recorded] = [
     ("https://b.test/gone", "410 Gone", HTML, b"gone"),
     ("http://a.test/old", "302 Found", [("Location", "/b?x=1")], b""),
 ]
-
-
-def write_warc(path: Path, records: Iterable[Recorded], gzipped: bool = True) -> list[int]:
-    """Write responses; return the offset of each record."""
-    offsets = []
-    with path.open("wb") as file:
-        writer = WARCWriter(file, gzip=gzipped)
-        writer.write_record(writer.create_warcinfo_record(path.name, {"software": "a test"}))
-        for url, status, headers, body in records:
-            offsets.append(file.tell())
-            head = StatusAndHeaders(status, headers, protocol="HTTP/1.1")
-            payload = io.BytesIO(body)
-            writer.write_record(
-                writer.create_warc_record(url, "response", payload=payload, http_headers=head)
-            )
-    return offsets
 
 
 @pytest.fixture(params=[True, False], ids=["gzipped", "plain"])

@@ -28,8 +28,8 @@ from crawls import (
     times_out,
 )
 from scrapy.http import Response
-from stores import change
-from test_resume import SETTINGS, visited
+from stores import change, visited_urls
+from test_resume import SETTINGS
 
 from crawlprio import ALL_PAGES, Ordering
 from crawlprio.graph.pages import Visit
@@ -282,7 +282,7 @@ def test_a_store_whose_creation_was_killed_is_created_again(tmp_path: Path, cont
             Follow, {**ADDON, "JOBDIR": str(job), "CRAWLPRIO_STORE": "crawl.sqlite"}, site=site
         )
     assert (run.reason, run.messages()) == ("finished", [])
-    assert len(visited(job / "crawl.sqlite")) == len(PATHS)
+    assert len(visited_urls(job / "crawl.sqlite")) == len(PATHS)
 
 
 def test_a_job_directory_of_scrapys_own_scheduler_is_left_unchanged(tmp_path: Path) -> None:
@@ -300,7 +300,7 @@ def test_a_job_directory_of_scrapys_own_scheduler_is_left_unchanged(tmp_path: Pa
 @pytest.fixture(scope="module")
 def whole_order(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     """The pages of a crawl of the demo web without a fault, in order."""
-    return visited(crawl_demo_web(tmp_path_factory.mktemp("whole"), SETTINGS).store)
+    return visited_urls(crawl_demo_web(tmp_path_factory.mktemp("whole"), SETTINGS).store)
 
 
 NO_ROOM = {
@@ -348,10 +348,10 @@ def test_a_full_disk_stops_the_crawl_which_resumes_when_there_is_room(
     if kind == "disk":
         (tmp_path / "job").rmdir()
         (tmp_path / "kept").rename(tmp_path / "job")
-    n_recorded = len(visited(store))
+    n_recorded = len(visited_urls(store))
     assert 0 < n_recorded < len(whole_order)
     assert scrapy(line, tmp_path).returncode == 0
-    assert visited(store) == whole_order
+    assert visited_urls(store) == whole_order
 
 
 @pytest.mark.parametrize(
@@ -398,13 +398,13 @@ def test_the_first_signal_lets_fetches_end_and_the_second_does_not(
             process.send_signal(second)
         rest = process.communicate(timeout=60)[1]
         assert "Traceback" not in rest
-        before = visited(store)
+        before = visited_urls(store)
         assert [url.endswith("/3") for url in before].count(True) == ends_fetch
         done = subprocess.run(line, cwd=tmp_path, capture_output=True, text=True, timeout=60)
         assert done.returncode == 0
         assert "Traceback" not in done.stderr
         home = f"http://{site.address}"
-        assert visited(store) == [home + path for path in PATHS]
+        assert visited_urls(store) == [home + path for path in PATHS]
         assert n_asked == (1 if ends_fetch else 2)
 
 
@@ -451,5 +451,5 @@ def test_a_machine_without_free_file_descriptors_retries_and_fails_no_page(tmp_p
     assert done.returncode == 0
     assert done.stderr.count("Too many open files") == 1, done.stderr
     fetched = [home + path for path in ["/", *paths]]
-    assert sorted(visited(tmp_path / "crawl.sqlite")) == sorted(fetched)
+    assert sorted(visited_urls(tmp_path / "crawl.sqlite")) == sorted(fetched)
     assert re.search("failed +│ 0 ", done.stdout)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import os
 import random
 import re
@@ -19,8 +18,7 @@ import pytest
 from crawls import ROOT, fetched_urls, options, scrapy
 from stores import change
 from warcio.archiveiterator import ArchiveIterator
-from warcio.statusandheaders import StatusAndHeaders
-from warcio.warcwriter import WARCWriter
+from warcs import write_warc
 
 HTML = [("Content-Type", "text/html; charset=utf-8")]
 HOME, SEED = "http://a.test/", "http://a.test/"
@@ -177,18 +175,6 @@ class Replay(NamedTuple):
         return dict(rows)
 
 
-def write_warc(path: Path, pages: Sequence[Recorded] = PAGES) -> Path:
-    with path.open("wb") as file:
-        writer = WARCWriter(file, gzip=True)
-        for url, status, headers, body in pages:
-            head = StatusAndHeaders(status, headers, protocol="HTTP/1.1")
-            payload = io.BytesIO(body.encode())
-            writer.write_record(
-                writer.create_warc_record(url, "response", payload=payload, http_headers=head)
-            )
-    return path
-
-
 def arguments(recording: Path, folder: Path, more: Sequence[str], **settings: object) -> list[str]:
     every = {
         "CONCURRENT_REQUESTS": 1,
@@ -231,7 +217,9 @@ def recorded(store: Path) -> dict[str, Outcome]:
 
 @pytest.fixture(scope="module")
 def warc(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_warc(tmp_path_factory.mktemp("warc") / "small.warc.gz")
+    path = tmp_path_factory.mktemp("warc") / "small.warc.gz"
+    write_warc(path, PAGES)
+    return path
 
 
 @pytest.fixture(scope="module")
@@ -332,7 +320,8 @@ def test_a_link_to_another_page_over_http_does_not_keep_a_replay_from_being_judg
         ("https://a.test/over", "200 OK", HTML, """<a href="http:under">relative?</a>"""),
         ("http://a.test/under", "200 OK", HTML, ""),
     ]
-    whole = replay(write_warc(tmp_path / "a.warc.gz", pages), tmp_path / "run", f"-aseeds={SEED}")
+    write_warc(tmp_path / "a.warc.gz", pages)
+    whole = replay(tmp_path / "a.warc.gz", tmp_path / "run", f"-aseeds={SEED}")
     assert (whole.done.returncode, whole.done.stderr) == (0, "")
     assert whole.fetched == [SEED, "http://a.test/over", "http://a.test/under"]
     assert set(whole.shares().values()) == {"100.0%"}

@@ -26,7 +26,7 @@ from crawls import (
     page,
     run_spider,
 )
-from stores import change, query
+from stores import change, query, visited_urls
 
 from crawlprio.frontier import Politeness
 from crawlprio.spiders.site import SiteSpider
@@ -41,20 +41,6 @@ SETTINGS = {
     "CRAWLPRIO_PLOT": None,
     "CRAWLPRIO_PRINT": False,
 }
-
-
-def visited(store: Path) -> list[str]:
-    """Return the visited URLs, in order; none until the store exists."""
-    if not store.exists():
-        return []
-    with sqlite3.connect(store) as db:
-        try:
-            rows = db.execute(
-                "SELECT url FROM visits JOIN pages ON pages.id = page ORDER BY seq"
-            ).fetchall()
-        except sqlite3.OperationalError:
-            return []
-    return [url for (url,) in rows]
 
 
 @pytest.mark.parametrize(
@@ -76,17 +62,17 @@ def test_killed_at_random_moments_it_fetches_the_same_pages_in_the_same_order(
     undisturbed.mkdir()
     killed.mkdir()
     whole = crawl_demo_web(undisturbed, {**SETTINGS, **settings}, pages=300, sites=8)
-    order = visited(whole.store)
+    order = visited_urls(whole.store)
     (killed / "scrapy.cfg").write_text("[settings]\ndefault = crawlprio.settings\n")
     line = [sys.executable, "-m", "scrapy", "crawl", "site"]
     line += options({**SETTINGS, **settings, "JOBDIR": "job"})
     for n_more in (choose.randint(10, 100), choose.randint(10, 100)):
         killed_once(line, killed / "job" / "crawl.sqlite", n_more, killed)
-        so_far = visited(killed / "job" / "crawl.sqlite")
+        so_far = visited_urls(killed / "job" / "crawl.sqlite")
         assert so_far == order[: len(so_far)]
     last = crawl_demo_web(killed, {**SETTINGS, **settings, "JOBDIR": "job"})
     assert last.exit_status == 0
-    assert visited(killed / "job" / "crawl.sqlite") == order
+    assert visited_urls(killed / "job" / "crawl.sqlite") == order
 
 
 ROOT = "http://shop.test"
