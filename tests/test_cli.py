@@ -320,18 +320,15 @@ def test_a_folder_is_not_crawled_from_other_seeds(tmp_path: Path) -> None:
 
 def test_the_earlier_stores_to_keep_can_be_limited_and_are_named_at_the_end(tmp_path: Path) -> None:
     (tmp_path / "crawl.7.sqlite").write_text("not a store")
-    with Site({"/": page()}) as site:
+    with Site({f"/{n}": page() for n in range(4)}) as site:
         for n_before in range(4):
-            line = ["crawl", f"http://{site.address}/", *FAST, "--topic", f"run {n_before}"]
+            line = ["crawl", f"http://{site.address}/{n_before}", *FAST]
             done = crawlprio(*line, "-s", "CRAWLPRIO_KEEP_STORES=2", folder=tmp_path)
             told = re.search(r"earlier stores kept +│ (\d)", done.stdout)
             assert (0 if told is None else int(told[1])) == min(n_before, 2)
-    topics = {}
-    for file in sorted(tmp_path.glob("crawl*.sqlite")):
-        if file.name != "crawl.7.sqlite":
-            (topics[file.name],) = query(file, "SELECT value FROM meta WHERE key = 'topic'")
-    assert sorted(topics.values()) == [("run 1",), ("run 2",), ("run 3",)]
-    assert topics["crawl.sqlite"] == ("run 3",)
+    files = [file for file in tmp_path.glob("crawl*.sqlite") if file.name != "crawl.7.sqlite"]
+    assert sorted(urls(file)[0] for file in files) == ["/1", "/2", "/3"]
+    assert urls(tmp_path / "crawl.sqlite") == ["/3"]
 
 
 def test_a_crawl_gets_as_many_pages_as_asked_whatever_else_it_fetches(tmp_path: Path) -> None:

@@ -94,8 +94,6 @@ def test_a_failure_is_one_log_line_without_a_traceback() -> None:
     ("answer", "status", "told"),
     [
         (Answer("", 0), 1, "No page could be fetched (connection failed: 2); check the seeds."),
-        (Answer("", 404), 1, "No page could be fetched (HTTP 404: 2); check the seeds."),
-        (Answer("", 503), 1, "No page could be fetched (HTTP 503: 2); check the seeds."),
         (Answer("", 304), 1, "No page could be fetched (HTTP 304: 2); check the seeds."),
         (page(), 0, ""),
     ],

@@ -25,7 +25,6 @@ from crawls import (
     page,
     run_spider,
     scrapy,
-    times_out,
 )
 from scrapy.http import Response
 from stores import change, visited_urls
@@ -194,38 +193,6 @@ def test_a_failing_ordering_stops_the_crawl_which_resumes_under_another(
         assert resumed.reason == "finished"
         assert resumed.messages() == []
         assert sorted(site.paths()) == sorted(PATHS)
-
-
-def test_refused_connections_are_failed_fetches() -> None:
-    class Nowhere(Follow):
-        home = "http://127.0.0.1:9/"
-
-    run = run_spider(Nowhere, {**ADDON, "RETRY_ENABLED": True, "RETRY_TIMES": 2})
-    assert run.reason == "finished"
-    assert run.stats["downloader/exception_count"] == 3
-    assert run.stats["crawlprio/failed"] == 1
-    assert run.stats["crawlprio/failed_because"] == "connection refused: 1"
-    assert run.stats["crawlprio/pages_fetched"] == 0
-
-
-def test_unknown_host_names_are_failed_fetches() -> None:
-    class Nowhere(Follow):
-        home = "http://nobody.invalid/"
-
-    run = run_spider(Nowhere, {**ADDON, "DNS_TIMEOUT": 5})
-    assert run.reason == "finished"
-    assert run.stats["crawlprio/failed_because"] == "name not resolved: 1"
-
-
-def test_a_server_that_never_answers_is_abandoned_after_the_timeout() -> None:
-    web = {**WEB, "/3": Answer(seconds=5.0), "/4": Answer(seconds=5.0)}
-    with Site(web) as site:
-        silent = {"DOWNLOADER_MIDDLEWARES": {times_out("/3", "/4"): 50}}
-        run = run_spider(Follow, {**ADDON, **silent}, site=site)
-    assert run.reason == "finished"
-    n_behind = 10
-    assert run.stats["crawlprio/pages_fetched"] == len(PATHS) - n_behind - 2
-    assert run.stats["crawlprio/failed_because"] == "timed out: 2"
 
 
 DAMAGES: dict[str, Callable[[bytes], bytes]] = {

@@ -6,7 +6,7 @@ import numpy as np
 import oracles
 import pytest
 from driver import fetch_order
-from graphs import webs
+from graphs import distance_through_old_links, webs
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracles import Topic as OracleTopic
@@ -81,6 +81,13 @@ def test_the_number_of_words_that_makes_a_page_hot_can_be_set() -> None:
     assert not queue.is_hot(Visit(0, page, title="Crawling", text="crawling crawling"))
     assert queue.is_hot(Visit(0, page, title="Crawling, crawling"))
     assert queue.is_hot(Visit(0, page, text="crawling crawling crawling"))
+
+
+def test_a_hot_page_found_later_shortens_distances_over_links_seen_before() -> None:
+    for distance, order in ((3, [0, 1, 2, 3, 5, 4]), (4, [0, 1, 2, 3, 4, 5])):
+        topic = OracleTopic(["crawling"], distance=distance)
+        found = fetch_order(distance_through_old_links(), [0], "breadth-first", topic=topic)
+        assert found == order
 
 
 def test_hot_pages_found_are_counted() -> None:
