@@ -14,8 +14,8 @@ import pytest
 from crawls import Answer, Run, Site
 from drop_in import Brought, Kind, assert_alike, html, kinds
 from scrapy import Request, Spider
-from scrapy.exceptions import DropItem, IgnoreRequest
-from scrapy.http import HtmlResponse, Response
+from scrapy.exceptions import DropItem
+from scrapy.http import Response
 from scrapy.pipelines.files import FilesPipeline
 
 ROOT = "http://shop.test"
@@ -98,35 +98,6 @@ class Files(Kind, Spider):
         yield {"file_urls": [response.urljoin("b.txt")]}
 
 
-class Downloads:
-    """A downloader middleware that answers, replaces, ignores and fails."""
-
-    def process_request(self, request: Request) -> Any:
-        number = request.url[-1]
-        if number == "3":
-            return HtmlResponse(request.url, body=b'<a href="/9">', request=request)
-        if number == "4" and "replaced" not in request.meta:
-            return request.replace(url=f"{ROOT}/1?4", meta={**request.meta, "replaced": True})
-        if number == "5":
-            raise IgnoreRequest("not wanted")
-        if number == "6":
-            raise RuntimeError("middleware fails")
-        return None
-
-    def process_response(self, request: Request, response: Response) -> Any:
-        if request.url.endswith("/7") and "again" not in request.meta:
-            return request.replace(dont_filter=True, meta={**request.meta, "again": True})
-        return response
-
-    def process_exception(self, request: Request, exception: Exception) -> Any:
-        return None
-
-
-class DownloaderMiddlewares(Web):
-    pages = WEB
-    options = {"DOWNLOADER_MIDDLEWARES": {Downloads: 450}}
-
-
 class OutputMiddleware:
     """A spider middleware that adds, drops and recovers."""
 
@@ -189,18 +160,6 @@ class HttpCache(Web):
         first = super().crawl(folder, settings)
         second = super().crawl(folder, settings)
         return second._replace(notes=[sorted(first.asked_for)])
-
-
-class Rfc2616Cache(HttpCache):
-    pages = {
-        path: answer._replace(headers={**answer.headers, "Cache-Control": "max-age=100"})
-        for path, answer in WEB.items()
-    }
-
-    @classmethod
-    def settings(cls, folder: Path) -> Mapping[str, object]:
-        policy = "scrapy.extensions.httpcache.RFC2616Policy"
-        return {**super().settings(folder), "HTTPCACHE_POLICY": policy}
 
 
 class ItemCount(Web):

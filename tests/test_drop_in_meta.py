@@ -102,30 +102,6 @@ class EndlessRedirects(Asking):
     asks = [{"url": "/0"}, {"url": "/20", "meta": {"redirect_ttl": 2}}]
 
 
-class NoRedirects(Asking):
-    pages = {"/a": to("/b"), "/b": html("b"), "/c": to("/b"), "/d": to("/b")}
-    asks = [
-        {"url": "/a", "meta": {"dont_redirect": True, "handle_httpstatus_list": [302]}},
-        {"url": "/c", "meta": {"handle_httpstatus_all": True}},
-        {"url": "/d", "meta": {"handle_httpstatus_list": [302]}},
-    ]
-
-
-class RedirectsOff(Asking):
-    pages = {"/a": to("/b"), "/b": html("b")}
-    options = {"REDIRECT_ENABLED": False}
-    asks = [{"url": "/a"}]
-
-
-class MetaRefresh(Asking):
-    pages = {
-        "/a": html('<meta http-equiv="refresh" content="0; url=/b">'),
-        "/b": html("b"),
-        "/c": html('<meta http-equiv="refresh" content="500; url=/b">'),
-    }
-    asks = [{"url": "/a"}, {"url": "/c"}]
-
-
 class Retries(Asking):
     """Busy servers, the settings of single requests, and requests that are never retried."""
 
@@ -166,21 +142,6 @@ class Timeouts(Asking):
         {"url": "/never"},
         {"url": "/slow", "meta": {"download_timeout": 20}},
         {"url": "/slow?b"},
-    ]
-
-
-class Statuses(Asking):
-    """Which error statuses reach a callback."""
-
-    pages = {f"/{n}": Answer("", n) for n in (404, 410, 418, 451)}
-    options = {"HTTPERROR_ALLOWED_CODES": [410]}
-    handle_httpstatus_list = (418,)
-    asks = [
-        {"url": "/404"},
-        {"url": "/410"},
-        {"url": "/418"},
-        {"url": "/451", "meta": {"handle_httpstatus_list": [451]}},
-        {"url": "/404?all", "meta": {"handle_httpstatus_all": True}},
     ]
 
 
@@ -227,30 +188,6 @@ class Depths(Kind, Spider):
         yield from response.follow_all(css="a")
 
 
-class Headers(Asking):
-    """What the server sees: agent, default headers, own headers, credentials, referer."""
-
-    pages = {"/": html("home", "/next"), "/next": html("next")}
-    options = {
-        "USER_AGENT": "tests/1",
-        "DEFAULT_REQUEST_HEADERS": {"Accept": "text/html", "X-Default": "1"},
-        "HTTPAUTH_USER": "user",
-        "HTTPAUTH_PASS": "word",
-        "HTTPAUTH_DOMAIN": "shop.test",
-    }
-    asks = [{"url": "/", "headers": {"X-Own": "2"}}, {"url": "http://other.test/"}]
-
-    def parse(self, response: Response, number: int) -> Iterator[Any]:
-        request = response.request
-        sent = {
-            name.decode(): values
-            for name, values in request.headers.items()
-            if name != b"Accept-Encoding"
-        }
-        yield {"url": response.url, "sent": sorted(sent.items())}
-        yield from response.follow_all(css="a", cb_kwargs={"number": number})
-
-
 class Cookies(Asking):
     """Cookies sent, received, merged and not merged, in two jars."""
 
@@ -267,11 +204,6 @@ class Cookies(Asking):
     def more(self, response: Response) -> dict[str, Any]:
         cookie = response.request.headers.get("Cookie", b"").decode()
         return {"cookies": sorted(cookie.split("; "))}
-
-
-class NoCookies(Cookies):
-    pages = Cookies.pages
-    options = {"COOKIES_ENABLED": False, "CONCURRENT_REQUESTS": 1}
 
 
 class Slots(Asking):

@@ -51,14 +51,6 @@ class AllLinks(Kind, Spider):
             yield response.follow(link, self.parse)
 
 
-class FollowAll(AllLinks):
-    """The same with `follow_all`."""
-
-    def parse(self, response: Response) -> Iterator[Any]:
-        yield {"url": response.url}
-        yield from response.follow_all(css="a")
-
-
 class Respelled(AllLinks):
     """Several spellings of the same page's URL, all on one page, so that the first one counts."""
 
@@ -91,21 +83,6 @@ class Rules(Kind, CrawlSpider):
 
     def parse_item(self, response: Response) -> Iterator[Any]:
         yield {"url": response.url, "text": response.meta.get("link_text")}
-
-
-class AsyncRules(Rules):
-    """CrawlSpider with an asynchronous callback and a `process_request`."""
-
-    rules = (
-        Rule(LinkExtractor(allow="/list/"), process_request="mark"),
-        Rule(LinkExtractor(allow="/item/"), callback="parse_item"),
-    )
-
-    def mark(self, request: Request, response: Response) -> Request:
-        return request.replace(headers={"X-From": response.url}, priority=3)
-
-    async def parse_item(self, response: Response) -> AsyncIterator[Any]:  # type: ignore[override]
-        yield {"url": response.url}
 
 
 class Sitemap(Kind, SitemapSpider):

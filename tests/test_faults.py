@@ -8,13 +8,12 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-import scrapy as scrapy_package
 from crawls import (
     ADDON,
     ONE_AT_A_TIME,
@@ -26,7 +25,7 @@ from crawls import (
     run_spider,
     scrapy,
 )
-from scrapy.http import Response
+from spiders import OneByOne
 from stores import change, visited_urls
 from test_resume import SETTINGS
 
@@ -39,21 +38,6 @@ N_LINKS = 30
 PATHS = ["/", *(f"/{n}" for n in range(N_LINKS))]
 WEB = {"/": page(*PATHS[1:6]), **{path: page() for path in PATHS[1:]}}
 WEB |= {f"/{n}": page(*PATHS[5 * n + 6 : 5 * n + 11]) for n in range(5)}
-
-
-class Follow(scrapy_package.Spider):
-    """Follows every link."""
-
-    name = "follow"
-    home = "http://a.test/"
-
-    async def start(self) -> AsyncIterator[Any]:
-        yield scrapy_package.Request(self.home)
-
-    def parse(self, response: Response) -> Iterator[Any]:
-        yield {"url": response.url}
-        for url in response.css("a::attr(href)").getall():
-            yield response.follow(url)
 
 
 class Wrong(Ordering):
@@ -182,14 +166,14 @@ def test_a_failing_ordering_stops_the_crawl_which_resumes_under_another(
     jobdir = {**ADDON, "JOBDIR": str(tmp_path / "job"), "CRAWLPRIO_STORE": "crawl.sqlite"}
     settings = {**jobdir, "CONCURRENT_REQUESTS": n_at_once, "ORDERING": ordering}
     with Site(WEB) as site:
-        run = run_spider(Follow, settings, site=site)
+        run = run_spider(OneByOne, settings, site=site)
         assert run.reason == "crawlprio_failed"
         (sentence,) = run.messages(logging.ERROR)
         name = f"{ordering.__module__}.{ordering.__qualname__}"
         assert sentence.startswith(f"Ordering {name}: {WRONG[ordering]}")
         n_before = len(site.paths())
         assert n_before < len(PATHS)
-        resumed = run_spider(Follow, {**settings, "ORDERING": "opic"}, site=site)
+        resumed = run_spider(OneByOne, {**settings, "ORDERING": "opic"}, site=site)
         assert resumed.reason == "finished"
         assert resumed.messages() == []
         assert sorted(site.paths()) == sorted(PATHS)
@@ -212,10 +196,10 @@ def test_a_damaged_store_is_refused_in_one_sentence_and_left_unchanged(
     settings = {**ADDON, "JOBDIR": str(tmp_path / "job"), "CRAWLPRIO_STORE": "crawl.sqlite"}
     store = tmp_path / "job" / "crawl.sqlite"
     with Site(WEB) as site:
-        run_spider(Follow, settings, site=site)
+        run_spider(OneByOne, settings, site=site)
         content = DAMAGES[damage](store.read_bytes())
         store.write_bytes(content)
-        run = run_spider(Follow, settings, site=site)
+        run = run_spider(OneByOne, settings, site=site)
     assert run.reason == "crawlprio_refused"
     (sentence,) = run.messages(logging.ERROR)
     assert sentence.startswith(f"{store}: ")
@@ -225,11 +209,11 @@ def test_a_damaged_store_is_refused_in_one_sentence_and_left_unchanged(
 def test_a_damaged_visit_is_refused_on_resume(tmp_path: Path) -> None:
     settings = {**ADDON, "JOBDIR": str(tmp_path), "CRAWLPRIO_STORE": "crawl.sqlite"}
     with Site(WEB) as site:
-        run_spider(Follow, {**settings, "CLOSESPIDER_PAGECOUNT": 5}, site=site)
+        run_spider(OneByOne, {**settings, "CLOSESPIDER_PAGECOUNT": 5}, site=site)
         change(tmp_path / "crawl.sqlite", "UPDATE visits SET targets = '[1, 99]' WHERE seq = 2")
         (tmp_path / "crawl.sqlite-state").unlink(missing_ok=True)  # else that visit is not read
         n_before = len(site.fetches)
-        run = run_spider(Follow, settings, site=site)
+        run = run_spider(OneByOne, settings, site=site)
     assert run.reason == "crawlprio_refused"
     (sentence,) = run.messages(logging.ERROR)
     assert sentence.startswith(f"{tmp_path}/crawl.sqlite: the file is damaged (a link from page 1")
@@ -246,7 +230,7 @@ def test_a_store_whose_creation_was_killed_is_created_again(tmp_path: Path, cont
         (job / "crawl.sqlite").touch()
     with Site(WEB) as site:
         run = run_spider(
-            Follow, {**ADDON, "JOBDIR": str(job), "CRAWLPRIO_STORE": "crawl.sqlite"}, site=site
+            OneByOne, {**ADDON, "JOBDIR": str(job), "CRAWLPRIO_STORE": "crawl.sqlite"}, site=site
         )
     assert (run.reason, run.messages()) == ("finished", [])
     assert len(visited_urls(job / "crawl.sqlite")) == len(PATHS)
@@ -258,7 +242,7 @@ def test_a_job_directory_of_scrapys_own_scheduler_is_left_unchanged(tmp_path: Pa
     (queue / "active.json").write_text("[]")
     with Site(WEB) as site:
         settings = {**ADDON, "JOBDIR": str(tmp_path), "CRAWLPRIO_STORE": "crawl.sqlite"}
-        run = run_spider(Follow, settings, site=site)
+        run = run_spider(OneByOne, settings, site=site)
     (warning,) = run.messages()
     assert warning.startswith(f"JOBDIR {tmp_path} holds the requests of a crawl with Scrapy's own")
     assert (queue / "active.json").read_text() == "[]"

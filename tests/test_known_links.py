@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 from crawls import ADDON, Answer, Run, Site, page, run_spider
-from scrapy import Request, Spider
 from scrapy.http import Response
+from spiders import Follower
 from stores import query
 
 from crawlprio.graph.pages import PageTable, Visit
@@ -94,16 +94,6 @@ def test_no_limit_on_depth_or_number_removes_links_between_known_pages(
     assert len(expected) > len(known)
 
 
-class Follower(Spider):
-    """A spider of another project: it does not use crawlprio and follows all links."""
-
-    name = "follower"
-    start_urls = (f"{HOST}/",)
-
-    def parse(self, response: Response) -> Iterator[Request]:
-        yield from response.follow_all(css="a")  # type: ignore[attr-defined]
-
-
 class Choosy:
     """A project's spider middleware that follows no link to /3 or beyond."""
 
@@ -111,7 +101,7 @@ class Choosy:
         self, response: Response, result: AsyncIterator[Any]
     ) -> AsyncIterator[Any]:
         async for output in result:
-            if output.url[-1] < "3":
+            if isinstance(output, dict) or output.url[-1] < "3":
                 yield output
 
 

@@ -10,11 +10,12 @@ from typing import Any
 
 import pytest
 from crawls import ADDON, Answer, Run, Site, page, run_spider
-from scrapy import Request, Spider, signals
+from scrapy import Request, signals
 from scrapy.crawler import Crawler
 from scrapy.exceptions import IgnoreRequest
-from scrapy.http import Response, TextResponse
+from scrapy.http import Response
 from scrapy.settings import Settings
+from spiders import OneByOne
 
 from crawlprio.items import LinkPairs
 from crawlprio.live.requests import Identities
@@ -23,18 +24,6 @@ from crawlprio.middlewares import LinksMiddleware
 from crawlprio.store import Store
 
 ONE = {**ADDON, "CONCURRENT_REQUESTS": 1, "ORDERING": "breadth-first"}
-
-
-class Follower(Spider):
-    name = "follower"
-
-    async def start(self) -> AsyncIterator[Any]:
-        yield Request("http://a.test/")
-
-    def parse(self, response: Response) -> Iterator[Any]:
-        if isinstance(response, TextResponse):
-            for url in response.css("a::attr(href)").getall():
-                yield response.follow(url)
 
 
 def links(store: Path) -> dict[str, list[str]]:
@@ -59,7 +48,7 @@ def test_a_callback_that_fails_halfway_leaves_the_links_it_had_yielded(
 ) -> None:
     """This includes links that were scheduled long before it failed."""
 
-    class Failing(Follower):
+    class Failing(OneByOne):
         async def parse(self, response: Response) -> AsyncIterator[Any]:  # type: ignore[override]
             if response.url == "http://a.test/":
                 yield response.follow("/1")
@@ -95,7 +84,7 @@ def test_links_that_a_later_middleware_or_signal_drops_do_not_prolong_a_lease(
                 if not (isinstance(output, Request) and output.url.endswith("/2")):
                     yield output
 
-    class DroppingThree(Follower):
+    class DroppingThree(OneByOne):
         @classmethod
         def from_crawler(cls, crawler: Any, *args: Any, **kwargs: Any) -> Any:
             spider = super().from_crawler(crawler, *args, **kwargs)
@@ -121,9 +110,9 @@ def test_a_slow_pipeline_does_not_delay_the_links_yielded_before_its_item() -> N
             await asyncio.sleep(2)
             return item
 
-    class ItemLast(Follower):
+    class ItemLast(OneByOne):
         def parse(self, response: Response) -> Iterator[Any]:
-            yield from super().parse(response)
+            yield from response.follow_all(css="a")
             yield {"url": response.url}
 
     settings = {**ONE, "ITEM_PIPELINES": {Slow: 1}}
@@ -135,7 +124,7 @@ def test_a_slow_pipeline_does_not_delay_the_links_yielded_before_its_item() -> N
 
 
 def test_pairs_that_nothing_processes_are_still_recorded_and_counted(tmp_path: Path) -> None:
-    class Pairs(Follower):
+    class Pairs(OneByOne):
         def parse(self, response: Response) -> Iterator[Any]:
             links = response.css("a::attr(href)").getall()
             yield LinkPairs(response.url, list(map(response.urljoin, links)))
@@ -157,7 +146,7 @@ def test_pairs_that_nothing_processes_are_still_recorded_and_counted(tmp_path: P
 def test_only_the_first_pairs_of_a_page_count_and_pairs_take_precedence_over_requests(
     tmp_path: Path,
 ) -> None:
-    class Twice(Follower):
+    class Twice(OneByOne):
         def parse(self, response: Response) -> Iterator[Any]:
             if response.url == "http://a.test/":
                 yield LinkPairs(response.url, ["http://a.test/1", "http://a.test/2"])
@@ -180,7 +169,7 @@ def test_only_the_first_pairs_of_a_page_count_and_pairs_take_precedence_over_req
 def test_a_start_request_is_a_seed_and_a_request_with_its_meta_is_not(
     tmp_path: Path,
 ) -> None:
-    class Copying(Follower):
+    class Copying(OneByOne):
         def parse(self, response: Response) -> Iterator[Any]:
             if response.url == "http://a.test/home":
                 yield response.follow("/1", meta=response.meta)
@@ -211,7 +200,7 @@ class Renamed(LinksMiddleware):
 def test_a_middleware_that_scrapy_leaves_out_stops_the_crawl() -> None:
     middlewares = {"crawlprio.middlewares.LinksMiddleware": None, Renamed: 10}
     with Site({}) as site:
-        run = run_spider(Follower, {**ONE, "SPIDER_MIDDLEWARES": middlewares}, site=site)
+        run = run_spider(OneByOne, {**ONE, "SPIDER_MIDDLEWARES": middlewares}, site=site)
         assert site.fetches == []
     assert run.crawler.spider is None
     assert any("LinksMiddleware" in message for message in run.messages())
@@ -220,7 +209,7 @@ def test_a_middleware_that_scrapy_leaves_out_stops_the_crawl() -> None:
 def test_no_lease_remains_at_the_end() -> None:
     seen: list[int] = []
 
-    class Counting(Follower):
+    class Counting(OneByOne):
         @classmethod
         def from_crawler(cls, crawler: Any, *args: Any, **kwargs: Any) -> Any:
             spider = super().from_crawler(crawler, *args, **kwargs)
@@ -243,7 +232,7 @@ def test_no_lease_remains_at_the_end() -> None:
 
 
 def test_links_and_requests_have_the_same_identity() -> None:
-    crawler = Crawler(Follower, Settings())
+    crawler = Crawler(OneByOne, Settings())
     crawler._apply_settings()
     identities = Identities(crawler)
     assert identities.of_url("http://a.test/x?b=1&a=2#top") == "http://a.test/x?a=2&b=1"

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from browsers import Tab, in_browser, running_browser
 from crawls import Answer, Run, Site, page, run_spider
-from scrapy import Request, Spider
+from spiders import Follower
 from test_score_report import TITLES
 from watched_crawls import Endless, Watched, until
 
@@ -293,20 +293,10 @@ class TestHowItEnds:
         assert len(site.fetches) <= 1
 
 
-class OwnSpider(Spider):
-    """A spider of a project with the add-on, which yields requests."""
-
-    name = "own"
-    start_urls = ["http://a.test/"]
-
-    def parse(self, response: Any) -> Iterator[Request]:
-        yield from response.follow_all(css="a")
-
-
 @pytest.mark.parametrize("package", ["crawlprio.schedulers", "scrapy.core.scheduler"])
 def test_it_works_for_other_spiders_and_schedulers(package: str) -> None:
     scheduler = f"{package}.Scheduler"
-    with Endless() as site, Watched(site, OwnSpider, SCHEDULER=scheduler) as crawl:
+    with Endless() as site, Watched(site, Follower, SCHEDULER=scheduler) as crawl:
         until(lambda: int(crawl.figure("Fetched")) > 5)
         assert crawl.post("/pause").status == 200
         sleep(0.3)  # fetches in flight end

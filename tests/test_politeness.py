@@ -9,7 +9,7 @@ import asyncio
 import logging
 import math
 from collections import defaultdict
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Sequence
 from email.utils import formatdate
 from itertools import pairwise
 from time import monotonic, time
@@ -19,7 +19,8 @@ import pytest
 from crawls import ADDON, Answer, Fetch, Run, Site, page, run_spider
 from scrapy import Request, Spider, signals
 from scrapy.extensions.throttle import AutoThrottle
-from scrapy.http import Response, TextResponse
+from scrapy.http import Response
+from spiders import OneByOne
 
 from crawlprio.frontier import Politeness, SiteClock
 
@@ -128,22 +129,6 @@ def test_endless_refusals_do_not_overflow() -> None:
     assert [pauses.pause(0, status=429) for _ in range(2000)][-1] == 3600.0
 
 
-class Fan(Spider):
-    """Fetches what it is given, and all links of the pages it gets."""
-
-    name = "fan"
-    starts: tuple[str, ...] = ("http://a.test/",)
-
-    async def start(self) -> AsyncIterator[Any]:
-        for url in self.starts:
-            yield Request(url)
-
-    def parse(self, response: Response) -> Iterator[Any]:
-        if isinstance(response, TextResponse):
-            for url in response.css("a::attr(href)").getall():
-                yield response.follow(url)
-
-
 ONE_PER_SITE: dict[str, object] = {
     **ADDON,
     "CONCURRENT_REQUESTS_PER_DOMAIN": 1,
@@ -177,7 +162,9 @@ def steps(fetches: Sequence[Fetch]) -> list[float]:
     return [b - a for a, b in pairwise(sorted(fetch.start for fetch in fetches))]
 
 
-def crawl(site: Site, settings: dict[str, object], spider: type[Spider] = Fan, **more: Any) -> Run:
+def crawl(
+    site: Site, settings: dict[str, object], spider: type[Spider] = OneByOne, **more: Any
+) -> Run:
     run = run_spider(spider, {**ONE_PER_SITE, **settings}, site=site, **more)
     assert run.reason == "finished"
     assert run.messages(logging.ERROR) == []
@@ -196,8 +183,8 @@ def test_sites_with_long_and_short_delays_do_not_wait_for_each_other() -> None:
         "CONCURRENT_REQUESTS": 8,
     }
 
-    class Both(Fan):
-        starts = tuple(f"http://{host}/" for host in [*slow, *fast])
+    class Both(OneByOne):
+        start_urls = tuple(f"http://{host}/" for host in [*slow, *fast])
 
     with Site(pages) as site:
         crawl(site, settings, Both)
@@ -279,8 +266,8 @@ def test_a_refusing_site_is_left_alone_while_others_are_crawled(
             return Answer(status=503, headers=after)
         return None
 
-    class Both(Fan):
-        starts = ("http://a.test/", "http://b.test/")
+    class Both(OneByOne):
+        start_urls = ("http://a.test/", "http://b.test/")
 
     settings: dict[str, object] = {"RETRY_ENABLED": True, "RETRY_TIMES": 1}
     with Site(fan(3), answer) as site:
@@ -304,8 +291,8 @@ def test_the_pages_of_a_visit_are_fetched_on_one_connection_before_the_delay() -
     settings: dict[str, object] = {"DOWNLOAD_DELAY": 1, "CRAWLPRIO_PAGES_PER_VISIT": 3}
     with Site(fan(6)) as site:
 
-        class Direct(Fan):
-            starts = (f"http://{site.address}/",)
+        class Direct(OneByOne):
+            start_urls = (f"http://{site.address}/",)
 
         run = run_spider(Direct, {**ONE_PER_SITE, **settings})
         assert run.reason == "finished"
@@ -338,8 +325,8 @@ def _at_once(fetches: Sequence[Fetch]) -> list[int]:
 
 
 def test_pages_that_waited_together_for_robots_txt_do_not_start_together() -> None:
-    class Several(Fan):
-        starts = tuple(f"http://a.test/{k}" for k in range(4))
+    class Several(OneByOne):
+        start_urls = tuple(f"http://a.test/{k}" for k in range(4))
 
     settings: dict[str, object] = {
         "CONCURRENT_REQUESTS_PER_DOMAIN": 4,
@@ -369,7 +356,7 @@ def test_a_refusal_stops_a_site_with_several_fetches_at_once() -> None:
 
 
 def test_requests_that_bypass_the_scheduler_keep_the_delay() -> None:
-    class Media(Fan):
+    class Media(OneByOne):
         async def parse(self, response: Response) -> AsyncIterator[Any]:  # type: ignore[override]
             if response.url.endswith("/"):
                 yield response.follow("/0")
@@ -392,7 +379,7 @@ def test_requests_that_bypass_the_scheduler_keep_the_delay() -> None:
 
 
 def test_a_redirect_that_bypasses_the_scheduler_counts_for_its_target_host() -> None:
-    class Media(Fan):
+    class Media(OneByOne):
         async def parse(self, response: Response) -> AsyncIterator[Any]:  # type: ignore[override]
             engine = self.crawler.engine
             for k in range(3):
@@ -489,8 +476,8 @@ def test_autothrottle_delays_a_site_as_it_does_in_scrapy(n_at_once: int) -> None
 
 
 def test_download_slots_give_a_host_its_own_delay_and_number_of_fetches() -> None:
-    class Three(Fan):
-        starts = ("http://a.test/", "http://b.test/", "http://c.test/")
+    class Three(OneByOne):
+        start_urls = ("http://a.test/", "http://b.test/", "http://c.test/")
 
     settings: dict[str, object] = {
         "DOWNLOAD_DELAY": 0.1,
@@ -506,7 +493,7 @@ def test_download_slots_give_a_host_its_own_delay_and_number_of_fetches() -> Non
 
 
 def test_a_slot_named_by_a_request_is_a_separate_site() -> None:
-    class Slots(Fan):
+    class Slots(OneByOne):
         async def start(self) -> AsyncIterator[Any]:
             for k in range(3):
                 yield Request(f"http://a.test/{k}", meta={"download_slot": "one"})

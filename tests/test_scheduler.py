@@ -17,7 +17,7 @@ from scrapy import Request
 from scrapy.http import Response, TextResponse
 from scrapy.utils.engine import get_engine_status
 from scrapy.utils.misc import load_object
-from spiders import Follower
+from spiders import Follower, OneByOne
 
 from crawlprio.live import dispatch
 from crawlprio.orderings import ORDERINGS
@@ -42,14 +42,6 @@ def test_every_ordering_has_a_queue_class_that_settings_and_pickles_find_by_name
     assert cls.__doc__.endswith(".")
     assert pickle.loads(pickle.dumps(cls)) is cls
     assert f"{cls.__module__}.{cls.__qualname__}" == path.replace("schedulers", "schedulers.queues")
-
-
-class OneByOne(Follower):
-    """Starts without dont_filter, so that no page is fetched twice."""
-
-    async def start(self) -> AsyncIterator[Any]:
-        for url in self.start_urls:
-            yield Request(url)
 
 
 TREE = {

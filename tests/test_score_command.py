@@ -31,10 +31,7 @@ from crawlprio.graph.pages import NO_PAGES, PageTable, Visit
 from crawlprio.measure.crawl_order import cumulative_pagerank, kendall_tau
 from crawlprio.measure.metrics import IMPORTANCES, importance_of
 from crawlprio.measure.repositories import open_repository
-from crawlprio.orderings import make_ordering
-from crawlprio.orderings.historical import HistoricalPageRank, read_scores
 from crawlprio.ranking.pagerank import round_significant
-from crawlprio.simulator.timed import crawl_order
 from crawlprio.store import Store
 from crawlprio.store.graph_files import read_graph
 
@@ -302,21 +299,6 @@ def test_days_and_tops_match_najork_and_wiener(
     printed = capsys.readouterr().out
     assert "6 stretches of the crawl" in printed
     assert "When the best pages were fetched" in Path("out.svg").read_text()
-
-
-def test_historical_pagerank_orders_by_the_csv_as_by_the_store_itself(folder: Path) -> None:
-    assert score("crawl.sqlite", "--csv", "scores.csv") == 0
-    of_csv, of_store = read_scores("scores.csv"), read_scores("crawl.sqlite")
-    assert of_csv.values.tolist() == of_store.values.tolist()
-    assert of_csv.by_url == of_store.by_url
-    orders = []
-    graph = read_graph("graph.npz")
-    for scores in ("scores.csv", "crawl.sqlite"):
-        ordering = make_ordering("historical-pagerank", {"scores": scores, "new": "random"})
-        assert isinstance(ordering, HistoricalPageRank)
-        orders.append(crawl_order(graph, [0], ordering).tolist())
-    assert orders[0] == orders[1]
-    assert orders[0] != crawl_order(graph, [0], make_ordering("breadth-first")).tolist()
 
 
 def test_csv_of_a_similarity_has_only_pages_whose_text_is_known(folder: Path) -> None:

@@ -316,48 +316,6 @@ def test_fetches_that_end_together_are_observed_in_order_of_their_start(
         assert crawl.visits.tolist() == crawl.order.tolist() == [0, 1, 2]
 
 
-@pytest.mark.parametrize("compiled", [True, False])
-def test_the_delay_runs_from_the_end_of_a_fetch_while_other_sites_continue(compiled: bool) -> None:
-    # Site 0: pages 0, 1, 2; site 1: page 3. A fetch takes 1 s of latency.
-    graph = LinkGraph(
-        np.array([0, 3, 3, 3, 3]), np.array([1, 2, 3], dtype=np.int32), site=np.array([0, 0, 0, 1])
-    )
-    network = Network(robots=2, politeness=Politeness(delay=10.0), latency=1.0)
-    crawl = timed_crawl(graph, [0], BreadthFirst(), network, compiled=compiled)
-    assert crawl.order.tolist() == [0, 3, 1, 2]
-    assert crawl.started.tolist() == [0, 1, 11, 22]
-    assert crawl.ended.tolist() == [1, 2, 12, 23]
-
-
-@pytest.mark.parametrize("compiled", [True, False])
-def test_the_pages_of_a_visit_share_one_connection_and_one_delay(compiled: bool) -> None:
-    # Page 0 ends its visit, because nothing waits yet when its fetch ends. Then visits of three
-    # pages.
-    network = Network(
-        politeness=Politeness(delay=10.0),
-        pages_per_visit=3,
-        latency=2.0,
-        page_bytes=100,
-        site_speed=100.0,
-    )
-    crawl = timed_crawl(chain(6), [0], BreadthFirst(), network, compiled=compiled)
-    assert crawl.order.tolist() == [0, 1, 2, 3, 4, 5]
-    assert crawl.started.tolist() == [0, 13, 16, 17, 28, 31]
-    assert crawl.ended.tolist() == [3, 16, 17, 18, 31, 32]
-
-
-@pytest.mark.parametrize("compiled", [True, False])
-def test_small_sites_wait_longer_until_enough_of_their_pages_are_known(compiled: bool) -> None:
-    # Baeza-Yates et al. 2005, section 5.3: 5 s, and 15 s for sites of under 100 pages. When page 0
-    # ends, one page of its site is known; then 100.
-    politeness = Politeness(delay=5.0, small_site_delay=15.0)
-    network = Network(politeness=politeness, latency=1.0)
-    crawl = timed_crawl(chain(100), [0], BreadthFirst(), network, budget=4, compiled=compiled)
-    assert crawl.started.tolist() == [0, 16, 22, 28]
-    crawl = timed_crawl(chain(99), [0], BreadthFirst(), network, budget=4, compiled=compiled)
-    assert crawl.started.tolist() == [0, 16, 32, 48]
-
-
 @pytest.mark.parametrize(("name", "options"), CASES)
 def test_one_robot_without_a_delay_fetches_in_the_order_of_the_order_only_loop(
     name: str, options: dict[str, Any]
