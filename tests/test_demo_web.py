@@ -11,7 +11,7 @@ from protego import Protego
 from scipy.sparse import csr_matrix
 from scipy.sparse.csgraph import breadth_first_order
 
-from crawlprio.demo.web import TOPICS, VOCABULARY, DemoWeb
+from crawlprio.demo.web import VOCABULARY, DemoWeb
 from crawlprio.errors import ConfigError
 
 
@@ -96,11 +96,6 @@ def test_a_tiny_web_is_whole(n_pages: int) -> None:
     assert [web.page(url) for url in web.urls()] == list(range(n_pages))
 
 
-def test_every_page_is_reachable_from_the_portal(large: DemoWeb) -> None:
-    everything = np.ones(len(large), dtype=bool)
-    assert reachable(large, everything).tolist() == list(range(len(large)))
-
-
 def test_pages_allowed_by_robots_txt_are_reachable_without_the_others(large: DemoWeb) -> None:
     assert 0 < np.count_nonzero(~large.allowed) < 0.1 * len(large)
     assert reachable(large, large.allowed).tolist() == np.flatnonzero(large.allowed).tolist()
@@ -110,23 +105,6 @@ def test_in_degrees_follow_a_power_law_as_on_the_web(large: DemoWeb) -> None:
     in_degrees = np.bincount(large.indices, minlength=len(large))
     assert 2.0 < powerlaw_exponent(in_degrees, 10) < 2.5
     assert in_degrees.max() > 200 * np.median(in_degrees)
-
-
-def test_site_sizes_follow_a_power_law(large: DemoWeb) -> None:
-    sizes = np.sort(np.bincount(large.site))[::-1]
-    assert sizes.sum() == len(large)
-    ranks = np.arange(1, 101)
-    slope = np.polyfit(np.log(ranks), np.log(sizes[:100]), 1)[0]
-    assert -1.5 < slope < -1.1
-
-
-def test_links_mostly_lead_to_pages_on_the_same_topic(large: DemoWeb) -> None:
-    sampled = np.arange(0, len(large.indices), 37)
-    alike = [
-        large.topic(source) == large.topic(target)
-        for source, target in zip(sources(large)[sampled], large.indices[sampled], strict=True)
-    ]
-    assert np.mean(alike) > 0.5 > 1 / len(TOPICS)
 
 
 def test_a_page_mentions_its_topic_in_title_body_and_anchors(web: DemoWeb) -> None:
@@ -208,13 +186,6 @@ def test_a_host_answers_under_one_scheme_and_redirects_from_the_other(web: DemoW
     answer = web.answer(secure.replace("https:", "http:"))
     assert (answer.status, dict(answer.headers)) == (301, {"Location": secure})
     assert web.answer(web.seeds[0].replace("http:", "https:")).headers["Location"] == web.seeds[0]
-
-
-def test_some_domains_have_several_hosts(large: DemoWeb) -> None:
-    domains = [host.partition(".")[2] for host in large.hosts]
-    assert 0.7 * len(domains) < len(set(domains)) < len(domains)
-    assert len(set(large.hosts)) == len(large.hosts)
-    assert all(domain.endswith(".example") for domain in domains)
 
 
 def test_the_calendar_never_ends(web: DemoWeb) -> None:
