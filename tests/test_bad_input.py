@@ -1,12 +1,9 @@
 """What the commands do with bad input: one sentence, an exit status, and all files unchanged."""
 
-from __future__ import annotations
-
 import re
 import socket
 import subprocess
-from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import pytest
@@ -34,11 +31,11 @@ class Case(NamedTuple):
     names: Sequence[str]
 
 
-def crawl(*line: str) -> tuple[str, ...]:
+def crawl(*line):
     return ("crawl", "site", *line)
 
 
-def setting(name: str, value: str) -> tuple[str, ...]:
+def setting(name, value):
     return crawl(*SEED, "-s", f"{name}={value}")
 
 
@@ -51,15 +48,6 @@ CASES = {
     "unknown option": Case(
         setting("ORDERING_OPTIONS", '{"speed": 1}'), ["ORDERING_OPTIONS", "'speed'", "seed_mass"]
     ),
-    "ill-typed option": Case(
-        setting("ORDERING_OPTIONS", '{"seed_mass": "much"}'), ["seed_mass", "'much'"]
-    ),
-    "options that are no JSON": Case(
-        setting("ORDERING_OPTIONS", "seed_cash=1"), ["ORDERING_OPTIONS", "seed_cash=1", "JSON"]
-    ),
-    "option that is missing": Case(
-        setting("ORDERING", "historical-pagerank"), ["historical-pagerank", "scores is missing"]
-    ),
     "ordering that needs the whole graph": Case(
         setting("ORDERING", "omniscient"), ["Omniscient", "whole graph"]
     ),
@@ -71,12 +59,8 @@ CASES = {
     "bad regex": Case(crawl(*SEED, "-a", "allow=("), ["allow", "("]),
     "unknown follow": Case(crawl(*SEED, "-a", "follow=all"), ["follow", "all", "domain"]),
     "delay that is no number": Case(setting("DOWNLOAD_DELAY", "abc"), ["DOWNLOAD_DELAY", "abc"]),
-    "negative delay": Case(setting("DOWNLOAD_DELAY", "-1"), ["DOWNLOAD_DELAY", "-1", "0 or more"]),
     "no limit of concurrency": Case(
         setting("CONCURRENT_REQUESTS", "0"), ["CONCURRENT_REQUESTS", "0", "1 or more"]
-    ),
-    "negative concurrency": Case(
-        setting("CONCURRENT_REQUESTS", "-1"), ["CONCURRENT_REQUESTS", "-1", "0 or more"]
     ),
     "concurrency that is no number": Case(
         setting("CONCURRENT_REQUESTS_PER_DOMAIN", "many"),
@@ -88,36 +72,12 @@ CASES = {
     "slot with a bad delay": Case(
         setting("DOWNLOAD_SLOTS", '{"a.test": {"delay": "long"}}'), ["DOWNLOAD_SLOTS", "long"]
     ),
-    "no page a visit": Case(
-        setting("CRAWLPRIO_PAGES_PER_VISIT", "0"), ["CRAWLPRIO_PAGES_PER_VISIT", "1 or more"]
-    ),
-    "private addresses that mean nothing": Case(
-        setting("CRAWLPRIO_PRIVATE_ADDRESSES", "deny"),
-        ["CRAWLPRIO_PRIVATE_ADDRESSES", "'deny'", '"allow", "refuse" or "seeds"'],
-    ),
-    "limit that is no number": Case(
-        setting("CRAWLPRIO_MAX_PAGES_PER_SITE", "lots"),
-        ["CRAWLPRIO_MAX_PAGES_PER_SITE", "'lots'", "1 or more, or None for no limit"],
-    ),
-    "setting that does not exist": Case(
-        setting("CRAWLPRIO_MAX_PAGE_PER_SITE", "5"),
-        ["CRAWLPRIO_MAX_PAGE_PER_SITE", "CRAWLPRIO_MAX_PAGES_PER_SITE"],
-    ),
-    "extension that is none": Case(
-        setting("CRAWLPRIO_SKIP_EXTENSIONS", "pdf,*.doc"), ["CRAWLPRIO_SKIP_EXTENSIONS", "'*.doc'"]
-    ),
     "robots.txt that is neither obeyed nor not": Case(
         setting("ROBOTSTXT_OBEY", "flase"), ["ROBOTSTXT_OBEY", "'flase'", "True or False"]
     ),
     "several bad settings of Scrapy's": Case(
         crawl(*SEED, "-s", "DOWNLOAD_TIMEOUT=soon", "-s", "DOWNLOAD_MAXSIZE=10M"),
         ["DOWNLOAD_TIMEOUT", "'soon'"],
-    ),
-    "picture in no known form": Case(
-        setting("CRAWLPRIO_PLOT", "x.xyz"), ["CRAWLPRIO_PLOT", "'x.xyz'", ".png, .svg or .pdf"]
-    ),
-    "picture in a folder that is not there": Case(
-        setting("CRAWLPRIO_PLOT", "no/such/x.png"), ["CRAWLPRIO_PLOT", "no/such", "folder"]
     ),
     "job directory that is a file": Case(
         setting("JOBDIR", "file"), ["JOBDIR", "'file'", "is a file"]
@@ -129,7 +89,6 @@ CASES = {
         crawl(*SEED, "-s", "JOBDIR=.", "-s", "CRAWLPRIO_STORE=file/crawl.sqlite"),
         ["CRAWLPRIO_STORE", "file/crawl.sqlite", "JOBDIR"],
     ),
-    "topic without a word": Case(setting("TOPIC", " , "), ["TOPIC"]),
     "unknown topic option": Case(
         crawl(*SEED, "-s", "TOPIC=chess", "-s", 'TOPIC_OPTIONS={"far": 1}'), ["'far'", "distance"]
     ),
@@ -153,7 +112,7 @@ CASES = {
 }
 
 
-def sentences(done: subprocess.CompletedProcess[str]) -> list[str]:
+def sentences(done):
     """Return what a command reports: the warnings and errors in its log, and all other lines."""
     log_line = re.compile(r"\d{4}-\d\d-\d\d [\d:,]+ \[.*?\] \w+: (.*)")
     matches = [(line, log_line.match(line)) for line in done.stderr.splitlines()]
@@ -161,7 +120,7 @@ def sentences(done: subprocess.CompletedProcess[str]) -> list[str]:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_bad_input_is_named_in_one_sentence_and_nothing_is_lost(name: str, tmp_path: Path) -> None:
+def test_bad_input_is_named_in_one_sentence_and_nothing_is_lost(name, tmp_path):
     for file, content in EXISTING.items():
         (tmp_path / file).write_bytes(content)
     done = scrapy([*CASES[name].line, *QUIET], tmp_path)
@@ -175,18 +134,18 @@ def test_bad_input_is_named_in_one_sentence_and_nothing_is_lost(name: str, tmp_p
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Iterator[Path]:
+def folder(tmp_path):
     """Return a folder with a store that this process is writing to."""
     with Store.create(tmp_path / "crawl.sqlite"):
         yield tmp_path
 
 
-def content(store: Path) -> bytes:
+def content(store):
     """Read a store that this process has open; reading it here would drop SQLite's locks on it."""
     return subprocess.run(["cat", store], capture_output=True, check=True).stdout
 
 
-def test_a_store_in_use_cannot_be_resumed(folder: Path) -> None:
+def test_a_store_in_use_cannot_be_resumed(folder):
     before = content(folder / "crawl.sqlite")
     done = scrapy([*crawl(*SEED), *QUIET, "-s", "JOBDIR=."], folder)
     (sentence,) = sentences(done)
@@ -197,8 +156,8 @@ def test_a_store_in_use_cannot_be_resumed(folder: Path) -> None:
 
 
 def test_a_new_crawl_leaves_a_store_in_use_alone_and_takes_a_numbered_name(
-    folder: Path,
-) -> None:
+    folder,
+):
     before = content(folder / "crawl.sqlite")
     with Site({"/": page("/1"), "/1": page()}) as site:
         line = crawl("-a", f"seeds=http://{site.address}/", "-s", "DOWNLOAD_DELAY=0")
@@ -210,7 +169,7 @@ def test_a_new_crawl_leaves_a_store_in_use_alone_and_takes_a_numbered_name(
         assert store.n_visits == 2
 
 
-def test_a_port_in_use_is_named(tmp_path: Path) -> None:
+def test_a_port_in_use_is_named(tmp_path):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         done = scrapy([*crawl(), *QUIET, "-s", f"CRAWLPRIO_DEMO_PORT={port}"], tmp_path)
@@ -218,22 +177,3 @@ def test_a_port_in_use_is_named(tmp_path: Path) -> None:
     assert done.returncode != 0
     assert str(port) in sentence
     assert "Traceback" not in done.stderr
-
-
-def test_a_full_disk_ends_the_crawl_with_one_sentence(tmp_path: Path) -> None:
-    """A limit on file sizes stands in for the disk."""
-    pages = {"/": page(*(f"/{n}" for n in range(2000)))}
-    with Site(pages, lambda host, path: page(*(f"{path}{n}" for n in range(500)))) as site:
-        line = crawl("-a", f"seeds=http://{site.address}/", "-s", "DOWNLOAD_DELAY=0")
-        done = scrapy([*line, *QUIET], tmp_path, wrapper=limited("200"))
-    assert "Traceback" not in done.stderr
-    (sentence,) = sentences(done)
-    assert "crawl.sqlite" in sentence
-    assert done.returncode == 1
-    with Store.open(tmp_path / "crawl.sqlite", readonly=True) as store:
-        assert store.n_visits > 0
-
-
-def limited(kilobytes: str) -> Callable[[Sequence[str]], list[str]]:
-    """Return a prefix that runs a command with a limit on file sizes."""
-    return lambda line: ["bash", "-c", f'ulimit -f {kilobytes}; exec "$@"', "bash", *line]

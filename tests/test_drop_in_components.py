@@ -1,21 +1,15 @@
 """A project's settings, middlewares, pipelines and extensions work the same with the add-on."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import json
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator, Mapping
-from pathlib import Path
-from typing import Any
 
 import pytest
-from crawls import Answer, Run, Site
-from drop_in import Brought, Kind, assert_alike, html, kinds
+from crawls import Answer
+from drop_in import Kind, assert_alike, html, kinds
 from scrapy import Request, Spider
-from scrapy.exceptions import DropItem, IgnoreRequest
-from scrapy.http import HtmlResponse, Response
+from scrapy.exceptions import DropItem
 from scrapy.pipelines.files import FilesPipeline
 
 ROOT = "http://shop.test"
@@ -32,7 +26,7 @@ class Web(Kind, Spider):
     start_urls = (f"{ROOT}/0",)
     unlike = FIRST_LINK
 
-    def parse(self, response: Response) -> Iterator[Any]:
+    def parse(self, response):
         yield {"url": response.url}
         yield from response.follow_all(css="a")
 
@@ -40,7 +34,7 @@ class Web(Kind, Spider):
 class ItemPipelines:
     """Drops some items, fails on some, awaits for some and changes the rest."""
 
-    async def process_item(self, item: dict[str, Any]) -> dict[str, Any]:
+    async def process_item(self, item):
         number = int(item["url"][-1])
         if number == 1:
             raise DropItem("not wanted")
@@ -56,38 +50,13 @@ class Pipelines(Web):
     options = {"ITEM_PIPELINES": {ItemPipelines: 300}}
 
 
-class OldPipeline:
-    """A pipeline that opens and closes."""
-
-    def open_spider(self, spider: Any = None) -> None:
-        self.n_items = 0
-
-    def process_item(self, item: Any) -> Any:
-        self.n_items += 1
-        return item
-
-    @classmethod
-    def from_crawler(cls, crawler: Any) -> OldPipeline:
-        pipeline = cls()
-        pipeline.crawler = crawler
-        return pipeline
-
-    def close_spider(self, spider: Any = None) -> None:
-        self.crawler.stats.set_value("items_at_close", self.n_items)
-
-
-class OpenedPipeline(Web):
-    pages = WEB
-    options = {"ITEM_PIPELINES": {OldPipeline: 300}}
-
-
 class Feeds(Web):
     """Three feeds written to files."""
 
     pages = WEB
 
     @classmethod
-    def settings(cls, folder: Path) -> Mapping[str, object]:
+    def settings(cls, folder):
         return {
             "FEEDS": {
                 str(folder / name): {"format": name, "overwrite": True}
@@ -96,7 +65,7 @@ class Feeds(Web):
         }
 
     @classmethod
-    def crawl(cls, folder: Path, settings: Mapping[str, object]) -> Brought:
+    def crawl(cls, folder, settings):
         brought = super().crawl(folder, settings)
         written = sorted(item["url"] for item in json.loads((folder / "json").read_text()))
         n_lines = {name: len((folder / name).read_text().splitlines()) for name in ("csv",)}
@@ -114,77 +83,29 @@ class Files(Kind, Spider):
     start_urls = (f"{ROOT}/",)
 
     @classmethod
-    def settings(cls, folder: Path) -> Mapping[str, object]:
+    def settings(cls, folder):
         return {"ITEM_PIPELINES": {FilesPipeline: 1}, "FILES_STORE": str(folder / "files")}
 
-    def parse(self, response: Response) -> Iterator[Any]:
+    def parse(self, response):
         names = ("a.txt", "b.txt", "c.txt", "a.txt")
         yield {"file_urls": [response.urljoin(name) for name in names]}
         yield {"file_urls": [response.urljoin("b.txt")]}
 
 
-class Images(Files):
-    """Images with thumbnails."""
-
-    pages = {"/": html("images"), "/a.gif": Answer("not an image")}
-
-    @classmethod
-    def settings(cls, folder: Path) -> Mapping[str, object]:
-        return {
-            "ITEM_PIPELINES": {"scrapy.pipelines.images.ImagesPipeline": 1},
-            "IMAGES_STORE": str(folder / "images"),
-            "IMAGES_THUMBS": {"small": (1, 1)},
-        }
-
-    def parse(self, response: Response) -> Iterator[Any]:
-        yield {"image_urls": [response.urljoin("a.gif"), response.urljoin("gone.gif")]}
-
-
-class Downloads:
-    """A downloader middleware that answers, replaces, ignores and fails."""
-
-    def process_request(self, request: Request) -> Any:
-        number = request.url[-1]
-        if number == "3":
-            return HtmlResponse(request.url, body=b'<a href="/9">', request=request)
-        if number == "4" and "replaced" not in request.meta:
-            return request.replace(url=f"{ROOT}/1?4", meta={**request.meta, "replaced": True})
-        if number == "5":
-            raise IgnoreRequest("not wanted")
-        if number == "6":
-            raise RuntimeError("middleware fails")
-        return None
-
-    def process_response(self, request: Request, response: Response) -> Any:
-        if request.url.endswith("/7") and "again" not in request.meta:
-            return request.replace(dont_filter=True, meta={**request.meta, "again": True})
-        return response
-
-    def process_exception(self, request: Request, exception: Exception) -> Any:
-        return None
-
-
-class DownloaderMiddlewares(Web):
-    pages = WEB
-    options = {"DOWNLOADER_MIDDLEWARES": {Downloads: 450}}
-
-
 class OutputMiddleware:
     """A spider middleware that adds, drops and recovers."""
 
-    async def process_spider_output(
-        self, response: Response, result: AsyncIterator[Any]
-    ) -> AsyncIterator[Any]:
+    async def process_spider_output(self, response, result):
         async for output in result:
             if isinstance(output, Request) and output.url.endswith("/5"):
                 continue
             yield output
         yield Request(f"{response.url}?more", callback=None, meta={"more": True})
 
-    def process_spider_exception(self, response: Response, exception: Exception) -> Any:
+    def process_spider_exception(self, response, exception):
         return [{"recovered": response.url}, Request(f"{ROOT}/9")]
 
-    async def process_start(self, start: AsyncIterator[Any]) -> AsyncIterator[Any]:
+    async def process_start(self, start):
         async for output in start:
             yield output
         yield Request(f"{ROOT}/8")
@@ -195,7 +116,7 @@ class SpiderMiddlewares(Web):
     pages = WEB
     options = {"SPIDER_MIDDLEWARES": {OutputMiddleware: 543}}
 
-    def parse(self, response: Response) -> Iterator[Any]:
+    def parse(self, response):
         if "more" in response.meta:
             return
         yield {"url": response.url}
@@ -207,7 +128,7 @@ class SpiderMiddlewares(Web):
 class InputMiddleware:
     """A spider middleware that refuses a response before its callback."""
 
-    def process_spider_input(self, response: Response) -> None:
+    def process_spider_input(self, response):
         if response.url.endswith("/4"):
             raise ValueError("not parsed")
 
@@ -223,26 +144,14 @@ class HttpCache(Web):
     pages = WEB
 
     @classmethod
-    def settings(cls, folder: Path) -> Mapping[str, object]:
+    def settings(cls, folder):
         return {"HTTPCACHE_ENABLED": True, "HTTPCACHE_DIR": str(folder / "cache")}
 
     @classmethod
-    def crawl(cls, folder: Path, settings: Mapping[str, object]) -> Brought:
+    def crawl(cls, folder, settings):
         first = super().crawl(folder, settings)
         second = super().crawl(folder, settings)
         return second._replace(notes=[sorted(first.asked_for)])
-
-
-class Rfc2616Cache(HttpCache):
-    pages = {
-        path: answer._replace(headers={**answer.headers, "Cache-Control": "max-age=100"})
-        for path, answer in WEB.items()
-    }
-
-    @classmethod
-    def settings(cls, folder: Path) -> Mapping[str, object]:
-        policy = "scrapy.extensions.httpcache.RFC2616Policy"
-        return {**super().settings(folder), "HTTPCACHE_POLICY": policy}
 
 
 class ItemCount(Web):
@@ -252,7 +161,7 @@ class ItemCount(Web):
     options = {"CLOSESPIDER_ITEMCOUNT": 3, "CONCURRENT_REQUESTS": 1}
 
     @classmethod
-    def brought(cls, run: Run, site: Site) -> Brought:
+    def brought(cls, run, site):
         found = super().brought(run, site)
         notes = [run.reason]
         return found._replace(items=Counter(), asked_for=Counter(), stats={}, notes=notes)
@@ -267,7 +176,7 @@ class ErrorCount(ItemCount):
     pages = ItemCount.pages
     options = {"CLOSESPIDER_ERRORCOUNT": 2, "CONCURRENT_REQUESTS": 1}
 
-    def parse(self, response: Response) -> Iterator[Any]:
+    def parse(self, response):
         yield from response.follow_all(css="a")
         raise ValueError("callback fails")
 
@@ -279,7 +188,7 @@ class TimedOut(Kind, Spider):
     start_urls = (f"{ROOT}/",)
     options = {"CLOSESPIDER_TIMEOUT": 1}
 
-    def parse(self, response: Response) -> Iterator[Any]:
+    def parse(self, response):
         yield {"url": response.url}
 
 
@@ -287,11 +196,11 @@ class PagesWithoutItems(ItemCount):
     pages = ItemCount.pages
     options = {"CLOSESPIDER_PAGECOUNT_NO_ITEM": 3, "CONCURRENT_REQUESTS": 1}
 
-    def parse(self, response: Response) -> Iterator[Any]:
+    def parse(self, response):
         yield from response.follow_all(css="a")
 
 
 @pytest.mark.parametrize("kind", kinds(vars()))
-def test_it_works_the_same_as_with_scrapy_alone(kind: type[Kind], tmp_path: Path) -> None:
+def test_it_works_the_same_as_with_scrapy_alone(kind, tmp_path):
     with contextlib.chdir(tmp_path):
         assert_alike(kind, tmp_path)

@@ -3,26 +3,20 @@
 Redirects, retries, statuses, cookies, depths, domains, headers, robots.txt.
 """
 
-from __future__ import annotations
-
-import base64
 import contextlib
 import math
-from collections.abc import AsyncIterator, Iterator
-from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
 from crawls import Answer
 from drop_in import Kind, assert_alike, html, kinds
 from scrapy import Request, Spider
-from scrapy.http import Response
 
 ROOT = "http://shop.test"
 RETRIES: dict[str, object] = {"RETRY_ENABLED": True, "CRAWLPRIO_MAX_BACK_OFF": 0.05}
 
 
-def to(location: str, status: int = 302, **headers: str) -> Answer:
+def to(location, status=302, **headers):
     """A redirect."""
     return Answer("", status, {"Location": location, **headers})
 
@@ -38,20 +32,20 @@ class Asking(Kind, Spider):
 
     asks: ClassVar[list[dict[str, Any]]] = []
 
-    async def start(self) -> AsyncIterator[Any]:
+    async def start(self):
         for number, ask in enumerate(self.asks):
             url = ask["url"] if "://" in ask["url"] else f"{ROOT}{ask['url']}"
             arguments = {**ask, "url": url, "cb_kwargs": {"number": number}}
             yield Request(errback=self.failed, **arguments)
 
-    def parse(self, response: Response, number: int) -> Iterator[Any]:
+    def parse(self, response, number):
         yield {"n": number, "url": response.url, "status": response.status, **self.more(response)}
 
-    def more(self, response: Response) -> dict[str, Any]:
+    def more(self, response):
         """Return further results to compare."""
         return {}
 
-    def failed(self, failure: Any) -> Iterator[Any]:
+    def failed(self, failure):
         yield {"n": failure.request.cb_kwargs["number"], "failed": failure.type.__name__}
 
 
@@ -90,7 +84,7 @@ class Redirects(Asking):
         {"url": "/file"},
     ]
 
-    def more(self, response: Response) -> dict[str, Any]:
+    def more(self, response):
         keys = ("redirect_urls", "redirect_times", "redirect_reasons")
         return {key: response.meta.get(key) for key in keys}
 
@@ -101,30 +95,6 @@ class EndlessRedirects(Asking):
     pages = {f"/{n}": to(f"/{n + 1}") for n in range(30)}
     options = {"REDIRECT_MAX_TIMES": 5}
     asks = [{"url": "/0"}, {"url": "/20", "meta": {"redirect_ttl": 2}}]
-
-
-class NoRedirects(Asking):
-    pages = {"/a": to("/b"), "/b": html("b"), "/c": to("/b"), "/d": to("/b")}
-    asks = [
-        {"url": "/a", "meta": {"dont_redirect": True, "handle_httpstatus_list": [302]}},
-        {"url": "/c", "meta": {"handle_httpstatus_all": True}},
-        {"url": "/d", "meta": {"handle_httpstatus_list": [302]}},
-    ]
-
-
-class RedirectsOff(Asking):
-    pages = {"/a": to("/b"), "/b": html("b")}
-    options = {"REDIRECT_ENABLED": False}
-    asks = [{"url": "/a"}]
-
-
-class MetaRefresh(Asking):
-    pages = {
-        "/a": html('<meta http-equiv="refresh" content="0; url=/b">'),
-        "/b": html("b"),
-        "/c": html('<meta http-equiv="refresh" content="500; url=/b">'),
-    }
-    asks = [{"url": "/a"}, {"url": "/c"}]
 
 
 class Retries(Asking):
@@ -154,7 +124,7 @@ class Retries(Asking):
         {"url": "/once?post", "method": "POST", "body": b"p"},
     ]
 
-    def more(self, response: Response) -> dict[str, Any]:
+    def more(self, response):
         return {"retry_times": response.meta.get("retry_times")}
 
 
@@ -167,21 +137,6 @@ class Timeouts(Asking):
         {"url": "/never"},
         {"url": "/slow", "meta": {"download_timeout": 20}},
         {"url": "/slow?b"},
-    ]
-
-
-class Statuses(Asking):
-    """Which error statuses reach a callback."""
-
-    pages = {f"/{n}": Answer("", n) for n in (404, 410, 418, 451)}
-    options = {"HTTPERROR_ALLOWED_CODES": [410]}
-    handle_httpstatus_list = (418,)
-    asks = [
-        {"url": "/404"},
-        {"url": "/410"},
-        {"url": "/418"},
-        {"url": "/451", "meta": {"handle_httpstatus_list": [451]}},
-        {"url": "/404?all", "meta": {"handle_httpstatus_all": True}},
     ]
 
 
@@ -223,43 +178,9 @@ class Depths(Kind, Spider):
     options = {"DEPTH_LIMIT": 3, "DEPTH_STATS_VERBOSE": True}
     start_urls = (f"{ROOT}/0",)
 
-    def parse(self, response: Response) -> Iterator[Any]:
+    def parse(self, response):
         yield {"url": response.url, "depth": response.meta["depth"]}
         yield from response.follow_all(css="a")
-
-
-class LongUrls(Kind, Spider):
-    pages = {"/0": html("home", "/1", "/" + "x" * 300), "/1": html("one")}
-    options = {"URLLENGTH_LIMIT": 200}
-    start_urls = (f"{ROOT}/0",)
-
-    def parse(self, response: Response) -> Iterator[Any]:
-        yield {"url": response.url}
-        yield from response.follow_all(css="a")
-
-
-class Headers(Asking):
-    """What the server sees: agent, default headers, own headers, credentials, referer."""
-
-    pages = {"/": html("home", "/next"), "/next": html("next")}
-    options = {
-        "USER_AGENT": "tests/1",
-        "DEFAULT_REQUEST_HEADERS": {"Accept": "text/html", "X-Default": "1"},
-        "HTTPAUTH_USER": "user",
-        "HTTPAUTH_PASS": "word",
-        "HTTPAUTH_DOMAIN": "shop.test",
-    }
-    asks = [{"url": "/", "headers": {"X-Own": "2"}}, {"url": "http://other.test/"}]
-
-    def parse(self, response: Response, number: int) -> Iterator[Any]:
-        request = response.request
-        sent = {
-            name.decode(): values
-            for name, values in request.headers.items()
-            if name != b"Accept-Encoding"
-        }
-        yield {"url": response.url, "sent": sorted(sent.items())}
-        yield from response.follow_all(css="a", cb_kwargs={"number": number})
 
 
 class Cookies(Asking):
@@ -275,14 +196,9 @@ class Cookies(Asking):
         {"url": "/b?list", "cookies": [{"name": "n", "value": "v"}]},
     ]
 
-    def more(self, response: Response) -> dict[str, Any]:
+    def more(self, response):
         cookie = response.request.headers.get("Cookie", b"").decode()
         return {"cookies": sorted(cookie.split("; "))}
-
-
-class NoCookies(Cookies):
-    pages = Cookies.pages
-    options = {"COOKIES_ENABLED": False, "CONCURRENT_REQUESTS": 1}
 
 
 class Slots(Asking):
@@ -294,7 +210,7 @@ class Slots(Asking):
         {"url": f"/{n}", "meta": {"download_slot": "slow" if n % 2 else "fast"}} for n in range(6)
     ]
 
-    def more(self, response: Response) -> dict[str, Any]:
+    def more(self, response):
         return {"slot": response.meta["download_slot"], "has": "download_latency" in response.meta}
 
 
@@ -306,30 +222,6 @@ class Delays(Asking):
     asks = [{"url": f"/{n}"} for n in range(5)]
 
 
-class Compressed(Asking):
-    """Responses that are too big are cancelled; big ones cause a warning."""
-
-    pages = {"/big": html("x" * 5000), "/small": html("x"), "/biggish": html("x" * 800)}
-    options = {"DOWNLOAD_MAXSIZE": 3000, "DOWNLOAD_WARNSIZE": 500}
-    asks = [
-        {"url": "/big"},
-        {"url": "/small"},
-        {"url": "/biggish"},
-        {"url": "/big?meta", "meta": {"download_maxsize": 9000}},
-    ]
-
-
-class Credentials(Asking):
-    """A user name and password in the URL."""
-
-    pages = {"/": html("home")}
-    asks = [{"url": "http://user:word@shop.test/"}, {"url": "http://shop.test/"}]
-
-    def more(self, response: Response) -> dict[str, Any]:
-        header = response.request.headers.get("Authorization", b" ").split(b" ")[1]
-        return {"auth": base64.b64decode(header)}
-
-
 class Priorities(Kind, Spider):
     """One at a time, requests leave by priority; the order of equal ones is crawlprio's."""
 
@@ -337,11 +229,11 @@ class Priorities(Kind, Spider):
     options = {"CONCURRENT_REQUESTS": 1}
     start_urls = (f"{ROOT}/",)
 
-    def parse(self, response: Response) -> Iterator[Any]:
+    def parse(self, response):
         for priority in (2, -3, 5, 0, 1, -1, 4):
             yield response.follow(f"/{priority}", self.leaf, priority=priority)
 
-    def leaf(self, response: Response) -> Iterator[Any]:
+    def leaf(self, response):
         order = self.__dict__.setdefault("order", [])
         order.append(response.url)
         yield {"n": len(order), "url": response.url}
@@ -353,11 +245,11 @@ class Proxied(Asking):
     pages = {"/": html("home")}
     asks = [{"url": "/", "meta": {"proxy": "http://proxy.test:3128"}}]
 
-    def more(self, response: Response) -> dict[str, Any]:
+    def more(self, response):
         return {"proxy": response.meta.get("proxy")}
 
 
 @pytest.mark.parametrize("kind", kinds(vars()))
-def test_it_is_obeyed_the_same_as_with_scrapy_alone(kind: type[Kind], tmp_path: Path) -> None:
+def test_it_is_obeyed_the_same_as_with_scrapy_alone(kind, tmp_path):
     with contextlib.chdir(tmp_path):
         assert_alike(kind, tmp_path)

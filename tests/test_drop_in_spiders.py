@@ -3,22 +3,14 @@
 Items, requests to the server, Scrapy's stats and warnings are compared; see `drop_in.py`.
 """
 
-from __future__ import annotations
-
-import json
-from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
-import scrapy
 from crawls import Answer
 from drop_in import Kind, assert_alike, html, kinds
 from scrapy import FormRequest, Request, Spider
-from scrapy.http import Response
 from scrapy.linkextractors import LinkExtractor
-from scrapy.loader import ItemLoader
-from scrapy.spiders import CrawlSpider, CSVFeedSpider, Rule, SitemapSpider, XMLFeedSpider
+from scrapy.spiders import CrawlSpider, Rule, SitemapSpider
 
 ROOT = "http://shop.test"
 
@@ -48,18 +40,10 @@ class AllLinks(Kind, Spider):
     start_urls = (f"{ROOT}/",)
     unlike = FIRST_LINK
 
-    def parse(self, response: Response) -> Iterator[Any]:
+    def parse(self, response):
         yield {"url": response.url, "text": response.css("body::text").get()}
         for link in response.css("a::attr(href)"):
             yield response.follow(link, self.parse)
-
-
-class FollowAll(AllLinks):
-    """The same with `follow_all`."""
-
-    def parse(self, response: Response) -> Iterator[Any]:
-        yield {"url": response.url}
-        yield from response.follow_all(css="a")
 
 
 class Respelled(AllLinks):
@@ -89,26 +73,11 @@ class Rules(Kind, CrawlSpider):
         Rule(LinkExtractor(allow="/item/"), callback="parse_item", follow=True),
     )
 
-    def parse_start_url(self, response: Response) -> Iterator[Any]:
+    def parse_start_url(self, response):
         yield {"start": response.url}
 
-    def parse_item(self, response: Response) -> Iterator[Any]:
+    def parse_item(self, response):
         yield {"url": response.url, "text": response.meta.get("link_text")}
-
-
-class AsyncRules(Rules):
-    """CrawlSpider with an asynchronous callback and a `process_request`."""
-
-    rules = (
-        Rule(LinkExtractor(allow="/list/"), process_request="mark"),
-        Rule(LinkExtractor(allow="/item/"), callback="parse_item"),
-    )
-
-    def mark(self, request: Request, response: Response) -> Request:
-        return request.replace(headers={"X-From": response.url}, priority=3)
-
-    async def parse_item(self, response: Response) -> AsyncIterator[Any]:  # type: ignore[override]
-        yield {"url": response.url}
 
 
 class Sitemap(Kind, SitemapSpider):
@@ -133,40 +102,11 @@ class Sitemap(Kind, SitemapSpider):
     sitemap_urls = (f"{ROOT}/robots.txt",)
     sitemap_rules = (("/item/", "parse_item"), ("/about", "parse"))
 
-    def parse_item(self, response: Response) -> Iterator[Any]:
+    def parse_item(self, response):
         yield {"item": response.url}
 
-    def parse(self, response: Response) -> Iterator[Any]:
+    def parse(self, response):
         yield {"page": response.url}
-
-
-class XmlFeed(Kind, XMLFeedSpider):
-    pages = {
-        **SHOP,
-        "/feed.xml": Answer(
-            "<shop><item><url>/item/1</url></item><item><url>/item/2</url></item></shop>",
-            headers={"Content-Type": "text/xml"},
-        ),
-    }
-    start_urls = (f"{ROOT}/feed.xml",)
-    itertag = "item"
-
-    def parse_node(self, response: Response, node: Any) -> Any:
-        return response.follow(node.xpath("url/text()").get(), self.parse_item)
-
-    def parse_item(self, response: Response) -> Any:
-        return {"url": response.url}
-
-
-class CsvFeed(Kind, CSVFeedSpider):
-    pages = {**SHOP, "/feed.csv": Answer("id,path\n1,/item/1\n2,/item/2\n3,/gone\n")}
-    start_urls = (f"{ROOT}/feed.csv",)
-
-    def parse_row(self, response: Response, row: dict[str, str]) -> Any:
-        return response.follow(row["path"], self.parse_item, cb_kwargs={"number": row["id"]})
-
-    def parse_item(self, response: Response, number: str) -> Any:
-        return {"number": number}
 
 
 class Login(Kind, Spider):
@@ -181,49 +121,12 @@ class Login(Kind, Spider):
     }
     start_urls = (f"{ROOT}/login",)
 
-    def parse(self, response: Response) -> Any:
+    def parse(self, response):
         return FormRequest.from_response(response, formdata={"user": "u"}, callback=self.home)
 
-    def home(self, response: Response) -> Iterator[Any]:
+    def home(self, response):
         cookie = response.request.headers.get("Cookie", b"")
         yield {"url": response.url, "cookies": sorted(cookie.decode().split("; "))}
-
-
-class Loaded(Kind, Spider):
-    """Items built by a loader, of a class with fields."""
-
-    class Product(scrapy.Item):
-        url = scrapy.Field()
-        text = scrapy.Field()
-
-    pages = SHOP
-    start_urls = (f"{ROOT}/item/1", f"{ROOT}/item/2")
-
-    def parse(self, response: Response) -> Iterator[Any]:
-        loader = ItemLoader(self.Product(), response=response)
-        loader.add_value("url", response.url)
-        loader.add_css("text", "body::text")
-        yield loader.load_item()
-
-
-class Json(Kind, Spider):
-    """An API with pages of results."""
-
-    pages = {
-        f"/api?page={n}": Answer(
-            json.dumps({"items": [n, n + 1], "next": n + 1 if n < 4 else None}),
-            headers={"Content-Type": "application/json"},
-        )
-        for n in range(5)
-    }
-    start_urls = (f"{ROOT}/api?page=0",)
-
-    def parse(self, response: Response) -> Iterator[Any]:
-        found = response.json()
-        for item in found["items"]:
-            yield {"item": item}
-        if found["next"] is not None:
-            yield response.follow(f"/api?page={found['next']}")
 
 
 class OddUrls(Kind, Spider):
@@ -232,23 +135,23 @@ class OddUrls(Kind, Spider):
     pages = {"/": html("home"), "/%C3%BC": html("u"), "/a%20b": html("ab"), "/x": html("x")}
     urls = ("/#a", "/#b", "/ü", "/a b", "/x?", "/x?q=ä&q=b", "/x;p=1", "/./x", "//x")
 
-    async def start(self) -> AsyncIterator[Any]:
+    async def start(self):
         for url in self.urls:
             yield Request(f"{ROOT}{url}", errback=self.failed)
         yield Request("data:text/plain,hello")
         yield Request("nosuch://shop.test/", errback=self.failed)
         yield Request(Path(__file__).as_uri(), self.file)
 
-    def parse(self, response: Response) -> Iterator[Any]:
+    def parse(self, response):
         yield {"url": response.url, "length": len(response.body)}
 
-    def file(self, response: Response) -> Iterator[Any]:
+    def file(self, response):
         yield {"file": Path(response.url).name}
 
-    def failed(self, failure: Any) -> Iterator[Any]:
+    def failed(self, failure):
         yield {"failed": failure.request.url, "why": failure.type.__name__}
 
 
 @pytest.mark.parametrize("kind", kinds(vars()))
-def test_it_brings_the_same_as_with_scrapy_alone(kind: type[Kind], tmp_path: Path) -> None:
+def test_it_brings_the_same_as_with_scrapy_alone(kind, tmp_path):
     assert_alike(kind, tmp_path)

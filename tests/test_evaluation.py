@@ -1,21 +1,14 @@
 """Measures of crawl orders, on examples small enough to work out by hand."""
 
-from __future__ import annotations
-
 import random
-import subprocess
-import sys
 
 import networkx as nx
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from linkgraphs import graph_of
 
 from crawlprio.errors import GraphError
 from crawlprio.measure.crawl_order import (
-    average_cumulative_pagerank,
     best_order,
     cumulative_pagerank,
     curve,
@@ -27,7 +20,7 @@ RANKS = np.array([0.4, 0.1, 0.2, 0.3])
 NOT_PAGE_1 = np.array([True, False, True, True])
 
 
-def slow_tau_b(x: list[float], y: list[float]) -> float:
+def slow_tau_b(x, y):
     """Kendall's tau-b over all pairs."""
     agree = ties_x = ties_y = pairs = 0
     for i in range(len(x)):
@@ -40,36 +33,12 @@ def slow_tau_b(x: list[float], y: list[float]) -> float:
     return float(agree / np.sqrt((pairs - ties_x) * (pairs - ties_y)))
 
 
-def test_each_fetch_adds_the_importance_of_its_page() -> None:
-    assert cumulative_pagerank([2, 0, 1, 3], RANKS) == pytest.approx([0.2, 0.6, 0.7, 1.0])
-    assert cumulative_pagerank([2, 0], RANKS) == pytest.approx([0.2, 0.6])
-
-
-def test_the_whole_is_the_importance_of_the_reachable_pages() -> None:
-    shares = cumulative_pagerank([2, 0, 3], RANKS, NOT_PAGE_1)
-    assert shares == pytest.approx([2 / 9, 6 / 9, 1.0])
-    assert shares[-1] <= 1.0
-
-
-def test_the_average_is_over_all_fetches() -> None:
-    assert average_cumulative_pagerank([2, 0, 1, 3], RANKS) == pytest.approx(2.5 / 4)
-    assert average_cumulative_pagerank([0, 2], RANKS) == pytest.approx((0.4 + 0.6) / 2)
-    assert np.isnan(average_cumulative_pagerank([], RANKS))
-
-
-def test_the_best_order_descends_by_importance_and_then_ascends_by_id() -> None:
+def test_the_best_order_descends_by_importance_and_then_ascends_by_id():
     assert best_order(np.array([0.2, 0.3, 0.2, 0.3])).tolist() == [1, 3, 0, 2]
     assert best_order(RANKS, NOT_PAGE_1).tolist() == [0, 3, 2]
 
 
-@given(st.permutations(range(6)), st.lists(st.floats(0.01, 1), min_size=6, max_size=6))
-def test_no_order_is_ever_above_the_best(order: list[int], ranks: list[float]) -> None:
-    array = np.array(ranks)
-    bound = cumulative_pagerank(best_order(array), array)
-    assert np.all(cumulative_pagerank(order, array) <= bound + 1e-12)
-
-
-def test_tau_is_one_when_important_pages_come_first_and_minus_one_when_last() -> None:
+def test_tau_is_one_when_important_pages_come_first_and_minus_one_when_last():
     best = best_order(RANKS)
     assert kendall_tau(best, RANKS) == pytest.approx(1.0)
     assert kendall_tau(best[::-1], RANKS) == pytest.approx(-1.0)
@@ -77,14 +46,8 @@ def test_tau_is_one_when_important_pages_come_first_and_minus_one_when_last() ->
     assert kendall_tau([0, 3, 1, 2], RANKS) == pytest.approx(4 / 6)
 
 
-def test_unfetched_pages_tie_behind_fetched_ones() -> None:
-    expected = slow_tau_b([2, 0, 0, 1], RANKS.tolist())
-    assert kendall_tau([0, 3], RANKS) == pytest.approx(expected)
-    assert expected == pytest.approx(5 / np.sqrt(5 * 6))
-
-
 @pytest.mark.parametrize("seed", range(3))
-def test_tau_on_few_pages_is_over_all_pairs(seed: int) -> None:
+def test_tau_on_few_pages_is_over_all_pairs(seed):
     print(f"seed {seed}")
     rng = random.Random(seed)
     ranks = np.array([rng.choice([0.1, 0.2, 0.3, rng.random()]) for _ in range(60)])
@@ -97,7 +60,7 @@ def test_tau_on_few_pages_is_over_all_pairs(seed: int) -> None:
     assert kendall_tau(order, ranks, reachable=mask) == pytest.approx(expected)
 
 
-def test_tau_on_a_sample_is_seeded_and_close_to_that_of_all_pages() -> None:
+def test_tau_on_a_sample_is_seeded_and_close_to_that_of_all_pages():
     rng = np.random.default_rng(3)
     ranks = rng.random(20_000)
     order = np.argsort(-ranks + 0.3 * rng.standard_normal(20_000))
@@ -108,13 +71,13 @@ def test_tau_on_a_sample_is_seeded_and_close_to_that_of_all_pages() -> None:
     assert sampled == pytest.approx(whole, abs=0.03)
 
 
-def test_tau_is_not_a_number_if_all_pages_tie() -> None:
+def test_tau_is_not_a_number_if_all_pages_tie():
     assert np.isnan(kendall_tau([0, 1], np.ones(2)))
     assert np.isnan(kendall_tau([0], np.ones(1)))
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_reachable_pages_agree_with_networkx(seed: int) -> None:
+def test_reachable_pages_agree_with_networkx(seed):
     print(f"seed {seed}")
     rng = random.Random(seed)
     rows = [rng.sample(range(80), rng.randrange(3)) for _ in range(80)]
@@ -126,7 +89,7 @@ def test_reachable_pages_agree_with_networkx(seed: int) -> None:
     assert np.flatnonzero(found).tolist() == sorted(expected)
 
 
-def test_seeds_must_be_pages() -> None:
+def test_seeds_must_be_pages():
     graph = graph_of([[1], []])
     with pytest.raises(GraphError, match="there are no seeds"):
         reachable(graph, [])
@@ -136,16 +99,10 @@ def test_seeds_must_be_pages() -> None:
         reachable(graph, [-1])
 
 
-def test_a_curve_starts_at_zero_and_ends_at_the_last_fetch() -> None:
+def test_a_curve_starts_at_zero_and_ends_at_the_last_fetch():
     assert curve(np.array([0.5, 1.0])) == [[0.0, 0.0], [0.5, 0.5], [1.0, 1.0]]
     assert curve(np.array([0.5, 0.6]), n_pages=4) == [[0.0, 0.0], [0.25, 0.5], [0.5, 0.6]]
     assert curve(np.array([])) == [[0.0, 0.0]]
-
-
-def test_a_curve_has_points_at_even_distances() -> None:
-    points = curve(np.linspace(0.001, 1, 1000), points=11)
-    assert [x for x, _ in points] == [k / 10 for k in range(11)]
-    assert [y for _, y in points] == pytest.approx([0, *np.linspace(0.1, 1, 10)])
 
 
 @pytest.mark.parametrize(
@@ -158,26 +115,13 @@ def test_a_curve_has_points_at_even_distances() -> None:
         ([0], np.array([True]), "ranks has 4 elements and reachable has 1"),
     ],
 )
-def test_an_impossible_order_is_refused(
-    order: list[int], mask: np.ndarray | None, complaint: str
-) -> None:
+def test_an_impossible_order_is_refused(order, mask, complaint):
     with pytest.raises(GraphError, match=complaint):
         cumulative_pagerank(order, RANKS, mask)
     with pytest.raises(GraphError, match=complaint):
         kendall_tau(order, RANKS, reachable=mask)
 
 
-def test_importance_that_is_zero_everywhere_is_refused() -> None:
+def test_importance_that_is_zero_everywhere_is_refused():
     with pytest.raises(GraphError, match="the importance of all reachable pages is 0"):
         cumulative_pagerank([0], np.zeros(2))
-
-
-def test_measures_are_imported_without_matplotlib_scipy_or_scrapy() -> None:
-    program = (
-        "import sys, crawlprio.measure, crawlprio.show.figures\n"
-        "print([m for m in ('matplotlib', 'scipy.stats', 'scrapy', 'twisted') if m in sys.modules])"
-    )
-    answer = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True
-    )
-    assert answer.stdout.strip() == "[]"

@@ -1,40 +1,30 @@
 """Whatever goes wrong around a crawl: no hang, one sentence, and nothing lost for the next run."""
 
-from __future__ import annotations
-
 import logging
 import re
 import signal
 import subprocess
 import sys
 import threading
-from collections.abc import AsyncIterator, Callable, Iterator
-from pathlib import Path
-from typing import Any
+from collections.abc import Callable
 
 import numpy as np
 import pytest
-import scrapy as scrapy_package
 from crawls import (
     ADDON,
     ONE_AT_A_TIME,
-    Answer,
     Site,
     crawl_demo_web,
     options,
     page,
     run_spider,
     scrapy,
-    times_out,
 )
-from scrapy.http import Response
-from stores import change
-from test_resume import SETTINGS, visited
+from spiders import OneByOne
+from stores import change, visited_urls
+from test_resume import SETTINGS
 
 from crawlprio import ALL_PAGES, Ordering
-from crawlprio.graph.pages import Visit
-from crawlprio.orderings import Changed
-from crawlprio.orderings.base import Keys, Pages
 
 N_LINKS = 30
 PATHS = ["/", *(f"/{n}" for n in range(N_LINKS))]
@@ -42,49 +32,34 @@ WEB = {"/": page(*PATHS[1:6]), **{path: page() for path in PATHS[1:]}}
 WEB |= {f"/{n}": page(*PATHS[5 * n + 6 : 5 * n + 11]) for n in range(5)}
 
 
-class Follow(scrapy_package.Spider):
-    """Follows every link."""
-
-    name = "follow"
-    home = "http://a.test/"
-
-    async def start(self) -> AsyncIterator[Any]:
-        yield scrapy_package.Request(self.home)
-
-    def parse(self, response: Response) -> Iterator[Any]:
-        yield {"url": response.url}
-        for url in response.css("a::attr(href)").getall():
-            yield response.follow(url)
-
-
 class Wrong(Ordering):
     """An ordering that works for a number of visits, and then fails as a subclass says."""
 
     patience = 4
 
-    def open(self, pages: Pages, truth: Callable[[int], float] | None = None) -> None:
+    def open(self, pages, truth=None):
         super().open(pages, truth)
         self.n_visits = 0
 
     @property
-    def is_wrong(self) -> bool:
+    def is_wrong(self):
         return self.n_visits > self.patience
 
-    def observe(self, visit: Visit) -> Changed:
+    def observe(self, visit):
         self.n_visits += 1
         return self.go_wrong() if self.is_wrong else visit.targets
 
-    def go_wrong(self) -> Any:
+    def go_wrong(self):
         return []
 
 
 class Raises(Wrong):
-    def go_wrong(self) -> Any:
+    def go_wrong(self):
         raise ZeroDivisionError("division by zero")
 
 
 class GivesNan(Wrong):
-    def go_wrong(self) -> Any:
+    def go_wrong(self):
         self.keys[0] = np.nan
         return np.array([0])
 
@@ -92,66 +67,66 @@ class GivesNan(Wrong):
 class GivesInfinity(Wrong):
     patience = 1
 
-    def discover(self, first: int, last: int, visit: Visit) -> None:
+    def discover(self, first, last, visit):
         self.keys[first:last] = np.inf if self.n_visits >= self.patience else 0.0
 
 
 class AnswersText(Wrong):
-    def go_wrong(self) -> Any:
+    def go_wrong(self):
         return "rubbish"
 
 
 class AnswersNothing(Wrong):
-    def go_wrong(self) -> Any:
+    def go_wrong(self):
         return None
 
 
 class NamesNoPage(Wrong):
-    def go_wrong(self) -> Any:
+    def go_wrong(self):
         return np.array([10**9])
 
 
 class NamesNegativePage(Wrong):
-    def go_wrong(self) -> Any:
+    def go_wrong(self):
         return [-1]
 
 
 class ReplacesKeys(Wrong):
-    def go_wrong(self) -> Any:
-        self.keys = [1.0]  # type: ignore[assignment]
+    def go_wrong(self):
+        self.keys = [1.0]
         return ALL_PAGES
 
 
 class CutsKeys(Wrong):
-    def go_wrong(self) -> Any:
+    def go_wrong(self):
         self.keys = self.keys[:2]
         return ALL_PAGES
 
 
 class DiscoverRaises(Wrong):
-    def discover(self, first: int, last: int, visit: Visit) -> None:
+    def discover(self, first, last, visit):
         if self.n_visits >= self.patience - 2:
             raise KeyError("x")
 
 
 class SiteKeyIsNan(Wrong):
-    def site_key(self, site: int, best_key: float, n_waiting: int) -> float:
+    def site_key(self, site, best_key, n_waiting):
         return float("nan") if self.is_wrong else best_key
 
 
 class SiteKeyIsText(Wrong):
-    def site_key(self, site: int, best_key: float, n_waiting: int) -> float:
-        return "far" if self.is_wrong else best_key  # type: ignore[return-value]
+    def site_key(self, site, best_key, n_waiting):
+        return "far" if self.is_wrong else best_key
 
 
 class SiteKeyRaises(Wrong):
-    def site_key(self, site: int, best_key: float, n_waiting: int) -> float:
+    def site_key(self, site, best_key, n_waiting):
         raise LookupError(site)
 
 
 class RecomputationRaises(Wrong):
-    def recomputation(self) -> Callable[[], Keys] | None:
-        def work() -> Keys:
+    def recomputation(self):
+        def work():
             raise ValueError("no rank")
 
         return work if self.n_visits == self.patience else None
@@ -178,81 +153,22 @@ WRONG = {
 @pytest.mark.parametrize("ordering", WRONG, ids=lambda ordering: ordering.__name__)
 @pytest.mark.parametrize("n_at_once", [1, 8])
 def test_a_failing_ordering_stops_the_crawl_which_resumes_under_another(
-    tmp_path: Path, ordering: type[Wrong], n_at_once: int
-) -> None:
+    tmp_path, ordering, n_at_once
+):
     jobdir = {**ADDON, "JOBDIR": str(tmp_path / "job"), "CRAWLPRIO_STORE": "crawl.sqlite"}
     settings = {**jobdir, "CONCURRENT_REQUESTS": n_at_once, "ORDERING": ordering}
     with Site(WEB) as site:
-        run = run_spider(Follow, settings, site=site)
+        run = run_spider(OneByOne, settings, site=site)
         assert run.reason == "crawlprio_failed"
         (sentence,) = run.messages(logging.ERROR)
         name = f"{ordering.__module__}.{ordering.__qualname__}"
         assert sentence.startswith(f"Ordering {name}: {WRONG[ordering]}")
         n_before = len(site.paths())
         assert n_before < len(PATHS)
-        resumed = run_spider(Follow, {**settings, "ORDERING": "opic"}, site=site)
+        resumed = run_spider(OneByOne, {**settings, "ORDERING": "opic"}, site=site)
         assert resumed.reason == "finished"
         assert resumed.messages() == []
         assert sorted(site.paths()) == sorted(PATHS)
-
-
-def test_refused_connections_are_failed_fetches() -> None:
-    class Nowhere(Follow):
-        home = "http://127.0.0.1:9/"
-
-    run = run_spider(Nowhere, {**ADDON, "RETRY_ENABLED": True, "RETRY_TIMES": 2})
-    assert run.reason == "finished"
-    assert run.stats["downloader/exception_count"] == 3
-    assert run.stats["crawlprio/failed"] == 1
-    assert run.stats["crawlprio/failed_because"] == "connection refused: 1"
-    assert run.stats["crawlprio/pages_fetched"] == 0
-
-
-def test_unknown_host_names_are_failed_fetches() -> None:
-    class Nowhere(Follow):
-        home = "http://nobody.invalid/"
-
-    run = run_spider(Nowhere, {**ADDON, "DNS_TIMEOUT": 5})
-    assert run.reason == "finished"
-    assert run.stats["crawlprio/failed_because"] == "name not resolved: 1"
-
-
-def test_a_server_that_never_answers_is_abandoned_after_the_timeout() -> None:
-    web = {**WEB, "/3": Answer(seconds=5.0), "/4": Answer(seconds=5.0)}
-    with Site(web) as site:
-        silent = {"DOWNLOADER_MIDDLEWARES": {times_out("/3", "/4"): 50}}
-        run = run_spider(Follow, {**ADDON, **silent}, site=site)
-    assert run.reason == "finished"
-    n_behind = 10
-    assert run.stats["crawlprio/pages_fetched"] == len(PATHS) - n_behind - 2
-    assert run.stats["crawlprio/failed_because"] == "timed out: 2"
-
-
-class FailsInCallback(Follow):
-    """Fails on some pages, before and after their links."""
-
-    def parse(self, response: Response) -> Iterator[Any]:
-        if response.url.endswith("/7"):
-            raise ValueError("no such page for me")
-        yield from super().parse(response)
-        if response.url.endswith("/0"):
-            raise ValueError("no more of this page")
-
-
-class FailingPipeline:
-    def process_item(self, item: Any) -> Any:
-        raise RuntimeError("the database is gone")
-
-
-def test_a_callback_or_pipeline_that_raises_costs_only_its_item() -> None:
-    with Site(WEB) as site:
-        run = run_spider(
-            FailsInCallback, {**ADDON, "ITEM_PIPELINES": {FailingPipeline: 300}}, site=site
-        )
-    assert run.reason == "finished"
-    assert run.items == []
-    assert sorted(site.paths()) == sorted(PATHS)
-    assert run.stats["spider_exceptions/ValueError"] == 2
 
 
 DAMAGES: dict[str, Callable[[bytes], bytes]] = {
@@ -266,30 +182,28 @@ DAMAGES: dict[str, Callable[[bytes], bytes]] = {
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
-def test_a_damaged_store_is_refused_in_one_sentence_and_left_unchanged(
-    tmp_path: Path, damage: str
-) -> None:
+def test_a_damaged_store_is_refused_in_one_sentence_and_left_unchanged(tmp_path, damage):
     settings = {**ADDON, "JOBDIR": str(tmp_path / "job"), "CRAWLPRIO_STORE": "crawl.sqlite"}
     store = tmp_path / "job" / "crawl.sqlite"
     with Site(WEB) as site:
-        run_spider(Follow, settings, site=site)
+        run_spider(OneByOne, settings, site=site)
         content = DAMAGES[damage](store.read_bytes())
         store.write_bytes(content)
-        run = run_spider(Follow, settings, site=site)
+        run = run_spider(OneByOne, settings, site=site)
     assert run.reason == "crawlprio_refused"
     (sentence,) = run.messages(logging.ERROR)
     assert sentence.startswith(f"{store}: ")
     assert store.read_bytes() == content
 
 
-def test_a_damaged_visit_is_refused_on_resume(tmp_path: Path) -> None:
+def test_a_damaged_visit_is_refused_on_resume(tmp_path):
     settings = {**ADDON, "JOBDIR": str(tmp_path), "CRAWLPRIO_STORE": "crawl.sqlite"}
     with Site(WEB) as site:
-        run_spider(Follow, {**settings, "CLOSESPIDER_PAGECOUNT": 5}, site=site)
+        run_spider(OneByOne, {**settings, "CLOSESPIDER_PAGECOUNT": 5}, site=site)
         change(tmp_path / "crawl.sqlite", "UPDATE visits SET targets = '[1, 99]' WHERE seq = 2")
         (tmp_path / "crawl.sqlite-state").unlink(missing_ok=True)  # else that visit is not read
         n_before = len(site.fetches)
-        run = run_spider(Follow, settings, site=site)
+        run = run_spider(OneByOne, settings, site=site)
     assert run.reason == "crawlprio_refused"
     (sentence,) = run.messages(logging.ERROR)
     assert sentence.startswith(f"{tmp_path}/crawl.sqlite: the file is damaged (a link from page 1")
@@ -297,7 +211,7 @@ def test_a_damaged_visit_is_refused_on_resume(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [b"", b"wal"])
-def test_a_store_whose_creation_was_killed_is_created_again(tmp_path: Path, content: bytes) -> None:
+def test_a_store_whose_creation_was_killed_is_created_again(tmp_path, content):
     job = tmp_path / "job"
     job.mkdir()
     if content:
@@ -306,36 +220,28 @@ def test_a_store_whose_creation_was_killed_is_created_again(tmp_path: Path, cont
         (job / "crawl.sqlite").touch()
     with Site(WEB) as site:
         run = run_spider(
-            Follow, {**ADDON, "JOBDIR": str(job), "CRAWLPRIO_STORE": "crawl.sqlite"}, site=site
+            OneByOne, {**ADDON, "JOBDIR": str(job), "CRAWLPRIO_STORE": "crawl.sqlite"}, site=site
         )
     assert (run.reason, run.messages()) == ("finished", [])
-    assert len(visited(job / "crawl.sqlite")) == len(PATHS)
+    assert len(visited_urls(job / "crawl.sqlite")) == len(PATHS)
 
 
-def test_a_job_directory_that_cannot_be_created_is_refused_in_one_sentence(tmp_path: Path) -> None:
-    (tmp_path / "file").touch()
-    run = run_spider(Follow, {**ADDON, "JOBDIR": str(tmp_path / "file" / "job")})
-    assert run.reason == "crawlprio_refused"
-    (sentence,) = run.messages(logging.ERROR)
-    assert sentence.startswith(f"JOBDIR is '{tmp_path}/file/job', which cannot be created (")
-
-
-def test_a_job_directory_of_scrapys_own_scheduler_is_left_unchanged(tmp_path: Path) -> None:
+def test_a_job_directory_of_scrapys_own_scheduler_is_left_unchanged(tmp_path):
     queue = tmp_path / "requests.queue"
     queue.mkdir()
     (queue / "active.json").write_text("[]")
     with Site(WEB) as site:
         settings = {**ADDON, "JOBDIR": str(tmp_path), "CRAWLPRIO_STORE": "crawl.sqlite"}
-        run = run_spider(Follow, settings, site=site)
+        run = run_spider(OneByOne, settings, site=site)
     (warning,) = run.messages()
     assert warning.startswith(f"JOBDIR {tmp_path} holds the requests of a crawl with Scrapy's own")
     assert (queue / "active.json").read_text() == "[]"
 
 
 @pytest.fixture(scope="module")
-def whole_order(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+def whole_order(tmp_path_factory):
     """The pages of a crawl of the demo web without a fault, in order."""
-    return visited(crawl_demo_web(tmp_path_factory.mktemp("whole"), SETTINGS).store)
+    return visited_urls(crawl_demo_web(tmp_path_factory.mktemp("whole"), SETTINGS).store)
 
 
 NO_ROOM = {
@@ -353,9 +259,7 @@ NO_ROOM = {
 
 
 @pytest.mark.parametrize("kind", NO_ROOM)
-def test_a_full_disk_stops_the_crawl_which_resumes_when_there_is_room(
-    tmp_path: Path, whole_order: list[str], kind: str
-) -> None:
+def test_a_full_disk_stops_the_crawl_which_resumes_when_there_is_room(tmp_path, whole_order, kind):
     script, reason = NO_ROOM[kind]
     shell = ["bash", "-c", script, "-"]
     if kind == "disk":
@@ -374,10 +278,10 @@ def test_a_full_disk_stops_the_crawl_which_resumes_when_there_is_room(
     if kind == "disk":
         (tmp_path / "job").rmdir()
         (tmp_path / "kept").rename(tmp_path / "job")
-    n_recorded = len(visited(store))
+    n_recorded = len(visited_urls(store))
     assert 0 < n_recorded < len(whole_order)
     assert scrapy(line, tmp_path).returncode == 0
-    assert visited(store) == whole_order
+    assert visited_urls(store) == whole_order
 
 
 @pytest.mark.parametrize(
@@ -390,13 +294,11 @@ def test_a_full_disk_stops_the_crawl_which_resumes_when_there_is_room(
     ],
     ids=["SIGINT", "SIGTERM", "SIGINT twice", "SIGTERM twice"],
 )
-def test_the_first_signal_lets_fetches_end_and_the_second_does_not(
-    tmp_path: Path, signals: list[signal.Signals], ends_fetch: bool
-) -> None:
+def test_the_first_signal_lets_fetches_end_and_the_second_does_not(tmp_path, signals, ends_fetch):
     asked = threading.Event()
     n_asked = 0
 
-    def answer(host: str, path: str) -> Answer | None:
+    def answer(host, path):
         nonlocal n_asked
         if path != "/3":
             return None
@@ -413,7 +315,6 @@ def test_the_first_signal_lets_fetches_end_and_the_second_does_not(
             *options({"CRAWLPRIO_PRINT": False, "ORDERING": "breadth-first"}),
         ]
         process = subprocess.Popen(line, cwd=tmp_path, stderr=subprocess.PIPE, text=True)
-        assert process.stderr is not None
         assert asked.wait(60)
         process.send_signal(signals[0])
         said = ""
@@ -424,13 +325,13 @@ def test_the_first_signal_lets_fetches_end_and_the_second_does_not(
             process.send_signal(second)
         rest = process.communicate(timeout=60)[1]
         assert "Traceback" not in rest
-        before = visited(store)
+        before = visited_urls(store)
         assert [url.endswith("/3") for url in before].count(True) == ends_fetch
         done = subprocess.run(line, cwd=tmp_path, capture_output=True, text=True, timeout=60)
         assert done.returncode == 0
         assert "Traceback" not in done.stderr
         home = f"http://{site.address}"
-        assert visited(store) == [home + path for path in PATHS]
+        assert visited_urls(store) == [home + path for path in PATHS]
         assert n_asked == (1 if ends_fetch else 2)
 
 
@@ -457,7 +358,7 @@ class FewFiles:
 """
 
 
-def test_a_machine_without_free_file_descriptors_retries_and_fails_no_page(tmp_path: Path) -> None:
+def test_a_machine_without_free_file_descriptors_retries_and_fails_no_page(tmp_path):
     (tmp_path / "few_files.py").write_text(FEW_FILES)
     paths = [f"/{n}" for n in range(12)]
     web = {path: page()._replace(seconds=0.2) for path in paths}
@@ -477,5 +378,5 @@ def test_a_machine_without_free_file_descriptors_retries_and_fails_no_page(tmp_p
     assert done.returncode == 0
     assert done.stderr.count("Too many open files") == 1, done.stderr
     fetched = [home + path for path in ["/", *paths]]
-    assert sorted(visited(tmp_path / "crawl.sqlite")) == sorted(fetched)
+    assert sorted(visited_urls(tmp_path / "crawl.sqlite")) == sorted(fetched)
     assert re.search("failed +│ 0 ", done.stdout)

@@ -1,23 +1,18 @@
 """How the middlewares handle spiders that do unusual things; other files test the usual ones."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Iterator
-from pathlib import Path
-from typing import Any
 
 import pytest
-from crawls import ADDON, Answer, Run, Site, page, run_spider
-from scrapy import Request, Spider, signals
+from crawls import ADDON, Answer, Site, page, run_spider
+from scrapy import Request, signals
 from scrapy.crawler import Crawler
 from scrapy.exceptions import IgnoreRequest
-from scrapy.http import Response, TextResponse
 from scrapy.settings import Settings
+from spiders import OneByOne
 
 from crawlprio.items import LinkPairs
-from crawlprio.live.requests import Identities, forget_inherited
+from crawlprio.live.requests import Identities
 from crawlprio.live.running import RunningCrawl
 from crawlprio.middlewares import LinksMiddleware
 from crawlprio.store import Store
@@ -25,19 +20,7 @@ from crawlprio.store import Store
 ONE = {**ADDON, "CONCURRENT_REQUESTS": 1, "ORDERING": "breadth-first"}
 
 
-class Follower(Spider):
-    name = "follower"
-
-    async def start(self) -> AsyncIterator[Any]:
-        yield Request("http://a.test/")
-
-    def parse(self, response: Response) -> Iterator[Any]:
-        if isinstance(response, TextResponse):
-            for url in response.css("a::attr(href)").getall():
-                yield response.follow(url)
-
-
-def links(store: Path) -> dict[str, list[str]]:
+def links(store):
     """Return the links of each page in a store, by URL; a page visited twice is an error."""
     with Store.open(store, readonly=True) as opened:
         pages = opened.load_pages()
@@ -47,20 +30,18 @@ def links(store: Path) -> dict[str, list[str]]:
     return found
 
 
-def finished(run: Run) -> Run:
+def finished(run):
     assert run.reason == "finished"
     assert run.messages(logging.ERROR) == []
     return run
 
 
 @pytest.mark.parametrize("seconds", [0.0, 0.05])
-def test_a_callback_that_fails_halfway_leaves_the_links_it_had_yielded(
-    tmp_path: Path, seconds: float
-) -> None:
+def test_a_callback_that_fails_halfway_leaves_the_links_it_had_yielded(tmp_path, seconds):
     """This includes links that were scheduled long before it failed."""
 
-    class Failing(Follower):
-        async def parse(self, response: Response) -> AsyncIterator[Any]:  # type: ignore[override]
+    class Failing(OneByOne):
+        async def parse(self, response):
             if response.url == "http://a.test/":
                 yield response.follow("/1")
                 yield response.follow("/2")
@@ -83,26 +64,24 @@ def test_a_callback_that_fails_halfway_leaves_the_links_it_had_yielded(
 
 
 def test_links_that_a_later_middleware_or_signal_drops_do_not_prolong_a_lease(
-    tmp_path: Path,
-) -> None:
+    tmp_path,
+):
     """A yielded request never reaches the scheduler; the page is done all the same."""
 
     class DroppingTwo:
-        async def process_spider_output(
-            self, response: Response, result: AsyncIterator[Any]
-        ) -> AsyncIterator[Any]:
+        async def process_spider_output(self, response, result):
             async for output in result:
                 if not (isinstance(output, Request) and output.url.endswith("/2")):
                     yield output
 
-    class DroppingThree(Follower):
+    class DroppingThree(OneByOne):
         @classmethod
-        def from_crawler(cls, crawler: Any, *args: Any, **kwargs: Any) -> Any:
+        def from_crawler(cls, crawler, *args, **kwargs):
             spider = super().from_crawler(crawler, *args, **kwargs)
             crawler.signals.connect(spider.drop, signal=signals.request_scheduled)
             return spider
 
-        def drop(self, request: Request) -> None:
+        def drop(self, request):
             if request.url.endswith("/3"):
                 raise IgnoreRequest
 
@@ -115,15 +94,15 @@ def test_links_that_a_later_middleware_or_signal_drops_do_not_prolong_a_lease(
     assert links(store)["http://a.test/"] == ["http://a.test/1", "http://a.test/4"]
 
 
-def test_a_slow_pipeline_does_not_delay_the_links_yielded_before_its_item() -> None:
+def test_a_slow_pipeline_does_not_delay_the_links_yielded_before_its_item():
     class Slow:
-        async def process_item(self, item: Any) -> Any:
+        async def process_item(self, item):
             await asyncio.sleep(2)
             return item
 
-    class ItemLast(Follower):
-        def parse(self, response: Response) -> Iterator[Any]:
-            yield from super().parse(response)
+    class ItemLast(OneByOne):
+        def parse(self, response):
+            yield from response.follow_all(css="a")
             yield {"url": response.url}
 
     settings = {**ONE, "ITEM_PIPELINES": {Slow: 1}}
@@ -134,9 +113,9 @@ def test_a_slow_pipeline_does_not_delay_the_links_yielded_before_its_item() -> N
     assert starts[-1] - starts[0] < 2
 
 
-def test_pairs_that_nothing_processes_are_still_recorded_and_counted(tmp_path: Path) -> None:
-    class Pairs(Follower):
-        def parse(self, response: Response) -> Iterator[Any]:
+def test_pairs_that_nothing_processes_are_still_recorded_and_counted(tmp_path):
+    class Pairs(OneByOne):
+        def parse(self, response):
             links = response.css("a::attr(href)").getall()
             yield LinkPairs(response.url, list(map(response.urljoin, links)))
 
@@ -155,17 +134,17 @@ def test_pairs_that_nothing_processes_are_still_recorded_and_counted(tmp_path: P
 
 
 def test_only_the_first_pairs_of_a_page_count_and_pairs_take_precedence_over_requests(
-    tmp_path: Path,
-) -> None:
-    class Twice(Follower):
-        def parse(self, response: Response) -> Iterator[Any]:
+    tmp_path,
+):
+    class Twice(OneByOne):
+        def parse(self, response):
             if response.url == "http://a.test/":
                 yield LinkPairs(response.url, ["http://a.test/1", "http://a.test/2"])
                 yield LinkPairs(response.url, ["http://a.test/3"])
                 yield response.follow("/2", self.parse_two)
                 yield response.follow("/4", self.parse_two)
 
-        def parse_two(self, response: Response) -> Iterator[Any]:
+        def parse_two(self, response):
             yield {"with a callback": response.url}
 
     store = tmp_path / "crawl.sqlite"
@@ -177,40 +156,11 @@ def test_only_the_first_pairs_of_a_page_count_and_pairs_take_precedence_over_req
     assert called == [{"with a callback": f"http://a.test/{n}"} for n in (2, 4)]
 
 
-def test_duplicates_and_self_links_are_removed_from_pairs(tmp_path: Path) -> None:
-    class Sloppy(Follower):
-        def parse(self, response: Response) -> Iterator[Any]:
-            if response.url == "http://a.test/":
-                targets = ["http://a.test/#top", "http://a.test/1", "HTTP://A.test/1#x"]
-                yield LinkPairs(response.url, targets, ["self", "one", "one again"])
-
-    store = tmp_path / "crawl.sqlite"
-    with Site({}, lambda host, path: page()) as site:
-        finished(run_spider(Sloppy, {**ONE, "CRAWLPRIO_STORE": store}, site=site))
-        assert site.paths() == ["/", "/1"]
-    with Store.open(store, readonly=True) as opened:
-        visit = next(visit for visit in opened.visits() if visit.page == 0)
-    assert (visit.targets.tolist(), list(visit.anchors)) == ([1], ["one"])
-
-
-def test_a_site_at_its_limit_gets_no_more_pages() -> None:
-    pages = {
-        "a.test/": page("/1", "/2", "/3", "http://b.test/1", "http://b.test/moved"),
-        "a.test/1": page("/4"),
-        "b.test/moved": Answer(status=301, headers={"Location": "http://a.test/5"}),
-    }
-    with Site(pages) as site:
-        run = run_spider(Follower, {**ONE, "CRAWLPRIO_MAX_PAGES_PER_SITE": 3}, site=site)
-        finished(run)
-        assert site.paths() == ["/", "/1", "/2", "/1", "/moved"]
-    assert run.stats["dupefilter/filtered"] == 3
-
-
 def test_a_start_request_is_a_seed_and_a_request_with_its_meta_is_not(
-    tmp_path: Path,
-) -> None:
-    class Copying(Follower):
-        def parse(self, response: Response) -> Iterator[Any]:
+    tmp_path,
+):
+    class Copying(OneByOne):
+        def parse(self, response):
             if response.url == "http://a.test/home":
                 yield response.follow("/1", meta=response.meta)
                 yield response.follow("/moved")
@@ -230,34 +180,32 @@ def test_a_start_request_is_a_seed_and_a_request_with_its_meta_is_not(
 class Renamed(LinksMiddleware):
     """Scrapy ignores both methods of a class like this."""
 
-    async def process_spider_output_async(
-        self, response: Response, result: AsyncIterator[Any]
-    ) -> AsyncIterator[Any]:
+    async def process_spider_output_async(self, response, result):
         async for output in result:
             yield output
 
 
-def test_a_middleware_that_scrapy_leaves_out_stops_the_crawl() -> None:
+def test_a_middleware_that_scrapy_leaves_out_stops_the_crawl():
     middlewares = {"crawlprio.middlewares.LinksMiddleware": None, Renamed: 10}
     with Site({}) as site:
-        run = run_spider(Follower, {**ONE, "SPIDER_MIDDLEWARES": middlewares}, site=site)
+        run = run_spider(OneByOne, {**ONE, "SPIDER_MIDDLEWARES": middlewares}, site=site)
         assert site.fetches == []
     assert run.crawler.spider is None
     assert any("LinksMiddleware" in message for message in run.messages())
 
 
-def test_no_lease_remains_at_the_end() -> None:
-    seen: list[int] = []
+def test_no_lease_remains_at_the_end():
+    seen = []
 
-    class Counting(Follower):
+    class Counting(OneByOne):
         @classmethod
-        def from_crawler(cls, crawler: Any, *args: Any, **kwargs: Any) -> Any:
+        def from_crawler(cls, crawler, *args, **kwargs):
             spider = super().from_crawler(crawler, *args, **kwargs)
             crawler.signals.connect(spider.count, signal=signals.spider_idle)
             return spider
 
-        def count(self) -> None:
-            scheduler: Any = self.crawler.engine.scheduler
+        def count(self):
+            scheduler = self.crawler.engine.scheduler
             dispatcher, frontier = scheduler.dispatcher, RunningCrawl.of(self.crawler).frontier
             queue = frontier.queue
             seen.extend([len(dispatcher), len(dispatcher.leases._replacements), queue.n_leased])
@@ -271,26 +219,8 @@ def test_no_lease_remains_at_the_end() -> None:
     assert seen == [0, 0, 0, 0, 0]
 
 
-@pytest.mark.parametrize(
-    ("meta", "slot"),
-    [
-        ({"download_slot": "a.test", "redirect_urls": ["http://a.test/"]}, None),
-        ({"download_slot": "own", "redirect_urls": ["http://a.test/"]}, "own"),
-        ({"download_slot": "a.test"}, "a.test"),
-        ({"redirect_urls": ["http://a.test/"]}, None),
-        ({"download_slot": "b.test", "redirect_urls": ["http://a.test/", "http://b.test/"]}, None),
-    ],
-)
-def test_a_redirect_drops_the_inherited_slot_and_keeps_its_own(
-    meta: dict[str, Any], slot: str | None
-) -> None:
-    request = Request("http://c.test/", meta=meta)
-    forget_inherited(request)
-    assert request.meta.get("download_slot") == slot
-
-
-def test_links_and_requests_have_the_same_identity() -> None:
-    crawler = Crawler(Follower, Settings())
+def test_links_and_requests_have_the_same_identity():
+    crawler = Crawler(OneByOne, Settings())
     crawler._apply_settings()
     identities = Identities(crawler)
     assert identities.of_url("http://a.test/x?b=1&a=2#top") == "http://a.test/x?a=2&b=1"

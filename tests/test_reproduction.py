@@ -3,19 +3,14 @@
 The committed pages in docs are compared with the figures next to them; no experiment runs here.
 """
 
-from __future__ import annotations
-
-import csv
 import json
 import math
 import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -24,12 +19,10 @@ from crawlprio.frontier import Politeness
 from crawlprio.graph.linkgraph import LinkGraph
 from crawlprio.graph.npz import write_npz
 from crawlprio.graph.pages import NO_PAGE, NO_PAGES, PageTable, Visit
-from crawlprio.graph.topic import HotQueue, Topic
 from crawlprio.measure.crawl_order import depth_from_seeds
 from crawlprio.measure.importance import open_repository
 from crawlprio.measure.metrics import importance_of
 from crawlprio.orderings import make_ordering
-from crawlprio.simulator.graph_pages import RecordedVisits
 from crawlprio.simulator.network import Network
 from crawlprio.simulator.timed import crawl_order
 from crawlprio.store import Store
@@ -39,7 +32,7 @@ PAGES = ROOT / "docs" / "reproduction"
 
 
 @pytest.fixture(scope="module")
-def experiments() -> Iterator[SimpleNamespace]:
+def experiments():
     """The modules of the folder `experiments`, which is not a package."""
     sys.path.insert(0, str(ROOT / "experiments"))
     try:
@@ -63,7 +56,7 @@ def experiments() -> Iterator[SimpleNamespace]:
         sys.path.remove(str(ROOT / "experiments"))
 
 
-def sections() -> list[tuple[str, dict[str, Any]]]:
+def sections():
     """The findings of the committed sections, by name."""
     return [
         (path.stem, json.loads(path.read_text(encoding="utf-8")))
@@ -88,18 +81,18 @@ def sections() -> list[tuple[str, dict[str, Any]]]:
     ],
 )
 def test_a_verdict_follows_the_share_of_cases_in_which_a_claim_holds(
-    experiments: SimpleNamespace, held: int, of: int, verdict: str
-) -> None:
+    experiments, held, of, verdict
+):
     case = experiments.verdicts.Case
     cases = [case(f"web {k}", 1.0 if k < held else -1.0) for k in range(of)]
     assert experiments.verdicts.judge(cases) == verdict
 
 
-def test_without_cases_a_claim_is_not_tested(experiments: SimpleNamespace) -> None:
+def test_without_cases_a_claim_is_not_tested(experiments):
     assert experiments.verdicts.judge([]) == "not tested"
 
 
-def test_margins_below_the_error_decide_nothing(experiments: SimpleNamespace) -> None:
+def test_margins_below_the_error_decide_nothing(experiments):
     case, judge = experiments.verdicts.Case, experiments.verdicts.judge
     below, above = case("synthetic", 0.05, 0.09), case("synthetic", -0.1, 0.09)
     assert judge([below]) == "undecided"
@@ -111,38 +104,22 @@ def test_margins_below_the_error_decide_nothing(experiments: SimpleNamespace) ->
 
 
 def test_a_verdict_may_change_if_margins_have_to_exceed_two_spreads(
-    experiments: SimpleNamespace,
-) -> None:
+    experiments,
+):
     case, judge = experiments.verdicts.Case, experiments.verdicts.judge
     cases = [case("one", 0.03, 0.02), case("two", -0.05, 0.02), case("three", 0.1, 0.02)]
     assert judge(cases) == "mostly reproduced"
     assert judge(experiments.verdicts.at_spreads(cases, 2.0)) == "reproduced in part"
 
 
-def test_claims_on_figure_12_of_castillo_are_of_the_depths_that_are_drawn() -> None:
-    by_web: dict[str, dict[int, float]] = {}
-    with (PAGES / "castillo-figure-12.csv").open(encoding="utf-8") as file:
-        for row in csv.DictReader(file):
-            by_web.setdefault(row["series"], {})[int(row["x"])] = float(row["y"])
-    findings = dict(sections())["castillo"]["findings"]
-    (claim,) = (f for f in findings if f["claim"].startswith("3 to 4 clicks"))
-    (homes,) = (f for f in findings if f["claim"].startswith("Home pages have low PageRank"))
-    for web, means in by_web.items():
-        near, far = ([means[x] for x in range(*ends)] for ends in ((1, 4), (4, 8)))
-        ratios = [max(some) / min(some) for some in (near, far)]
-        said = f"{web}: {ratios[0]:.2f} over depths 1 to 3, {ratios[1]:.2f} over 4 to 7"
-        assert said in claim["measured"]
-        assert (web in homes["measured"]) == (0 in means)
-
-
-def test_a_margin_of_zero_decides_nothing(experiments: SimpleNamespace) -> None:
+def test_a_margin_of_zero_decides_nothing(experiments):
     assert not experiments.verdicts.Case("alike", 0.0).holds
     assert experiments.verdicts.judge([experiments.verdicts.Case("alike", 0.0)]) == "undecided"
 
 
 def test_crawls_that_differ_only_in_their_start_are_one_case(
-    experiments: SimpleNamespace,
-) -> None:
+    experiments,
+):
     n_pages = 400
     ring = LinkGraph(
         np.arange(n_pages + 1, dtype=np.int64),
@@ -155,37 +132,7 @@ def test_crawls_that_differ_only_in_their_start_are_one_case(
     assert crawls.cases([0.1, 0.2, 0.3]) == {"ring, seed 1": 0.1, "ring, seed 3": 0.3}
 
 
-def test_displacement_is_the_mean_distance_of_places(experiments: SimpleNamespace) -> None:
-    displaced = experiments.crawls.displaced
-    one = np.array([4, 2, 0, 1], dtype=np.int32)
-    assert displaced(one, one) == 0.0
-    # Two pages have swapped places, one apart: (1 + 1) / 4 pages / 4 fetches.
-    assert displaced(one, np.array([2, 4, 0, 1], dtype=np.int32)) == pytest.approx(2 / 16)
-    # Pages 1 and 3 are in only one crawl: each is displaced by the whole crawl.
-    other = np.array([4, 2, 0, 3], dtype=np.int32)
-    assert displaced(one, other) == pytest.approx(2 / 5)
-
-
-@pytest.mark.parametrize("robots", [1, 16])
-def test_busy_robots_get_pages_done_at_their_number_over_the_mean_duration(
-    experiments: SimpleNamespace, robots: int
-) -> None:
-    """One fetch in fifty takes forty times as long; those that end too late count in part."""
-    rng = np.random.default_rng(3)
-    durations = np.where(rng.random(20_000) < 0.02, 40.0, 1.0) * rng.uniform(0.5, 1.5, 20_000)
-    free, started = np.zeros(robots), np.empty(len(durations))
-    for k, duration in enumerate(durations):
-        robot = int(free.argmin())
-        started[k] = free[robot]
-        free[robot] += duration
-    order = rng.permutation(len(durations))
-    crawl = SimpleNamespace(order=order, started=started, ended=started + durations)
-    pages, n_bytes = experiments.castillo_time._rates(crawl, np.full(len(durations), 3.0))
-    assert pages == pytest.approx(robots / durations.mean(), rel=0.05)
-    assert n_bytes == pytest.approx(3.0 * pages)
-
-
-def test_a_web_decides_only_beyond_the_spread_of_both_sides(experiments: SimpleNamespace) -> None:
+def test_a_web_decides_only_beyond_the_spread_of_both_sides(experiments):
     margin = experiments.verdicts.Margin
     case = margin([0.6, 0.7, 0.8], [0.5, 0.5, 0.5]).case("web")
     assert (case.margin, case.error) == (pytest.approx(0.2), pytest.approx(0.1))
@@ -195,7 +142,7 @@ def test_a_web_decides_only_beyond_the_spread_of_both_sides(experiments: SimpleN
     assert not margin([0.6, 0.6], [0.5, 0.5]).case("web", least=0.2).decides
 
 
-def test_the_crawls_of_a_web_are_one_case(experiments: SimpleNamespace) -> None:
+def test_the_crawls_of_a_web_are_one_case(experiments):
     case, by_web = experiments.verdicts.Case, experiments.verdicts.by_web
     crawls = [case("uci-ics, seed 1", 0.3), case("hollins", 0.2), case("uci-ics, seed 2", 0.1)]
     crawls += [case("uci-ics site of 649 pages", 0.2)]
@@ -209,7 +156,7 @@ def test_the_crawls_of_a_web_are_one_case(experiments: SimpleNamespace) -> None:
     assert experiments.verdicts.in_words([merged[1]]) == words
 
 
-def test_a_web_whose_hash_differs_is_named(experiments: SimpleNamespace, tmp_path: Path) -> None:
+def test_a_web_whose_hash_differs_is_named(experiments, tmp_path):
     sources = experiments.sources
     path = tmp_path / "wiki.npz"
     np.savez(path, indptr=np.array([0, 1, 1]), indices=np.array([1], dtype=np.int32))
@@ -221,27 +168,8 @@ def test_a_web_whose_hash_differs_is_named(experiments: SimpleNamespace, tmp_pat
     assert "is missing and left out; run make webs" in source.problem(tmp_path, tmp_path)
 
 
-def test_a_manifest_keeps_what_did_not_run_and_the_webs_that_no_section_used(
-    experiments: SimpleNamespace, tmp_path: Path
-) -> None:
-    from manifest import write_manifest
-
-    path, name = tmp_path / "manifest.json", experiments.sources.sources()[-1].name
-    known = {"sections": {"every_web": {}}, "data": {name: {"sha256": "of that run"}}}
-    path.write_text(json.dumps(known), encoding="utf-8")
-    np.savez(tmp_path / f"{name}.npz", indptr=np.array([0, 0]))
-    write_manifest(path, tmp_path, None, {"cho": (2.0, 1.0)})
-    written = json.loads(path.read_text(encoding="utf-8"))
-    assert list(written["sections"]) == ["cho", "every_web"]
-    assert written["data"] == known["data"]
-    write_manifest(path, tmp_path, tmp_path, {})
-    assert json.loads(path.read_text(encoding="utf-8"))["data"] != known["data"]
-
-
 @pytest.mark.parametrize(("section", "found"), sections())
-def test_the_verdicts_of_a_section_follow_from_its_cases(
-    experiments: SimpleNamespace, section: str, found: dict[str, Any]
-) -> None:
+def test_the_verdicts_of_a_section_follow_from_its_cases(experiments, section, found):
     page = (PAGES / f"{section}.md").read_text(encoding="utf-8")
     for finding in found["findings"]:
         cases = [experiments.verdicts.Case.from_json(case) for case in finding["cases"]]
@@ -252,8 +180,8 @@ def test_the_verdicts_of_a_section_follow_from_its_cases(
 
 
 def test_crawls_of_a_synthetic_web_keep_the_error_of_the_generator(
-    experiments: SimpleNamespace,
-) -> None:
+    experiments,
+):
     case = experiments.verdicts.Case
     alike = [case("country, w = 15 s", 0.05, 0.09), case("country, rounds", 0.05, 0.09)]
     assert [c.error for c in experiments.verdicts.by_web(alike)] == [pytest.approx(0.09)]
@@ -261,7 +189,7 @@ def test_crawls_of_a_synthetic_web_keep_the_error_of_the_generator(
     assert not experiments.verdicts.by_web(made)[0].decides
 
 
-def test_the_committed_summary_matches_the_sections(experiments: SimpleNamespace) -> None:
+def test_the_committed_summary_matches_the_sections(experiments):
     found = experiments.summary.Found.read(PAGES)
     assert set(found.sections) == set(experiments.summary.SECTIONS)
     page = (ROOT / "docs" / "reproduction.md").read_text(encoding="utf-8")
@@ -270,47 +198,15 @@ def test_the_committed_summary_matches_the_sections(experiments: SimpleNamespace
     assert table == experiments.summary.table_of_claims(found)
 
 
-def test_the_cost_is_that_of_the_runs_in_the_manifest(
-    experiments: SimpleNamespace, tmp_path: Path
-) -> None:
-    runs = {"cho": {"processor seconds": 600}, "choices": {"processor seconds": 61}}
-    (tmp_path / "manifest.json").write_text(json.dumps({"sections": runs}), encoding="utf-8")
-    cost = experiments.summary.Found.read(tmp_path).cost()
-    assert "11 minutes of processor time (cho 10.0, choices 1.0; not recorded: every_web," in cost
-    timed = dict.fromkeys(experiments.summary.SECTIONS, 60.0)
-    assert "not recorded" not in experiments.summary.Found({}, timed).cost()
-
-
 def test_the_advice_on_orderings_repeats_the_figures_of_the_summary(
-    experiments: SimpleNamespace,
-) -> None:
+    experiments,
+):
     words = experiments.summary.which(experiments.summary.Found.read(PAGES))
     page = (ROOT / "docs" / "orderings.md").read_text(encoding="utf-8")
     assert words in " ".join(page.split())
 
 
-def test_the_summary_turns_with_the_verdict(experiments: SimpleNamespace) -> None:
-    """The same advice says the opposite when the claim behind it fails."""
-    advice = experiments.advice.ADVICE[0]
-    rows = {}
-    for margin in (1.0, -1.0):
-        case = experiments.verdicts.Case("web", margin)
-        finding = {
-            "name": advice.finding, "claim": "x", "cases": [case.as_json()],
-            "verdict": experiments.verdicts.judge([case]),
-        }  # fmt: skip
-        found = experiments.summary.Found({"cho": {"findings": [finding], "tables": {}}})
-        rows[margin] = advice.row(found)
-    nothing = {"name": advice.finding, "claim": "x", "cases": [], "verdict": "not tested"}
-    found = experiments.summary.Found({"cho": {"findings": [nothing], "tables": {}}})
-    assert experiments.advice.OPEN in advice.row(found)
-    assert advice.if_it_holds in rows[1.0]
-    assert "1 of 1: web" in rows[1.0]
-    assert advice.if_not in rows[-1.0]
-    assert "0 of 1: web" in rows[-1.0]
-
-
-def small_graph() -> LinkGraph:
+def small_graph():
     """A web of 300 pages on 12 sites, all reachable from page 0."""
     rng = np.random.default_rng(11)
     n_pages, degree = 300, 6
@@ -322,9 +218,7 @@ def small_graph() -> LinkGraph:
 
 
 @pytest.mark.parametrize("name", ["breadth-first", "larger-sites-first"])
-def test_a_crawl_in_batches_of_one_page_is_the_crawl_in_order(
-    experiments: SimpleNamespace, name: str
-) -> None:
+def test_a_crawl_in_batches_of_one_page_is_the_crawl_in_order(experiments, name):
     graph = small_graph()
     order, ended = experiments.batched.crawl_in_batches(
         graph, [0], lambda: make_ordering(name), Network(latency=2.0), 1
@@ -334,8 +228,8 @@ def test_a_crawl_in_batches_of_one_page_is_the_crawl_in_order(
 
 
 def test_no_page_of_a_batch_is_known_before_the_last_page_of_an_earlier_one_arrived(
-    experiments: SimpleNamespace,
-) -> None:
+    experiments,
+):
     """With robots for all, each batch of unlimited size is a level of the breadth-first search."""
     graph = small_graph()
     network = Network(robots=300, politeness=Politeness(1.0), latency=0.5)
@@ -355,30 +249,6 @@ def test_no_page_of_a_batch_is_known_before_the_last_page_of_an_earlier_one_arri
         assert ended[of_level].max() == pytest.approx(now)
 
 
-def test_pages_of_two_states_are_the_same_if_their_paths_are(
-    experiments: SimpleNamespace,
-) -> None:
-    from true_history import Pair
-    from webs import Web
-
-    def state(version: str, *paths: str) -> Web:
-        urls = [f"http://{version}.example/doc/{version}/{path}" for path in paths]
-        links = np.array([*range(1, len(paths)), 0], dtype=np.int32)
-        site = np.zeros(len(paths), dtype=np.int32)
-        ring = LinkGraph(np.arange(len(paths) + 1, dtype=np.int64), links, site, urls=urls)
-        return Web(version, ring, 0)
-
-    before = state("v1", "index.html", "gone.html", "kept.html", "also-gone.html")
-    after = state("v2", "index.html", "new.html", "kept.html")
-    pair = Pair("v", before, after)
-    assert pair.scores == {
-        "http://v2.example/doc/v2/index.html": pytest.approx(0.25),
-        "http://v2.example/doc/v2/kept.html": pytest.approx(0.25),
-    }
-    assert pair.changes()[:4] == (3, "66.7%", "66.7%", "50.0%")
-    assert pair.name == "v, v1 to v2"
-
-
 TEXTS = {
     0: ("Courses", "student course student"),
     1: ("", "research computer research"),
@@ -390,7 +260,7 @@ QUERY = ["student", "course", "research"]
 
 
 @pytest.fixture
-def texts(tmp_path: Path) -> Path:
+def texts(tmp_path):
     """A crawl store of five pages with texts, page 0 linking to all others."""
     table = PageTable()
     for page in TEXTS:
@@ -405,9 +275,7 @@ def texts(tmp_path: Path) -> Path:
     return tmp_path / "texts.sqlite"
 
 
-def test_similarity_estimated_from_all_pages_matches_the_package(
-    experiments: SimpleNamespace, texts: Path
-) -> None:
+def test_similarity_estimated_from_all_pages_matches_the_package(experiments, texts):
     query = experiments.similarity.Query(QUERY, texts, len(TEXTS))
     exact = importance_of(
         open_repository(texts), "similarity", topic=",".join(QUERY),
@@ -417,38 +285,7 @@ def test_similarity_estimated_from_all_pages_matches_the_package(
     assert query.seen(list(TEXTS)).tolist() == pytest.approx(exact.tolist())
 
 
-def test_similarity_uses_the_occurrences_in_the_fetched_pages(
-    experiments: SimpleNamespace, texts: Path
-) -> None:
-    """The words of pages 0 and 4 are known: student 2, course 1 + 3, research 1."""
-    query = experiments.similarity.Query(QUERY, texts, len(TEXTS))
-    factors = {"student": 1 / 4, "course": 1 / 16, "research": 1.0}
-    expected = [
-        sum(
-            (10 * (word in title.casefold().split()) + text.split().count(word)) * factors[word]
-            for word in QUERY
-        )
-        for title, text in TEXTS.values()
-    ]
-    assert query.seen([0, 4]).tolist() == pytest.approx(expected)
-
-
-@pytest.mark.parametrize(("every", "order"), [(1, [0, 2, 1, 3, 4]), (100, [0, 1, 2, 3, 4])])
-def test_anchors_are_weighted_by_the_words_of_the_fetched_pages(
-    experiments: SimpleNamespace, texts: Path, every: int, order: list[int]
-) -> None:
-    """Page 0 says student twice, so that page 2, a course, comes before page 1, a student.
-
-    Page 2 says research three times, so that the pages on research come after both.
-    """
-    with Store.open(texts, readonly=True) as store:
-        graph = store.link_graph()
-    ordering = experiments.similarity.AnchorsByIdf(QUERY, every)
-    recorded = RecordedVisits(texts, with_texts=True)
-    assert crawl_order(graph, [0], ordering, recorded=recorded).tolist() == order
-
-
-def write_webs(folder: Path, shared: Path) -> None:
+def write_webs(folder, shared):
     """Write two small webs under names of the list, so that the section on every web finds them."""
     shared.mkdir()
     for name, seed in (("erlang", 1), ("racket", 2)):
@@ -463,7 +300,7 @@ def write_webs(folder: Path, shared: Path) -> None:
         (folder / f"{name}.homes.txt").write_text("0\n")
 
 
-def test_a_second_run_of_a_section_writes_the_same_bytes(tmp_path: Path) -> None:
+def test_a_second_run_of_a_section_writes_the_same_bytes(tmp_path):
     """Each run is a process of its own, with another seed of Python's hashes."""
     write_webs(tmp_path, tmp_path / "shared")
     written = []
@@ -478,35 +315,7 @@ def test_a_second_run_of_a_section_writes_the_same_bytes(tmp_path: Path) -> None
     assert written[0] == written[1]
 
 
-def test_a_text_reduced_to_the_topics_makes_the_same_pages_hot(
-    experiments: SimpleNamespace, texts: Path, tmp_path: Path
-) -> None:
-    from topic_webs import _reduce
-
-    _reduce(texts, tmp_path / "reduced.sqlite", {"research", "student"})
-    found = []
-    for path in (texts, tmp_path / "reduced.sqlite"):
-        with Store.open(path, readonly=True) as store:
-            judge = HotQueue(Topic("research"), body=3)
-            pages = [(v.page, judge.is_hot(v), list(v.anchors)) for v in store.visits()]
-            found.append((pages, store.seeds(), list(store.page_urls())))
-    assert found[0] == found[1]
-    assert [hot for _, hot, _ in found[0][0]].count(True) in range(1, 5)
-
-
-def test_a_package_of_another_version_is_named(
-    experiments: SimpleNamespace, tmp_path: Path
-) -> None:
-    sources = experiments.sources
-    (tmp_path / "debs").mkdir()
-    (tmp_path / "debs" / "erlang-doc_1%3a25.3_all.deb").touch()
-    path = tmp_path / "erlang.npz"
-    np.savez(path, indptr=np.array([0, 0]))
-    source = sources.Source("erlang", "d", "Debian: erlang-doc 1:25.2", "webs.py", "of another")
-    assert "here it is of erlang-doc 1:25.3." in source.problem(tmp_path, tmp_path)
-
-
-def test_the_readme_gives_the_recorded_shares_by_kind_of_web() -> None:
+def test_the_readme_gives_the_recorded_shares_by_kind_of_web():
     tables = json.loads((ROOT / "docs/reproduction/every_web.json").read_text())["tables"]
     kinds = {row[0]: row[1] for row in tables["averages"]["rows"]}
     columns = tables["at-20"]["columns"]

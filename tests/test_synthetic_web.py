@@ -1,7 +1,5 @@
 """Synthetic webs: their exact promises, and statistics like those of real webs."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np
@@ -14,14 +12,9 @@ from crawlprio.errors import GraphError
 from crawlprio.graph import synthetic as models
 from crawlprio.graph.linkgraph import LinkGraph
 from crawlprio.graph.synthetic import (
-    GrowthParameters,
-    SiteLinks,
-    Sites,
     home_pages,
-    most_links,
     synthetic_web,
     twin,
-    write_web,
 )
 from crawlprio.measure.crawl_order import reachable
 from crawlprio.ranking.pagerank import pagerank
@@ -31,16 +24,16 @@ REAL = Path(__file__).parents[2] / "shared" / "data"
 
 
 @pytest.fixture(scope="module")
-def web() -> LinkGraph:
+def web():
     return synthetic_web(200_000, 3_000, seed=7)
 
 
-def share_between(graph: LinkGraph) -> float:
+def share_between(graph):
     sources = np.repeat(graph.site, np.diff(graph.indptr))
     return float((sources != graph.site[graph.indices]).mean())
 
 
-def same(one: LinkGraph, other: LinkGraph) -> bool:
+def same(one, other):
     return (
         np.array_equal(one.indptr, other.indptr)
         and np.array_equal(one.indices, other.indices)
@@ -57,8 +50,8 @@ def same(one: LinkGraph, other: LinkGraph) -> bool:
 )
 @settings(deadline=None, max_examples=60)
 def test_rows_are_distinct_and_no_page_links_to_itself(
-    sizes: list[int], links_per_page: float, share: float, dangling: float, seed: int
-) -> None:
+    sizes, links_per_page, share, dangling, seed
+):
     web = synthetic_web(
         sum(sizes),
         len(sizes),
@@ -78,9 +71,7 @@ def test_rows_are_distinct_and_no_page_links_to_itself(
 
 @given(st.integers(1, 200), st.integers(1, 20), st.integers(0, 1000))
 @settings(deadline=None, max_examples=40)
-def test_every_page_is_reachable_from_the_home_page_of_its_site(
-    n_pages: int, n_sites: int, seed: int
-) -> None:
+def test_every_page_is_reachable_from_the_home_page_of_its_site(n_pages, n_sites, seed):
     web = synthetic_web(max(n_pages, n_sites), n_sites, links_per_page=2.0, seed=seed)
     for home in home_pages(web).tolist():
         on_site = web.site == web.site[home]
@@ -91,7 +82,7 @@ def test_every_page_is_reachable_from_the_home_page_of_its_site(
         assert reachable(alone, [home]).tolist() == on_site.tolist()
 
 
-def test_the_same_arguments_give_the_same_web_and_another_seed_another() -> None:
+def test_the_same_arguments_give_the_same_web_and_another_seed_another():
     one = synthetic_web(20_000, 300, seed=3)
     assert same(one, synthetic_web(20_000, 300, seed=3))
     assert not same(one, synthetic_web(20_000, 300, seed=4))
@@ -99,17 +90,7 @@ def test_the_same_arguments_give_the_same_web_and_another_seed_another() -> None
     assert not same(twin(one, 5), twin(one, 6))
 
 
-def test_numbers_of_links_and_shares_are_as_requested(web: LinkGraph) -> None:
-    assert web.n_links == pytest.approx(2_000_000, rel=0.03)
-    assert share_between(web) == pytest.approx(0.2, abs=0.01)
-    assert (np.diff(web.indptr) == 0).mean() == pytest.approx(0.18, abs=0.02)
-    for share in (0.0, 0.05, 0.5):
-        other = synthetic_web(100_000, 2_000, links_per_page=15, share_between_sites=share)
-        assert other.n_links == pytest.approx(1_500_000, rel=0.05)
-        assert share_between(other) == pytest.approx(share, abs=0.02)
-
-
-def test_degrees_site_sizes_and_pagerank_follow_power_laws(web: LinkGraph) -> None:
+def test_degrees_site_sizes_and_pagerank_follow_power_laws(web):
     in_degrees = np.bincount(web.indices, minlength=web.n_pages)
     in_degree = fit_power_law(in_degrees)
     assert 2.0 < in_degree.exponent < 2.4
@@ -128,23 +109,7 @@ def test_degrees_site_sizes_and_pagerank_follow_power_laws(web: LinkGraph) -> No
     assert 0.6 < shares[3 * web.n_pages // 10] < 0.85
 
 
-def test_most_pages_lie_a_few_links_below_a_home_page(web: LinkGraph) -> None:
-    reached = np.zeros(web.n_pages, dtype=np.bool_)
-    level = home_pages(web)
-    reached[level] = True
-    counts = [len(level)]
-    while len(level):
-        found = np.concatenate([web.out_links(page) for page in level.tolist()])
-        level = np.unique(found[~reached[found]])
-        reached[level] = True
-        counts.append(len(level))
-    shares = np.array(counts) / web.n_pages
-    assert shares.sum() == pytest.approx(1.0)
-    assert 3 <= int(np.argmax(shares)) <= 6
-    assert shares[15:].sum() < 0.01
-
-
-def test_no_site_has_more_pages_than_allowed_and_the_first_are_home_pages() -> None:
+def test_no_site_has_more_pages_than_allowed_and_the_first_are_home_pages():
     web = synthetic_web(60_000, 500, max_pages_per_site=400)
     sizes = np.bincount(web.site)
     assert sizes.max() == 400
@@ -153,7 +118,7 @@ def test_no_site_has_more_pages_than_allowed_and_the_first_are_home_pages() -> N
     assert np.all(np.diff(web.indptr)[home_pages(web)] > 0)
 
 
-def test_sites_link_along_the_links_of_their_hosts() -> None:
+def test_sites_link_along_the_links_of_their_hosts():
     # Hosts 1 and 3 have the most links: 3 <-> 1, 3 -> 4, 1 -> 0. Host 2 is left out.
     hosts = LinkGraph(np.array([0, 0, 2, 2, 5, 5]), np.array([3, 0, 1, 4, 0]))
     web = synthetic_web(4_000, 4, hosts=hosts, seed=1)
@@ -167,26 +132,7 @@ def test_sites_link_along_the_links_of_their_hosts() -> None:
     assert sorted(found) == sorted((site_of[a], site_of[b]) for a, b in allowed)
 
 
-def test_links_of_a_model_keep_their_order() -> None:
-    # With every link copied, every page of a site begins like its home page, except for a link to
-    # itself.
-    starts = np.array([0, 60])
-    sites = Sites(starts, np.full(1, 600.0), np.zeros(1), np.zeros(1), np.zeros(1))
-    nowhere = SiteLinks(
-        np.full(1, -1, np.int32), np.zeros(1, np.int64), np.zeros(0, np.int32), np.zeros(0)
-    )
-    growth = GrowthParameters(copied=1.0, new_length=0.0, recent=0.0)
-    indptr = np.empty(61, dtype=np.int64)
-    indices = np.empty(most_links(sites, growth, 1), dtype=np.int32)
-    end = write_web(sites, nowhere, growth, 1, indptr, indices)
-    graph = LinkGraph(indptr, indices[:end])
-    begin = [t for t in graph.out_links(0).tolist() if t != 59][:2]
-    row = [t for t in graph.out_links(59).tolist() if t in begin]
-    assert len(begin) == 2
-    assert row == begin
-
-
-def test_a_twin_has_the_sizes_links_and_shares_of_its_original(web: LinkGraph) -> None:
+def test_a_twin_has_the_sizes_links_and_shares_of_its_original(web):
     other = twin(web, seed=1)
     assert np.bincount(other.site).tolist() == np.bincount(web.site).tolist()
     assert other.n_links == pytest.approx(web.n_links, rel=0.03)
@@ -196,27 +142,14 @@ def test_a_twin_has_the_sizes_links_and_shares_of_its_original(web: LinkGraph) -
     )
 
 
-def test_a_twin_of_sites_with_few_links_has_few_links_too() -> None:
-    site = np.repeat(np.arange(50), 20)
-    indptr = np.concatenate((np.arange(501), np.full(500, 500)))
-    rng = np.random.default_rng(0)
-    graph = LinkGraph.cleaned(indptr, rng.integers(0, 1000, 500), site=site)
-    assert 250 < twin(graph).n_links < 900
-
-
-def test_sites_without_pages_are_left_out_of_a_twin() -> None:
-    graph = LinkGraph(np.array([0, 1, 2, 2]), np.array([1, 0]), np.array([4, 4, 9]))
-    assert np.bincount(twin(graph).site).tolist() == [2, 1]
-
-
 @pytest.mark.skipif(not (REAL / "uci-ics.npz").exists(), reason="needs the graph of a real crawl")
-def test_crawls_of_the_twin_of_a_real_web_gather_pagerank_like_crawls_of_it() -> None:
+def test_crawls_of_the_twin_of_a_real_web_gather_pagerank_like_crawls_of_it():
     from crawlprio.measure.crawl_order import cumulative_pagerank
     from crawlprio.orderings import make_ordering
     from crawlprio.simulator.timed import crawl_order
 
     real = read_graph(REAL / "uci-ics.npz")
-    curves: dict[str, list[np.ndarray]] = {}
+    curves = {}
     for graph in (real, twin(real, seed=0)):
         ranks = pagerank(graph.indptr, graph.indices)
         largest = int(np.argmax(np.bincount(graph.site)))
@@ -243,22 +176,14 @@ def test_crawls_of_the_twin_of_a_real_web_gather_pagerank_like_crawls_of_it() ->
         ({"n_pages": 9, "n_sites": 2, "seed": -1}, "seed is -1"),
     ],
 )
-def test_an_impossible_web_is_refused(arguments: dict[str, float], complaint: str) -> None:
+def test_an_impossible_web_is_refused(arguments, complaint):
     with pytest.raises(GraphError, match=complaint):
-        synthetic_web(**arguments)  # type: ignore[arg-type]
-
-
-def test_too_few_hosts_and_a_graph_without_links_are_refused() -> None:
-    lonely = LinkGraph(np.array([0, 0]), np.array([], dtype=np.int32))
-    with pytest.raises(GraphError, match="1 hosts for 3 sites"):
-        synthetic_web(30, 3, hosts=lonely)
-    with pytest.raises(GraphError, match="no links"):
-        twin(lonely)
+        synthetic_web(**arguments)
 
 
 def test_the_trial_on_some_sites_predicts_the_links_of_all(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    monkeypatch,
+):
     monkeypatch.setattr(models, "TRIAL_PAGES", 10_000)
     sampled = synthetic_web(100_000, 4_000)
     assert sampled.n_links == pytest.approx(1_000_000, rel=0.1)

@@ -1,14 +1,9 @@
 """The timed simulator: its compiled loop, its event-by-event driver and the oracle agree."""
 
-from __future__ import annotations
-
 import json
 import math
 import random
-from collections.abc import Mapping, Sequence
 from fractions import Fraction
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -26,13 +21,12 @@ from test_simulator import ALL_CASES, ORACLE_LACKS, graph_of, ordering_of, url_o
 from crawlprio.errors import ConfigError
 from crawlprio.frontier import Politeness
 from crawlprio.graph.linkgraph import LinkGraph
-from crawlprio.graph.pages import Visit
 from crawlprio.orderings import Ordering, make_ordering
 from crawlprio.orderings.baseline import BacklinkCount, BreadthFirst
 from crawlprio.orderings.opic import Opic
 from crawlprio.ranking.pagerank import pagerank
 from crawlprio.show.simulated import Simulation, simulate
-from crawlprio.simulator.events import Polite, TimedCrawl, pause
+from crawlprio.simulator.events import Polite, pause
 from crawlprio.simulator.network import Network
 from crawlprio.simulator.timed import crawl_order, timed_crawl
 from crawlprio.simulator.transfers import fair_share
@@ -43,7 +37,7 @@ CASES = [case for case in ALL_CASES if case not in ORACLE_LACKS and case[0] != "
 WITH_RANKS = ["pagerank", "partial-pagerank", "batch-pagerank"]
 
 
-def rows_of(crawl: TimedCrawl) -> list[Row]:
+def rows_of(crawl):
     """A crawl as the oracle reports it: page, start, end and place among the visits."""
     place = {page: k for k, page in enumerate(crawl.visits.tolist())}
     return [
@@ -54,7 +48,7 @@ def rows_of(crawl: TimedCrawl) -> list[Row]:
     ]
 
 
-def network_of(roads: Roads, graph: LinkGraph) -> Network:
+def network_of(roads, graph):
     """Return the network that matches the oracle's roads."""
     politeness = Politeness(
         delay=roads.delay,
@@ -79,14 +73,14 @@ def network_of(roads: Roads, graph: LinkGraph) -> Network:
 
 
 def three_ways(
-    web: Web,
-    seeds: Sequence[int],
-    name: str,
-    options: Mapping[str, Any],
-    roads: Roads,
-    topic: Topic | None = None,
-    budget: int | None = None,
-) -> tuple[list[Row], list[Row], list[Row]]:
+    web,
+    seeds,
+    name,
+    options,
+    roads,
+    topic=None,
+    budget=None,
+):
     """Return the results of the compiled loop, the event-by-event driver and the oracle."""
     graph = graph_of(web)
     network = network_of(roads, graph)
@@ -109,10 +103,10 @@ def three_ways(
 
 
 @st.composite
-def roads_of(draw: Any, web: Web) -> Roads:
+def roads_of(draw, web):
     """Networks with few distinct numbers, so that many events coincide."""
 
-    def by(keys: Any, numbers: list[Any]) -> dict[int, Any]:
+    def by(keys, numbers):
         rng = random.Random(draw(st.integers(0, 2**16)))
         few = rng.sample(numbers, rng.randint(1, len(numbers)))
         return {key: rng.choice(few) for key in keys}
@@ -140,8 +134,8 @@ def roads_of(draw: Any, web: Web) -> Roads:
 @settings(max_examples=250, deadline=None)
 @given(st.data())
 def test_on_any_small_web_loop_driver_and_oracle_agree_on_pages_and_times(
-    data: st.DataObject,
-) -> None:
+    data,
+):
     web = data.draw(webs())
     seeds = data.draw(seeds_of(web))
     roads = data.draw(roads_of(web))
@@ -156,7 +150,7 @@ def test_on_any_small_web_loop_driver_and_oracle_agree_on_pages_and_times(
 
 @settings(max_examples=40, deadline=None)
 @given(st.data())
-def test_with_a_hot_queue_driver_and_oracle_agree(data: st.DataObject) -> None:
+def test_with_a_hot_queue_driver_and_oracle_agree(data):
     web = data.draw(webs(max_pages=25))
     for texts in (web.titles, web.bodies, web.anchors):
         texts.clear()
@@ -172,9 +166,7 @@ def test_with_a_hot_queue_driver_and_oracle_agree(data: st.DataObject) -> None:
 
 
 @pytest.mark.parametrize(("name", "options"), CASES)
-def test_on_a_power_law_web_loop_driver_and_oracle_agree(
-    name: str, options: dict[str, Any]
-) -> None:
+def test_on_a_power_law_web_loop_driver_and_oracle_agree(name, options):
     web = power_law_web(150, seed=31)
     web.anchors.clear()
     web.urls = {page: url_of(web, page) for page in web.pages}
@@ -196,9 +188,7 @@ def test_on_a_power_law_web_loop_driver_and_oracle_agree(
 
 
 @pytest.mark.parametrize(("fill", "order"), [(False, [0, 1, 2, 4, 3]), (True, [0, 1, 4, 2, 3])])
-def test_a_page_of_a_ready_site_waits_for_the_end_of_the_batch(
-    fill: bool, order: list[int]
-) -> None:
+def test_a_page_of_a_ready_site_waits_for_the_end_of_the_batch(fill, order):
     """After 0 all links are alike, and 1 and 2, of one site, are the batch; 4 is best after it."""
     web = Web(links={0: [1, 2, 3, 4], 2: [4], 1: [4]}, site={0: 0, 1: 1, 2: 1, 3: 1, 4: 2})
     roads = Roads(robots=3, latency={1: 1.0}, delay=10.0)
@@ -209,7 +199,7 @@ def test_a_page_of_a_ready_site_waits_for_the_end_of_the_batch(
 
 
 @pytest.mark.parametrize("name", ["opic", "larger-sites-first", *WITH_RANKS])
-def test_loop_and_driver_agree_on_2000_pages_and_40_robots(name: str) -> None:
+def test_loop_and_driver_agree_on_2000_pages_and_40_robots(name):
     web = power_law_web(2000, seed=32)
     graph = graph_of(web)
     options = {"every": 150} if name in WITH_RANKS else {}
@@ -234,13 +224,13 @@ def test_loop_and_driver_agree_on_2000_pages_and_40_robots(name: str) -> None:
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_times_match_exact_arithmetic(seed: int) -> None:
+def test_times_match_exact_arithmetic(seed):
     """Without ties, exact fractions give the same order, and the same times to 1e-9."""
     rng = random.Random(seed)
     web = power_law_web(120, seed)
     pages, sites = web.pages, range(max(web.site.values()) + 1)
     bandwidth = rng.uniform(500, 5000)
-    in_floats: dict[str, Any] = {
+    in_floats = {
         "bandwidth": bandwidth,
         "latency": {site: rng.uniform(0.1, 1) for site in sites},
         "n_bytes": {page: rng.uniform(100, 9000) for page in pages},
@@ -268,7 +258,7 @@ def test_times_match_exact_arithmetic(seed: int) -> None:
         )
 
 
-def fork(n: int) -> LinkGraph:
+def fork(n):
     """Page 0 on site 0, with links to n pages, each on its own site."""
     return LinkGraph(
         np.array([0, n, *[n] * n]),
@@ -277,13 +267,13 @@ def fork(n: int) -> LinkGraph:
     )
 
 
-def chain(n: int) -> LinkGraph:
+def chain(n):
     """Pages 0, ..., n - 1 of one site; page 0 links to all others."""
     return LinkGraph(np.array([0, *[n - 1] * n]), np.arange(1, n, dtype=np.int32))
 
 
 @pytest.mark.parametrize("compiled", [True, False])
-def test_transfers_share_the_bandwidth_and_none_is_faster_than_its_site(compiled: bool) -> None:
+def test_transfers_share_the_bandwidth_and_none_is_faster_than_its_site(compiled):
     # Page 0 takes 1 s at 100 bytes/s. Then 20 + 40 + 40 bytes/s, until the second has its 120 bytes
     # at 4 s; by then the third has 120 of 240, and gets 80 bytes/s: 1.5 s more. The first has 20
     # bytes/s throughout.
@@ -304,8 +294,8 @@ def test_transfers_share_the_bandwidth_and_none_is_faster_than_its_site(compiled
 
 @pytest.mark.parametrize("compiled", [True, False])
 def test_fetches_that_end_together_are_observed_in_order_of_their_start(
-    compiled: bool,
-) -> None:
+    compiled,
+):
     # Both take 1 s after page 0: one has no bytes and waits for its connection, one is a transfer.
     for empty, full in ((1, 2), (2, 1)):
         sizes, latency = np.zeros(3), np.zeros(3)
@@ -316,70 +306,8 @@ def test_fetches_that_end_together_are_observed_in_order_of_their_start(
         assert crawl.visits.tolist() == crawl.order.tolist() == [0, 1, 2]
 
 
-@pytest.mark.parametrize("compiled", [True, False])
-def test_the_delay_runs_from_the_end_of_a_fetch_while_other_sites_continue(compiled: bool) -> None:
-    # Site 0: pages 0, 1, 2; site 1: page 3. A fetch takes 1 s of latency.
-    graph = LinkGraph(
-        np.array([0, 3, 3, 3, 3]), np.array([1, 2, 3], dtype=np.int32), site=np.array([0, 0, 0, 1])
-    )
-    network = Network(robots=2, politeness=Politeness(delay=10.0), latency=1.0)
-    crawl = timed_crawl(graph, [0], BreadthFirst(), network, compiled=compiled)
-    assert crawl.order.tolist() == [0, 3, 1, 2]
-    assert crawl.started.tolist() == [0, 1, 11, 22]
-    assert crawl.ended.tolist() == [1, 2, 12, 23]
-
-
-@pytest.mark.parametrize("compiled", [True, False])
-def test_the_pages_of_a_visit_share_one_connection_and_one_delay(compiled: bool) -> None:
-    # Page 0 ends its visit, because nothing waits yet when its fetch ends. Then visits of three
-    # pages.
-    network = Network(
-        politeness=Politeness(delay=10.0),
-        pages_per_visit=3,
-        latency=2.0,
-        page_bytes=100,
-        site_speed=100.0,
-    )
-    crawl = timed_crawl(chain(6), [0], BreadthFirst(), network, compiled=compiled)
-    assert crawl.order.tolist() == [0, 1, 2, 3, 4, 5]
-    assert crawl.started.tolist() == [0, 13, 16, 17, 28, 31]
-    assert crawl.ended.tolist() == [3, 16, 17, 18, 31, 32]
-
-
-@pytest.mark.parametrize("compiled", [True, False])
-def test_small_sites_wait_longer_until_enough_of_their_pages_are_known(compiled: bool) -> None:
-    # Baeza-Yates et al. 2005, section 5.3: 5 s, and 15 s for sites of under 100 pages. When page 0
-    # ends, one page of its site is known; then 100.
-    politeness = Politeness(delay=5.0, small_site_delay=15.0)
-    network = Network(politeness=politeness, latency=1.0)
-    crawl = timed_crawl(chain(100), [0], BreadthFirst(), network, budget=4, compiled=compiled)
-    assert crawl.started.tolist() == [0, 16, 22, 28]
-    crawl = timed_crawl(chain(99), [0], BreadthFirst(), network, budget=4, compiled=compiled)
-    assert crawl.started.tolist() == [0, 16, 32, 48]
-
-
-@pytest.mark.parametrize("compiled", [True, False])
-def test_fetches_that_take_no_time_are_seen_after_those_that_start_with_them(
-    compiled: bool,
-) -> None:
-    # 0 leads to 1, 2, 3, 4, and 1 to 5, each on its own site; depth-first, 5 would come before 2.
-    graph = LinkGraph(
-        np.array([0, 4, 5, 5, 5, 5, 5]),
-        np.array([1, 2, 3, 4, 5], dtype=np.int32),
-        site=np.arange(6),
-    )
-    depth_first = make_ordering("depth-first")
-    one = timed_crawl(graph, [0], depth_first, Network(), compiled=compiled)
-    assert one.order.tolist() == [0, 1, 5, 2, 3, 4]
-    two = timed_crawl(graph, [0], depth_first, Network(robots=2), compiled=compiled)
-    assert two.order.tolist() == [0, 1, 2, 5, 3, 4]
-    assert two.ended.tolist() == [0] * 6
-
-
 @pytest.mark.parametrize(("name", "options"), CASES)
-def test_one_robot_without_a_delay_fetches_in_the_order_of_the_order_only_loop(
-    name: str, options: dict[str, Any]
-) -> None:
+def test_one_robot_without_a_delay_fetches_in_the_order_of_the_order_only_loop(name, options):
     web = power_law_web(200, seed=33)
     web.urls = {page: url_of(web, page) for page in web.pages}
     graph = graph_of(web)
@@ -397,12 +325,12 @@ def test_one_robot_without_a_delay_fetches_in_the_order_of_the_order_only_loop(
 class FewestWaiting(Ordering):
     """A custom ordering with a rule for sites, which runs event by event."""
 
-    def observe(self, visit: Visit) -> Any:
+    def observe(self, visit):
         if visit.page >= 0:
             self.keys[visit.targets] += 1
         return visit.targets
 
-    def site_key(self, site: int, best_key: float, n_waiting: int) -> float:
+    def site_key(self, site, best_key, n_waiting):
         return -n_waiting
 
 
@@ -412,7 +340,7 @@ class OwnCount(FewestWaiting):
     site_key = Ordering.site_key
 
 
-def test_a_custom_ordering_runs_like_the_compiled_one_that_it_repeats() -> None:
+def test_a_custom_ordering_runs_like_the_compiled_one_that_it_repeats():
     graph = graph_of(power_law_web(300, seed=34))
     network = drawn_network(graph, robots=5, politeness=Politeness(delay=1.0), bandwidth=1e5)
     own = rows_of(timed_crawl(graph, [0], OwnCount(), network))
@@ -425,11 +353,11 @@ def test_a_custom_ordering_runs_like_the_compiled_one_that_it_repeats() -> None:
 class Impatient(Politeness):
     """Custom delay rules that the compiled loop does not know."""
 
-    def pause(self, **said: Any) -> float:
+    def pause(self, **said):
         return super().pause(**said) / 2
 
 
-def test_custom_delay_rules_are_obeyed() -> None:
+def test_custom_delay_rules_are_obeyed():
     network = Network(politeness=Impatient(delay=10.0), latency=1.0)
     crawl = timed_crawl(chain(3), [0], BreadthFirst(), network)
     assert crawl.started.tolist() == [0, 6, 12]
@@ -453,9 +381,7 @@ def test_custom_delay_rules_are_obeyed() -> None:
     st.integers(0, 10**7),
     st.integers(0, 250),
 )
-def test_the_compiled_pause_matches_the_live_crawl(
-    roads: Roads, site: int, elapsed: float, n_bytes: int, n_pages: int
-) -> None:
+def test_the_compiled_pause_matches_the_live_crawl(roads, site, elapsed, n_bytes, n_pages):
     network = network_of(roads, chain(2))
     own_delays, crawl_delays = network.delays_of_sites(2)
     live = network.politeness.pause(
@@ -475,7 +401,7 @@ def test_the_compiled_pause_matches_the_live_crawl(
     st.lists(st.floats(0.1, 1e6) | st.sampled_from([1.0, 10.0, math.inf]), min_size=1),
     st.floats(0.1, 1e6),
 )
-def test_the_share_is_max_min_fair(speeds: list[float], bandwidth: float) -> None:
+def test_the_share_is_max_min_fair(speeds, bandwidth):
     share = fair_share(np.sort(np.array(speeds)), len(speeds), bandwidth)
     rates = [min(speed, share) for speed in speeds]
     limits = [None if math.isinf(speed) else speed for speed in speeds]
@@ -489,63 +415,12 @@ def test_the_share_is_max_min_fair(speeds: list[float], bandwidth: float) -> Non
         assert slowed == {max(rates)}
 
 
-@pytest.mark.parametrize("bandwidth", [None, 3000.0, 60_000.0])
-def test_the_rules_of_robots_sites_and_delays_hold_throughout(bandwidth: float | None) -> None:
-    graph = graph_of(power_law_web(500, seed=35))
-    network = drawn_network(
-        graph, seed=35, robots=7, politeness=Politeness(delay=2.0), bandwidth=bandwidth
-    )
-    crawl = timed_crawl(graph, [0], Opic(), network)
-    assert (np.diff(crawl.started) >= 0).all()
-    assert (crawl.ended >= crawl.started).all()
-    for at in crawl.started:
-        assert ((crawl.started <= at) & (crawl.ended > at)).sum() <= 7
-    sites = graph.site[crawl.order]
-    for site in np.unique(sites):
-        started, ended = crawl.started[sites == site], crawl.ended[sites == site]
-        assert (started[1:] - ended[:-1] >= 2.0 - 1e-9).all()
-    # No fetch is faster than its site, and all together are not faster than the link.
-    sizes, elapsed = network.sizes()[crawl.order], crawl.ended - crawl.started
-    least = network.latencies(graph.n_sites)[sites] + sizes / network.speeds(graph.n_sites)[sites]
-    assert (elapsed >= least - 1e-6).all()
-    if bandwidth is None:
-        assert elapsed == pytest.approx(least)
-    else:
-        assert sizes.sum() <= bandwidth * crawl.seconds * (1 + 1e-9)
-
-
-def test_saturated_bandwidth_makes_more_robots_pointless() -> None:
-    """Castillo et al. 2004, table I: r = 256 gains much on a wide link, little on a narrow one."""
-    graph = fork(300)
-    gains = []
-    for bandwidth in (1e8, 1e4):
-        one, many = (
-            timed_crawl(
-                graph,
-                [0],
-                BreadthFirst(),
-                Network(
-                    robots=robots,
-                    bandwidth=bandwidth,
-                    latency=0.2,
-                    page_bytes=10_000,
-                    site_speed=10_000.0,
-                ),
-            ).seconds
-            for robots in (1, 256)
-        )
-        gains.append(one / many)
-    assert gains[0] > 70
-    assert 1 < gains[1] < 1.3
-
-
-def test_figures_by_time_match_the_ends_of_fetches() -> None:
+def test_figures_by_time_match_the_ends_of_fetches():
     # One robot, 3,600 s per page: of 4 pages, the first is there after one hour.
     graph = fork(3)
     network = Network(latency=3600.0)
     (run,) = simulate(graph, [0], {"breadth-first": BreadthFirst()}, network=network)
     timed = run.timed
-    assert timed is not None
     ranks = pagerank(graph.indptr, graph.indices)
     gathered = np.cumsum(ranks).tolist()
     assert (timed.hours, timed.pages_per_hour, timed.mean_active_robots) == (4, 1, 1)
@@ -558,7 +433,7 @@ def test_figures_by_time_match_the_ends_of_fetches() -> None:
     assert json.loads(json.dumps(run.as_json(), allow_nan=False))["hours"] == 4
 
 
-def test_a_crawl_that_takes_no_time_has_no_figures_by_time() -> None:
+def test_a_crawl_that_takes_no_time_has_no_figures_by_time():
     simulation = Simulation(fork(3), [0], network=Network(robots=2))
     run = simulation.run("breadth-first", BreadthFirst())
     figures = json.loads(json.dumps(simulation.as_json([run]), allow_nan=False))
@@ -571,14 +446,14 @@ def test_a_crawl_that_takes_no_time_has_no_figures_by_time() -> None:
 
 
 def test_a_loop_that_stops_and_continues_has_the_same_times(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    monkeypatch,
+):
     graph = graph_of(power_law_web(300, seed=36))
     network = drawn_network(graph, robots=6, politeness=Politeness(delay=1.0), bandwidth=5e4)
     for name in ("opic", "batch-pagerank"):
         ordering = make_ordering(name, {"every": 40} if name == "batch-pagerank" else {})
         whole = rows_of(timed_crawl(graph, [0], ordering, network))
-        reports: list[int] = []
+        reports = []
         with monkeypatch.context() as patch:
             patch.setattr("crawlprio.simulator.events.STRIDE", 7)
             in_parts = timed_crawl(graph, [0], ordering, network, on_progress=reports.append)
@@ -612,7 +487,7 @@ def test_a_loop_that_stops_and_continues_has_the_same_times(
         ),
     ],
 )
-def test_an_impossible_network_is_refused(given: dict[str, Any], sentence: str) -> None:
+def test_an_impossible_network_is_refused(given, sentence):
     with pytest.raises(ConfigError) as refused:
         Network(**given)
     assert str(refused.value) == sentence
@@ -626,28 +501,14 @@ def test_an_impossible_network_is_refused(given: dict[str, Any], sentence: str) 
         ({"site_speed": [1] * 3}, "site_speed has shape (3,); give one number, or one for"),
     ],
 )
-def test_arrays_that_do_not_fit_the_graph_are_refused(given: dict[str, Any], sentence: str) -> None:
+def test_arrays_that_do_not_fit_the_graph_are_refused(given, sentence):
     with pytest.raises(ConfigError) as refused:
         timed_crawl(fork(3), [0], BreadthFirst(), Network(**given))
     assert str(refused.value).startswith(sentence)
     assert str(refused.value).endswith(", 4.")
 
 
-def test_a_drawn_network_depends_on_its_seed_and_has_the_requested_medians() -> None:
-    graph = fork(20_000)
-    one, same, other = (drawn_network(graph, seed=seed) for seed in (1, 1, 2))
-    for name in ("latency", "page_bytes", "site_speed"):
-        assert getattr(one, name).tolist() == getattr(same, name).tolist()
-        assert getattr(one, name).tolist() != getattr(other, name).tolist()
-    sizes = one.sizes()
-    assert np.median(sizes) == pytest.approx(math.exp(9.357), rel=0.05)
-    assert sizes.max() <= 2_000_000
-    assert 0.02 < (sizes > 133_000).mean() < 0.05
-    assert np.median(one.latencies(graph.n_sites)) == pytest.approx(0.2, rel=0.05)
-    assert np.median(one.speeds(graph.n_sites)) == pytest.approx(50_000, rel=0.05)
-
-
-def test_a_store_provides_the_sizes_and_times_that_it_recorded(tmp_path: Path) -> None:
+def test_a_store_provides_the_sizes_and_times_that_it_recorded(tmp_path):
     # Site 0: 0.5 s for 100 bytes, 2.5 s for 900 bytes, so 0.5 s and 1000 bytes in 2 s. Site 1: one
     # fetch; site 2: a failed one, and none with a response.
     web = Web(links={0: [1, 2, 3, 4]}, site={0: 0, 1: 0, 2: 1, 3: 2, 4: 0})

@@ -427,7 +427,7 @@ def _reactor() -> Any:
     return running
 
 
-def killed_once(line: Sequence[str], store: Path, n_more: int) -> None:
+def killed_once(line: Sequence[str], store: Path, n_more: int, folder: Path = ROOT) -> None:
     """Run a command until the store has some more visits, then kill it."""
 
     def n_visits() -> int:
@@ -439,7 +439,9 @@ def killed_once(line: Sequence[str], store: Path, n_more: int) -> None:
         return 0
 
     target, deadline = n_visits() + n_more, monotonic() + 120
-    process = subprocess.Popen(line, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    process = subprocess.Popen(
+        line, cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
     try:
         while n_visits() < target:
             assert process.poll() is None, "the crawl ended before it could be killed"

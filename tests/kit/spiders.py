@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
-from scrapy import Spider
+from scrapy import Request, Spider
 from scrapy.http import Response, TextResponse
 
 
@@ -20,3 +20,11 @@ class Follower(Spider):
         yield {"url": response.url}
         if isinstance(response, TextResponse):
             yield from response.follow_all(css=self.links)
+
+
+class OneByOne(Follower):
+    """Starts without dont_filter, so that no page is fetched twice."""
+
+    async def start(self) -> AsyncIterator[Any]:
+        for url in self.start_urls:
+            yield Request(url)

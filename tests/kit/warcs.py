@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
 import sqlite3
 from base64 import b32decode
+from collections.abc import Iterable
 from contextlib import closing
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from warcio.archiveiterator import ArchiveIterator
+from warcio.statusandheaders import StatusAndHeaders
+from warcio.warcwriter import WARCWriter
 
 
 class Record(NamedTuple):
@@ -113,3 +117,19 @@ def _place_in_index(line: str) -> tuple[str, str, str, int, int]:
     _, time, text = line.split(" ", 2)
     fields = json.loads(text)
     return fields["url"], time, fields["filename"], int(fields["offset"]), int(fields["length"])
+
+
+def write_warc(path: Path, pages: Iterable[tuple[Any, ...]], gzipped: bool = True) -> list[int]:
+    """Write responses: URL, status, headers and body of each; return the offset of each record."""
+    offsets = []
+    with path.open("wb") as file:
+        writer = WARCWriter(file, gzip=gzipped)
+        writer.write_record(writer.create_warcinfo_record(path.name, {"software": "a test"}))
+        for url, status, headers, body in pages:
+            offsets.append(file.tell())
+            head = StatusAndHeaders(status, list(dict(headers).items()), protocol="HTTP/1.1")
+            payload = io.BytesIO(body.encode() if isinstance(body, str) else body)
+            writer.write_record(
+                writer.create_warc_record(url, "response", payload=payload, http_headers=head)
+            )
+    return offsets
