@@ -603,9 +603,13 @@ class PageQueue:
 
     def _check(self, page: int) -> None:
         """Make room for a page of the page table; raise GraphError if it is not in it."""
-        if not (isinstance(page, int | np.integer) and 0 <= page < self._n_pages):
+        if not self._has(page):
             self._grow()
-            integers("page", [page], below=self._n_pages)
+            if not self._has(page):  # the error is worth a hundred times what a good id costs
+                integers("page", [page], below=self._n_pages)
+
+    def _has(self, page: int) -> bool:
+        return isinstance(page, int | np.integer) and 0 <= page < self._n_pages
 
     def _grow(self) -> None:
         """Make room for the pages and sites added to the page table since the last call."""
