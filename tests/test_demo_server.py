@@ -191,8 +191,7 @@ def test_a_port_in_use_is_reported_in_one_sentence(server: LoopbackServer) -> No
     ("arguments", "sentence"),
     [
         (("--pages", "3"), "A demo web of 3 pages on 200 sites cannot be made"),
-        (("--warc", "none.warc"), "none.warc cannot be read"),
-        (("--store", "none.sqlite"), "none.sqlite"),
+        (("--recording", "none.warc"), "none.warc cannot be read"),
         (("--log", "no/such/folder/log"), "no/such/folder/log cannot be written"),
     ],
 )
