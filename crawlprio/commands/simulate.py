@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from crawlprio.graph.topic import HotQueue
     from crawlprio.orderings import Ordering
     from crawlprio.show.simulated import Run, Simulation
+    from crawlprio.simulator.graph_pages import Source
     from crawlprio.simulator.network import Network
-    from crawlprio.simulator.sources import Source
 
 
 RECORDED = ("--site-speed", "--latency", "--page-bytes")
@@ -187,7 +187,7 @@ class Command(OneLineCommand):
 
         from crawlprio.live.compiling import compile_usual
         from crawlprio.show.simulated import Simulation, compile_kernels, plot_runs, print_runs
-        from crawlprio.simulator.sources import Source
+        from crawlprio.simulator.graph_pages import Source
 
         progress_console = Console(stderr=True)
         compile_kernels(
@@ -236,7 +236,7 @@ class Command(OneLineCommand):
         """
         from crawlprio.orderings import make_ordering
         from crawlprio.plugins import load
-        from crawlprio.simulator.sources import Source
+        from crawlprio.simulator.graph_pages import Source
 
         n_starts = checked_option("--starts", Whole(1), opts.starts) or 1
         source = Source.open(graph_path, max_unpacked_bytes(self.settings))
