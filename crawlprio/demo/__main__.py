@@ -15,7 +15,7 @@ from crawlprio.errors import ConfigError, CrawlprioError
 from crawlprio.outside.opening import open_file
 
 if TYPE_CHECKING:
-    from crawlprio.demo.answers import Web
+    from crawlprio.demo import Web
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
