@@ -34,7 +34,7 @@ from crawlprio.graph.linkgraph import LinkGraph
 from crawlprio.measure.crawl_order import average_cumulative_pagerank, reachable
 from crawlprio.orderings import make_ordering
 from crawlprio.ranking.pagerank import pagerank
-from crawlprio.simulator.sources import Source
+from crawlprio.simulator.graph_pages import Source
 from crawlprio.simulator.timed import crawl_order
 
 sys.path.extend(str(Path(__file__).resolve().parents[1] / "tests" / name) for name in ("", "kit"))

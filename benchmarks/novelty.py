@@ -43,8 +43,7 @@ from crawlprio.orderings import make_ordering
 from crawlprio.orderings.base import Pages
 from crawlprio.plugins.value.fingerprints import Seen, fingerprints
 from crawlprio.plugins.value.novelty import Novelty
-from crawlprio.simulator.graph_pages import GraphPages
-from crawlprio.simulator.sources import Source
+from crawlprio.simulator.graph_pages import GraphPages, Source
 from crawlprio.simulator.timed import crawl_order
 from crawlprio.web.html import parse_page
 

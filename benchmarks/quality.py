@@ -48,8 +48,8 @@ from crawlprio.measure.metrics import importance_of
 from crawlprio.orderings import ORDERINGS, make_ordering
 from crawlprio.show.figures import Panel, plot_panels
 from crawlprio.show.simulated import Simulation
+from crawlprio.simulator.graph_pages import Source
 from crawlprio.simulator.network import Network
-from crawlprio.simulator.sources import Source
 
 DEFAULT = (
     "breadth-first",

@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING
 
 from synthetic_web import SEED_PAGE, page_body, page_url
 
-from crawlprio.demo import server
-from crawlprio.demo.answers import Answer, text_answer
+from crawlprio.demo import Answer, server, text_answer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -117,8 +117,7 @@ def test_each_request_is_one_line_of_the_log(web, log, connection):
     ("arguments", "sentence"),
     [
         (("--pages", "3"), "A demo web of 3 pages on 200 sites cannot be made"),
-        (("--warc", "none.warc"), "none.warc cannot be read"),
-        (("--store", "none.sqlite"), "none.sqlite"),
+        (("--recording", "none.warc"), "none.warc cannot be read"),
         (("--log", "no/such/folder/log"), "no/such/folder/log cannot be written"),
     ],
 )

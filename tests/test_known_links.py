@@ -11,7 +11,7 @@ from stores import query
 
 from crawlprio.graph.pages import PageTable, Visit
 from crawlprio.measure.importance import open_repository
-from crawlprio.simulator.sources import Source
+from crawlprio.simulator.graph_pages import Source
 from crawlprio.spiders.site import SiteSpider
 from crawlprio.store import Store
 from crawlprio.store.graph_files import export_links

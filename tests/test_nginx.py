@@ -20,7 +20,7 @@ from nginx_sites import NGINX, serve
 from protego import Protego
 
 from crawlprio.measure.importance import open_repository
-from crawlprio.simulator.sources import Source
+from crawlprio.simulator.graph_pages import Source
 from crawlprio.web.scope import SKIP_EXTENSIONS
 
 DOCS = Path("/usr/share/doc")

@@ -19,8 +19,8 @@ from crawlprio.graph.linkgraph import LinkGraph
 from crawlprio.graph.npz import write_npz
 from crawlprio.graph.topic import HotQueue, Topic
 from crawlprio.orderings import COMPARED, make_ordering
+from crawlprio.simulator.graph_pages import Source
 from crawlprio.simulator.network import Network
-from crawlprio.simulator.sources import Source
 from crawlprio.simulator.timed import crawl_order, timed_crawl
 from crawlprio.store import Store
 from crawlprio.store.graph_files import read_graph

@@ -28,9 +28,9 @@ from crawlprio.orderings.historical import Omniscient
 from crawlprio.orderings.opic import Opic
 from crawlprio.ranking.pagerank import pagerank, with_room
 from crawlprio.show.simulated import Simulation
+from crawlprio.simulator.graph_pages import Source
 from crawlprio.simulator.network import Network
 from crawlprio.simulator.order_only import runs_compiled
-from crawlprio.simulator.sources import Source
 from crawlprio.simulator.timed import crawl_order, timed_crawl
 from crawlprio.store import Store
 

@@ -16,7 +16,7 @@ from operator import not_
 from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from scrapy import Request, signals
 from scrapy.exceptions import DontCloseSpider
@@ -66,6 +66,16 @@ def walking_settings(settings: BaseSettings, folder: str) -> dict[str, Any]:
     }
 
 
+class AskedWalks(NamedTuple):
+    """The walks to make: of which store, their seed and number, and where answers are kept."""
+
+    store: Path
+    draw: str
+    n_walks: int
+    evidence: WalkEvidence
+    is_shared: bool
+
+
 class WalkSpider(SiteSpider):
     """Fetches the waiting seeds, then the pages that walks ask for.
 
@@ -78,32 +88,17 @@ class WalkSpider(SiteSpider):
     failure: CrawlprioError | None = None
 
     @classmethod
-    def from_crawler(
-        cls,
-        crawler: Crawler,
-        *args: Any,
-        store: Path,
-        draw: str,
-        n_walks: int,
-        evidence: WalkEvidence,
-        is_shared: bool,
-        **kwargs: Any,
-    ) -> Self:
+    def from_crawler(cls, crawler: Crawler, *args: Any, asked: AskedWalks, **kwargs: Any) -> Self:
         spider = super().from_crawler(crawler, *args, **kwargs)
-        spider._store, spider._is_shared, spider._evidence = store, is_shared, evidence
-        spider._draw, spider._n_walks = draw, n_walks
-        spider._random = Random(f"{draw} controls")
+        spider._asked = asked
+        spider._random = Random(f"{asked.draw} controls")
         spider._found = {}
-        crawl = RunningCrawl.of(crawler)
-        crawl.parts.add(Callbacks(visited=spider._visited, closed=lambda reason: evidence.close()))
+        part = Callbacks(visited=spider._visited, closed=lambda reason: asked.evidence.close())
+        RunningCrawl.of(crawler).parts.add(part)
         crawler.signals.connect(spider._idle, signal=signals.spider_idle)
         return spider
 
-    _store: Path
-    _draw: str
-    _n_walks: int
-    _is_shared: bool
-    _evidence: WalkEvidence
+    _asked: AskedWalks
     _random: Random
     _found: dict[int, tuple[list[str], list[str]]]
 
@@ -116,13 +111,13 @@ class WalkSpider(SiteSpider):
             crawl.awaits_seeds = False
         try:
             self.judged = Judged(
-                self._store,
+                self._asked.store,
                 self.scope,
                 self._depth_limit,
                 crawl.identities.of_url,
                 obeys_nofollow=self._obeys_nofollow,
-                is_shared=self._is_shared,
-                answers=self._evidence.found,
+                is_shared=self._asked.is_shared,
+                answers=self._asked.evidence.found,
             )
             waiting = self.judged.waiting_seeds()
         except CrawlprioError as error:
@@ -141,10 +136,12 @@ class WalkSpider(SiteSpider):
     def _begin(self) -> list[int]:
         """Draw the walks, and return the pages that they ask for first."""
         try:
-            walks = self.judged.walks(self._n_walks, self._draw)
+            walks = self.judged.walks(self._asked.n_walks, self._asked.draw)
             wanted = self.judged.pursue(walks, walks.wanted)
         except ValueError as error:
-            self.failure = StoreError(f"{self._store}: {error}, so there is nothing to prove.")
+            self.failure = StoreError(
+                f"{self._asked.store}: {error}, so there is nothing to prove."
+            )
         except CrawlprioError as error:
             self.failure = error
         else:
@@ -187,7 +184,7 @@ class WalkSpider(SiteSpider):
                 return
             links = found
         answer = WalkAnswer(url, *links, visit.status, visit.content_hash)
-        self._evidence.add(answer)
+        self._asked.evidence.add(answer)
         self.judged.add(answer)
         if self.walks is not None:
             self._continue(page)
@@ -209,9 +206,9 @@ class WalkSpider(SiteSpider):
             raise self.failure
         if self.walks is None:
             raise StoreError(
-                f"{self._store}: its seeds were not all asked, so nothing is certified."
+                f"{self._asked.store}: its seeds were not all asked, so nothing is certified."
             )
-        return self.judged.certificate(self.walks, self._draw, n_visits)
+        return self.judged.certificate(self.walks, self._asked.draw, n_visits)
 
     def _fetch(self, pages: Iterable[int]) -> None:
         for page in pages:
@@ -256,22 +253,19 @@ class Command(SiteCrawlCommand):
         super().add_crawl_options(group)
 
     def prepare(self, args: list[str], opts: argparse.Namespace) -> None:
-        from crawlprio.settings_table.config import read_setting
-
         self._store = store_of(only_argument("certify", "STORE or FOLDER", args))
         if not self._store.is_file():
             raise ConfigError(f"{self._store} is missing; name the store of a crawl.")
         n_walks = checked_option("--walks", Whole(1), opts.walks) or N_WALKS
         created, self._draw, self._n_visits = draw_of(self._store)
         self.take_recorded(self._store, opts)
-        opts.spargs["is_shared"] = read_setting(self.settings, "CRAWLPRIO_FRONTIER") == "redis"
+        is_shared = read_setting(self.settings, "CRAWLPRIO_FRONTIER") == "redis"
         self._folder = TemporaryDirectory()
         for name, value in walking_settings(self.settings, self._folder.name).items():
             self.set(name, value)
         beside = self._store.with_name(f"{self._store.stem}.walks.jsonl")
         evidence = WalkEvidence(beside, created)
-        opts.spargs |= {"store": self._store, "draw": self._draw}
-        opts.spargs |= {"n_walks": n_walks, "evidence": evidence}
+        opts.spargs["asked"] = AskedWalks(self._store, self._draw, n_walks, evidence, is_shared)
 
     def run(self, args: list[str], opts: argparse.Namespace) -> None:
         from crawlprio.live.progress import PipeSafeConsole

@@ -26,26 +26,22 @@ from crawlprio.errors import ConfigError, GraphError
 from crawlprio.settings_table.kinds import Number, Whole
 
 if TYPE_CHECKING:
-    from crawlprio.graph.topic import Topic
     from crawlprio.measure.importance import RecordedCrawl, Repository
-    from crawlprio.measure.scores import Score
-    from crawlprio.show.order_figures import FigureOptions
-
+    from crawlprio.show.report_page import ReportedCrawl
+    from crawlprio.show.score_report import AskedScores, ScoreReport
 
 DEFAULT = "pagerank"
 """The importance if none is named; with --topic, `TOPICAL` as well."""
 
 TOPICAL = "similarity"
 
-Options = dict[str, dict[str, Any]]
 
-
-def importance_names(opts: argparse.Namespace) -> list[str]:
+def importance_names(opts: argparse.Namespace) -> tuple[str, ...]:
     """Return the names of the requested importances, each once."""
     from crawlprio.measure.metrics import IMPORTANCES, parts_of
 
     asked = opts.importance or ([DEFAULT] if opts.topic is None else [DEFAULT, TOPICAL])
-    names = list(dict.fromkeys(name.replace(" ", "") for name in asked))
+    names = tuple(dict.fromkeys(name.replace(" ", "") for name in asked))
     topical = [name for name in names if any(IMPORTANCES[p].needs_topic for _, p in parts_of(name))]
     if opts.topic is not None and not topical:
         raise ConfigError(
@@ -55,7 +51,7 @@ def importance_names(opts: argparse.Namespace) -> list[str]:
     return names
 
 
-def options_of(names: Sequence[str], text: str | None) -> Options:
+def options_of(names: Sequence[str], text: str | None) -> dict[str, dict[str, Any]]:
     """Return the options by name of the importance."""
     from crawlprio.measure.metrics import parts_of
 
@@ -91,13 +87,14 @@ def read_order(path: str) -> list[int]:
     return order
 
 
-def figure_options(opts: argparse.Namespace) -> FigureOptions:
-    """Return the figures that the options request.
+def asked_of(opts: argparse.Namespace, names: tuple[str, ...]) -> AskedScores:
+    """Return what the options ask of a repository, by these importances.
 
-    Raises `ConfigError` if a model is unknown or a number is invalid.
+    Raises `ConfigError` if a model is unknown, a number is invalid, or a file cannot be read.
     """
-    from crawlprio.show.order_figures import MODELS, FigureOptions
+    from crawlprio.show.score_report import MODELS, AskedScores
 
+    options = options_of(names, opts.importance_options)
     models = tuple(dict.fromkeys(opts.model or ()))
     for name in models:
         if name not in MODELS:
@@ -107,7 +104,11 @@ def figure_options(opts: argparse.Namespace) -> FigureOptions:
             f"--threshold is {opts.threshold}, but no model uses it; add --model threshold."
         )
     tops = () if opts.top is None else opts.top.split(",")
-    return FigureOptions(
+    return AskedScores(
+        names,
+        options,
+        opts.order,
+        None if opts.order is None else read_order(opts.order),
         models,
         checked_option("--threshold", Number(), opts.threshold),
         checked_option("--by-day", Whole(1), opts.by_day) or 0,
@@ -215,7 +216,6 @@ class Command(OneLineCommand):
                 return
         path = str(store_of(only_argument("score", "STORE, FOLDER or GRAPH", args)))
         names = importance_names(opts)
-        options = options_of(names, opts.importance_options)
         plots = paths_by_name("--plot", opts.plot, names, "importances")
         tables = paths_by_name("--csv", opts.csv, names, "importances")
         outputs = [("--plot", file) for file in plots.values()]
@@ -224,59 +224,37 @@ class Command(OneLineCommand):
             outputs + named_outputs(opts, "--json", "--report"),
             inputs={"STORE or GRAPH": path, "--order": opts.order},
         )
-        asked = figure_options(opts)
-        given = None if opts.order is None else read_order(opts.order)
+        asked = asked_of(opts, names)
 
         from crawlprio.measure.importance import open_repository
-        from crawlprio.show.order_figures import OrderFigures, order_figures
-        from crawlprio.show.score_report import (
-            figures_json,
-            order_name_of,
-            plot_scores,
-            print_scores,
-            print_table,
-            score_rows,
-        )
         from crawlprio.show.tables import write_csv
 
         repository = open_repository(path, max_unpacked_bytes(self.settings))
-        urls = repository.graph.urls
-        if tables and urls is None:
+        if tables and repository.graph.urls is None:
             raise GraphError(f"{path} has no URLs, which --csv writes; leave --csv out.")
-        if plots and given is None and repository.order is None:
+        has_order = asked.order is not None or repository.order is not None
+        if plots and not has_order:
             raise ConfigError(f"--plot draws an order, but {path} has none; give --order FILE.")
-        if asked.any and given is None and repository.order is None:
+        if asked.has_figures and not has_order:
             raise ConfigError(
                 f"--model, --by-day and --top rate an order, but {path} has none; give "
                 "--order FILE."
             )
         if opts.report:
             _check_crawl(repository)
-        scores = self._scores(repository, opts, given)
-        figures: dict[str, OrderFigures] = {}
-        for scored in scores if asked.any else ():
-            found = order_figures(asked, scored, repository, given)
-            figures |= {scored.importance: found} if found is not None else {}
-        order_name = order_name_of(repository, given)
+        report = self._report(repository, asked, opts.topic)
         if plots:
-            plot_scores(plots, scores, repository, figures, given)
-        if urls is not None:
-            for name, table in tables.items():
-                (scored,) = (scored for scored in scores if scored.importance == name)
-                values = score_rows(scored, urls, for_spreadsheets=opts.spreadsheet)
-                write_csv(table, ("url", "score"), values)
+            report.plot(plots)
+        for name, table in tables.items():
+            rows = report.rows(name, for_spreadsheets=opts.spreadsheet)
+            write_csv(table, ("url", "score"), rows)
         if opts.json:
-            all_figures = figures_json(repository, scores, options, opts.order, figures)
-            write_text("--json", opts.json, json.dumps(all_figures) + "\n")
+            write_text("--json", opts.json, json.dumps(report.as_json()) + "\n")
         if opts.report:
-            from crawlprio.show.report_page import ReportedCrawl, report_of
+            from crawlprio.show.report_page import report_of
 
-            crawl = ReportedCrawl.read(_check_crawl(repository), scores, order_name or "order")
-            write_text("--report", opts.report, report_of(crawl))
-        print_scores(repository, scores, order_name)
-        for name, found in figures.items():
-            for headings, rows, caption in found.tables(name):
-                print_table(headings, rows, caption)
+            write_text("--report", opts.report, report_of(_reported(report)))
+        report.print()
 
     def _compare(self, paths: Sequence[str], opts: argparse.Namespace) -> None:
         """Write the report on two crawls, and print what it says of both."""
@@ -291,51 +269,27 @@ class Command(OneLineCommand):
         check_outputs(named_outputs(opts, "--report"), inputs)
 
         from crawlprio.measure.importance import open_repository
-        from crawlprio.show.report_page import ComparedCrawls, ReportedCrawl, comparison_of
-        from crawlprio.show.score_report import order_name_of
+        from crawlprio.show.report_page import ComparedCrawls, comparison_of
 
         crawls = []
         for path in paths:
             crawl = _check_crawl(open_repository(path))
-            scores = self._scores(crawl, opts)
-            name = order_name_of(crawl, None)
-            crawls.append(ReportedCrawl.read(crawl, scores, name or "order"))
+            asked = asked_of(opts, importance_names(opts))
+            crawls.append(_reported(self._report(crawl, asked, opts.topic)))
         compared = ComparedCrawls(*crawls)
         write_text("--report", opts.report, comparison_of(compared))
         for sentence in compared.sentences():
             print(sentence)
 
-    def _scores(
-        self,
-        repository: Repository,
-        opts: argparse.Namespace,
-        given: Sequence[int] | None = None,
-    ) -> list[Score]:
-        """Return the scores by each importance."""
-        from rich.console import Console
-
-        from crawlprio.measure.metrics import make_importance
-        from crawlprio.measure.scores import score
-
-        names = importance_names(opts)
-        options = options_of(names, opts.importance_options)
-        topic = self._topic(opts.topic, repository)
-        importances = {name: make_importance(name, options, topic) for name in names}
-        scores = []
-        progress = Console(stderr=True)
-        for name, importance in importances.items():
-            with progress.status(name):  # shown on a terminal only
-                scores.append(score(name, importance, repository, given))
-        return scores
-
-    def _topic(self, words: str | None, repository: Repository) -> Topic | None:
-        """Return the topic of --topic, or else of the settings, or else of the crawl."""
+    def _report(self, repository: Repository, asked: AskedScores, topic: str | None) -> ScoreReport:
+        """Score by the topic given, or else that of the settings, or else that of the crawl."""
         from crawlprio.measure.importance import RecordedCrawl
+        from crawlprio.show.score_report import ScoreReport
 
-        topic = topic_config(self.settings, words).topic
-        if topic is None and isinstance(repository, RecordedCrawl) and repository.topic:
-            topic = topic_config(self.settings, repository.topic).topic
-        return topic
+        found = topic_config(self.settings, topic).topic
+        if found is None and isinstance(repository, RecordedCrawl) and repository.topic:
+            found = topic_config(self.settings, repository.topic).topic
+        return ScoreReport.of(repository, asked, found)
 
 
 def _check_crawl(repository: Repository) -> RecordedCrawl:
@@ -347,3 +301,11 @@ def _check_crawl(repository: Repository) -> RecordedCrawl:
             f"--report is about a crawl, and {repository.name} is a graph; name a store."
         )
     return repository
+
+
+def _reported(report: ScoreReport) -> ReportedCrawl:
+    """Return all that a page says of a crawl that was scored."""
+    from crawlprio.show.report_page import ReportedCrawl
+
+    crawl = _check_crawl(report.repository)
+    return ReportedCrawl.read(crawl, report.scores, report.order_name or "order")

@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from crawlprio.graph.topic import HotQueue
     from crawlprio.orderings import Ordering
     from crawlprio.show.simulated import Run, Simulation
+    from crawlprio.simulator.graph_pages import Source
     from crawlprio.simulator.network import Network
-    from crawlprio.simulator.sources import Source
 
 
 RECORDED = ("--site-speed", "--latency", "--page-bytes")
@@ -160,7 +160,7 @@ class Command(OneLineCommand):
         from crawlprio.orderings import COMPARED, make_ordering
 
         graph_path = only_argument("simulate", "GRAPH", args)
-        network = _network(opts)
+        network, recorded = _network(opts)
         budget = checked_option("--budget", Whole(1), opts.budget)
         names = list(dict.fromkeys(opts.ordering or (VALUED if opts.value else COMPARED)))
         order_paths = paths_by_name("--order", opts.order, names, "orderings")
@@ -187,25 +187,24 @@ class Command(OneLineCommand):
 
         from crawlprio.live.compiling import compile_usual
         from crawlprio.show.simulated import Simulation, compile_kernels, plot_runs, print_runs
-        from crawlprio.simulator.sources import Source
+        from crawlprio.simulator.graph_pages import Source
 
         progress_console = Console(stderr=True)
         compile_kernels(
             map(type, orderings.values()),
-            in_time=network.takes_time or bool(_recorded_options(opts)),
+            in_time=network.takes_time or bool(recorded),
             by_site=any(ordering.site_share for ordering in orderings.values()),
         )
         compile_usual()
         source = Source.open(graph_path, max_unpacked_bytes(self.settings))
         seeds, remark = _start(source, opts.seeds)
-        network = _as_recorded(network, source, opts)
         simulation = Simulation(
             source.graph,
             seeds,
             budget=budget,
             hot_queue=self._hot_queue,
             recorded=source.recorded(with_texts=self._hot_queue() is not None),
-            network=network,
+            network=_as_recorded(network, recorded, source),
         )
         runs = []
         for name, ordering in orderings.items():
@@ -237,7 +236,7 @@ class Command(OneLineCommand):
         """
         from crawlprio.orderings import make_ordering
         from crawlprio.plugins import load
-        from crawlprio.simulator.sources import Source
+        from crawlprio.simulator.graph_pages import Source
 
         n_starts = checked_option("--starts", Whole(1), opts.starts) or 1
         source = Source.open(graph_path, max_unpacked_bytes(self.settings))
@@ -260,14 +259,15 @@ class Command(OneLineCommand):
         return topic_config(self.settings).hot_queue()
 
 
-def _network(opts: argparse.Namespace) -> Network:
-    """Return the network, as far as the options give numbers for it."""
+def _network(opts: argparse.Namespace) -> tuple[Network, list[str]]:
+    """Return the network, as far as the options give numbers, and those to take from the store."""
     from crawlprio.simulator.network import Network
 
+    recorded = [option for option in RECORDED if _value(opts, option) == "recorded"]
     given = {
         option: checked_option(option, kind, _value(opts, option))
         for option, (_, kind, _) in _NETWORK.items()
-        if option not in _recorded_options(opts)
+        if option not in recorded
     }
     for option in ("--bandwidth", "--site-speed"):
         if given.get(option) is not None and opts.page_bytes is None:
@@ -275,7 +275,7 @@ def _network(opts: argparse.Namespace) -> Network:
                 f"{option} is {_value(opts, option)}, but pages have no size; give --page-bytes."
             )
     numbers = {_field(option): number for option, number in given.items() if number is not None}
-    return Network(politeness=_politeness(opts), **numbers)
+    return Network(politeness=_politeness(opts), **numbers), recorded
 
 
 def _option_of(setting: Setting) -> str:
@@ -299,10 +299,11 @@ def _politeness(opts: argparse.Namespace) -> Politeness:
     """Return the delay rules that the options set."""
     from crawlprio.frontier import Politeness
 
+    options = {rule: _option_of(setting) for rule, setting in _RULES.items()}
     given = {
-        rule: checked_option(_option_of(setting), setting.kind, _value(opts, _option_of(setting)))
-        for rule, setting in _RULES.items()
-        if _value(opts, _option_of(setting)) is not None
+        rule: checked_option(option, _RULES[rule].kind, _value(opts, option))
+        for rule, option in options.items()
+        if _value(opts, option) is not None
     }
     if "max_adaptive" in given and not given.get("adaptive"):
         raise ConfigError(
@@ -323,24 +324,18 @@ def _field(option: str) -> str:
     return option[2:].replace("-", "_")
 
 
-def _recorded_options(opts: argparse.Namespace) -> list[str]:
-    """Return the options whose value is `recorded`."""
-    return [option for option in RECORDED if _value(opts, option) == "recorded"]
-
-
-def _as_recorded(network: Network, source: Source, opts: argparse.Namespace) -> Network:
-    """Return the network, with recorded values from the crawl store filled in."""
-    options = _recorded_options(opts)
-    if not options:
+def _as_recorded(network: Network, recorded: Sequence[str], source: Source) -> Network:
+    """Return the network, with the values of some options as the crawl store has them."""
+    if not recorded:
         return network
     if not source.is_store:
         raise ConfigError(
-            f"{options[0]} is recorded, but {source.path} is not a crawl store; give a number."
+            f"{recorded[0]} is recorded, but {source.path} is not a crawl store; give a number."
         )
     from crawlprio.simulator.network import Network
 
     stored = Network.from_store(source.path)
-    fields = {_field(option): getattr(stored, _field(option)) for option in options}
+    fields = {_field(option): getattr(stored, _field(option)) for option in recorded}
     return dataclasses.replace(network, **fields)
 
 

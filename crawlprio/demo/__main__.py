@@ -15,7 +15,7 @@ from crawlprio.errors import ConfigError, CrawlprioError
 from crawlprio.outside.opening import open_file
 
 if TYPE_CHECKING:
-    from crawlprio.demo.answers import Web
+    from crawlprio.demo import Web
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -55,15 +55,13 @@ def _serve(options: argparse.Namespace, parent: int) -> None:
 
 def _web(options: argparse.Namespace) -> Web:
     """Return the web to serve; import no more than it needs."""
-    if options.warc is options.store is options.recording is None:
+    if options.recording is None:
         from crawlprio.demo.web import DemoWeb
 
         return DemoWeb(options.pages, options.sites, options.seed)
-    from crawlprio.demo.recordings import StoreWeb, WarcWeb, open_web
+    from crawlprio.demo.recordings import open_web
 
-    if options.warc is not None:
-        return WarcWeb(options.warc)
-    return open_web(options.recording) if options.store is None else StoreWeb(options.store)
+    return open_web(options.recording)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -81,10 +79,9 @@ def _parser() -> argparse.ArgumentParser:
         "--sites", type=int, default=200, help="number of sites of the demo web (%(default)s)"
     )
     parser.add_argument("--seed", type=int, default=0, help="seed of the demo web (%(default)s)")
-    recording = parser.add_mutually_exclusive_group()
-    recording.add_argument("--warc", type=Path, metavar="FILE", help="serve a WARC file instead")
-    recording.add_argument("--store", type=Path, metavar="FILE", help="serve a crawl store instead")
-    recording.add_argument("--recording", type=Path, metavar="FILE", help="serve either instead")
+    parser.add_argument(
+        "--recording", type=Path, metavar="FILE", help="serve a WARC file or a crawl store instead"
+    )
     parser.add_argument(
         "--log",
         type=Path,

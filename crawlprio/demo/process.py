@@ -12,15 +12,17 @@ from types import TracebackType
 
 from crawlprio.errors import CrawlprioError
 
+STARTUP_SECONDS = 120.0
+"""Time to start in: large recordings take a while to index."""
+
 
 class LoopbackServer:
     """A context manager that serves a web on 127.0.0.1 from a child process.
 
     It serves a demo web of some size and seed, or a recording: a WARC file or a crawl store. Port 0
-    takes any free one. `log` gets one line of JSON per request. Large recordings take a while to
-    index, for which `startup_seconds` leaves time. Once it has started, `port`, `seeds`, `n_pages`
-    and `hosts` say what is served where. Without `with`, use `start` and `stop`. The child also
-    ends when this process ends, however that happens.
+    takes any free one. `log` gets one line of JSON per request. Once it has started, `port`,
+    `seeds`, `n_pages` and `hosts` say what is served where. Without `with`, use `start` and `stop`.
+    The child also ends when this process ends, however that happens.
     """
 
     def __init__(
@@ -32,13 +34,11 @@ class LoopbackServer:
         recording: str | Path | None = None,
         log: str | Path | None = None,
         port: int = 0,
-        startup_seconds: float = 120.0,
     ) -> None:
         self.port = port
         self.seeds: list[str] = []
         self.hosts: list[str] = []
         self.n_pages = 0
-        self._startup_seconds = startup_seconds
         self._arguments = ["--until-stdin-closes", "--port", str(port)]
         if recording is None:
             self._arguments += ["--pages", str(pages), "--sites", str(sites), "--seed", str(seed)]
@@ -120,7 +120,7 @@ class LoopbackServer:
     def _ready_line(self, process: subprocess.Popen[bytes]) -> str:
         """Return the line that says what is served; empty if the process ended instead."""
         assert process.stdout is not None
-        overdue = threading.Timer(self._startup_seconds, process.kill)
+        overdue = threading.Timer(STARTUP_SECONDS, process.kill)
         overdue.start()
         try:
             return process.stdout.readline().decode().strip()

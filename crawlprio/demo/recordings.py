@@ -20,7 +20,7 @@ from warcio.archiveiterator import ArchiveIterator
 from warcio.bufferedreaders import DecompressingBufferedReader
 from warcio.utils import BUFF_SIZE
 
-from crawlprio.demo.answers import Answer, html_answer
+from crawlprio.demo import Answer, html_answer
 from crawlprio.errors import StoreError
 from crawlprio.graph.pages import Visit
 from crawlprio.outside.opening import open_file

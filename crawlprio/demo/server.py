@@ -18,7 +18,7 @@ from twisted.internet.error import CannotListenError, ReactorNotRunning
 from twisted.internet.task import LoopingCall
 from twisted.web import http
 
-from crawlprio.demo.answers import Answer, Web, text_answer
+from crawlprio.demo import Answer, Web, text_answer
 from crawlprio.errors import ConfigError
 
 

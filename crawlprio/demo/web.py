@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from crawlprio.demo.answers import Answer, html_answer, text_answer
+from crawlprio.demo import Answer, html_answer, text_answer
 from crawlprio.errors import ConfigError
 from crawlprio.graph.linkgraph import LinkGraph
 from crawlprio.graph.rows import gathered_rows

@@ -27,7 +27,6 @@ from crawlprio.orderings.base import (
     Ordering,
     Pages,
 )
-from crawlprio.orderings.saved import learned_arrays, restore_learned
 from crawlprio.store.visit_columns import VisitColumns
 
 PUT_OFF = 2
@@ -516,7 +515,9 @@ class PageQueue:
         is_done = records["observed"] > 0
         is_done[np.array(refused, dtype=np.int64)] = False
         states = np.where(records["state"] == UNKNOWN, UNKNOWN, np.where(is_done, DONE, WAITING))
-        learned = {f"ordering.{name}": each for name, each in learned_arrays(self.ordering).items()}
+        learned = {
+            f"ordering.{name}": each for name, each in self.ordering.learned_arrays().items()
+        }
         return learned | {
             "queue.states": states.astype(np.uint8),
             "queue.observed": records["observed"],
@@ -532,7 +533,7 @@ class PageQueue:
         ordering = self.ordering
         assert isinstance(ordering, CompiledOrdering)
         self._grow()
-        restore_learned(ordering, lambda name, dtype: take(f"ordering.{name}", dtype))
+        ordering.restore_learned(lambda name, dtype: take(f"ordering.{name}", dtype))
         states, observed = take("queue.states", np.uint8), take("queue.observed", np.uint8)
         turns, self._totals["turn"] = take("queue.turns", np.int64), take("queue.turn", np.int64)
         self._sites["turn"][: len(turns)] = turns

@@ -22,8 +22,7 @@ from numpy.typing import NDArray
 from crawlprio.errors import GraphError
 from crawlprio.extras import imported
 from crawlprio.graph.compiled import njit
-from crawlprio.graph.linkgraph import MAX_PAGES, LinkGraph
-from crawlprio.graph.naming import first_seen, sites_of
+from crawlprio.graph.linkgraph import MAX_PAGES, LinkGraph, first_seen, sites_of
 from crawlprio.graph.pages import PageIds
 from crawlprio.graph.rows import gathered_rows
 from crawlprio.graph.unpacking import BROKEN_GZIP, unpack_gzip

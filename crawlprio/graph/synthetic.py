@@ -475,7 +475,22 @@ def synthetic_web(
     about 3 for out-degree and 1.75 for pages per site; most pages are 2 to 5 links from a home
     page.
     """
-    _check(n_pages, n_sites, links_per_page, share_between_sites, dangling, max_pages_per_site)
+    if not 1 <= n_sites <= n_pages <= MAX_PAGES:
+        raise GraphError(
+            f"a web of {n_pages} pages on {n_sites} sites is impossible; "
+            f"give 1 to {MAX_PAGES} pages, and from 1 site to one per page."
+        )
+    if n_pages > n_sites * max_pages_per_site:
+        raise GraphError(
+            f"{n_pages} pages do not fit {n_sites} sites of at most {max_pages_per_site} pages; "
+            "give more sites or a larger max_pages_per_site."
+        )
+    if not 2.0 <= links_per_page <= 1000.0:
+        raise GraphError(f"links_per_page is {links_per_page:g}; it must be 2 to 1,000.")
+    if not 0.0 <= share_between_sites <= 0.9:
+        raise GraphError(f"share_between_sites is {share_between_sites:g}; it must be 0 to 0.9.")
+    if not 0.0 <= dangling < 1.0:
+        raise GraphError(f"dangling is {dangling:g}; it must be at least 0 and below 1.")
     if seed < 0:
         raise GraphError(f"seed is {seed}; it must be at least 0.")
     sizes = site_sizes(n_pages, n_sites, max_pages_per_site, seed)
@@ -559,33 +574,6 @@ def home_pages(web: LinkGraph) -> PageIds:
     """Return the first page of each non-empty site, by site: the home pages of a synthetic web."""
     found, first = np.unique(web.site, return_index=True)
     return np.asarray(first[np.argsort(found)], dtype=np.int32)
-
-
-def _check(
-    n_pages: int,
-    n_sites: int,
-    links_per_page: float,
-    share_between_sites: float,
-    dangling: float,
-    max_pages_per_site: int,
-) -> None:
-    """Raise GraphError for arguments that no web can satisfy."""
-    if not 1 <= n_sites <= n_pages <= MAX_PAGES:
-        raise GraphError(
-            f"a web of {n_pages} pages on {n_sites} sites is impossible; "
-            f"give 1 to {MAX_PAGES} pages, and from 1 site to one per page."
-        )
-    if n_pages > n_sites * max_pages_per_site:
-        raise GraphError(
-            f"{n_pages} pages do not fit {n_sites} sites of at most {max_pages_per_site} pages; "
-            "give more sites or a larger max_pages_per_site."
-        )
-    if not 2.0 <= links_per_page <= 1000.0:
-        raise GraphError(f"links_per_page is {links_per_page:g}; it must be 2 to 1,000.")
-    if not 0.0 <= share_between_sites <= 0.9:
-        raise GraphError(f"share_between_sites is {share_between_sites:g}; it must be 0 to 0.9.")
-    if not 0.0 <= dangling < 1.0:
-        raise GraphError(f"dangling is {dangling:g}; it must be at least 0 and below 1.")
 
 
 def _grown(

@@ -26,19 +26,10 @@ MAX_DISTANCE = 255
 class Topic:
     """Words and phrases that a crawl is about, matched by word and case-folded.
 
-    Parameters
-    ----------
-    terms
-        Terms as a list, or as one comma-separated string. A term of several words matches them in a
-        row. There must be at least one word.
-    stem
-        Snowball language ("english") of the stemmer that reduces words before they are compared;
-        None (the default) compares whole words.
-
-    Raises
-    ------
-    ConfigError
-        if there is no word in the terms, or no such stemmer.
+    `terms`: a list, or one comma-separated string. A term of several words matches them in a row.
+    `stem`: Snowball language ("english") of the stemmer that reduces words before they are
+    compared; None compares whole words. Raises `ConfigError` if there is no word in the terms, or
+    no such stemmer.
     """
 
     def __init__(self, terms: str | Sequence[str], *, stem: str | None = None) -> None:

@@ -5,6 +5,7 @@ The third keeps pages by estimates of their importance, I'(P), made from the pag
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -230,7 +231,7 @@ def crawl_into_buffers(
 
 @dataclass(slots=True)
 class _Buffer:
-    """The pages held and their fetch numbers; both are heaps during a block of fetches."""
+    """The pages held, and their fetch numbers."""
 
     held: Longs
     when: Longs
@@ -254,15 +255,12 @@ def _fetch(
 ) -> int:
     """Fetch `pages[first:end]` into the buffer; return the number of pages it holds afterwards.
 
-    Estimates only rise between renewals, so the keys in the heap are lower bounds: the root is
-    updated until it is the minimum.
+    The heap has `(estimate, -fetch number, page)`, so that its root leaves first. Estimates only
+    rise between renewals, so those in the heap are lower bounds: the root is updated until it is
+    the minimum.
     """
-    capacity = len(held)
-    key = np.empty(capacity, dtype=np.float64)
-    for i in range(n_held):
-        key[i] = estimate[held[i]]
-    for i in range(n_held // 2 - 1, -1, -1):
-        _sift_down(key, when, held, i, n_held)
+    heap = [(estimate[held[i]], -when[i], held[i]) for i in range(n_held)]
+    heapq.heapify(heap)
     for k in range(first, end):
         page = pages[k]
         start, stop = indptr[page], indptr[page + 1]
@@ -275,59 +273,17 @@ def _fetch(
                 target = indices[link]
                 if not known[target]:
                     estimate[target] += share
-        if n_held < capacity:
-            i = n_held
-            n_held += 1
-            key[i], when[i], held[i] = estimate[page], k, page
-            _sift_up(key, when, held, i)
+        if len(heap) < len(held):
+            heapq.heappush(heap, (estimate[page], np.int64(-k), page))
             continue
-        while key[0] < estimate[held[0]]:
-            key[0] = estimate[held[0]]
-            _sift_down(key, when, held, 0, n_held)
-        if estimate[page] > key[0]:
-            key[0], when[0], held[0] = estimate[page], k, page
-            _sift_down(key, when, held, 0, n_held)
-    return n_held
-
-
-@njit(cache=True, nogil=True, inline="always")
-def _leaves_first(key: Floats, when: Longs, i: int, j: int) -> bool:
-    """Whether entry i is evicted before entry j."""
-    return bool(key[i] < key[j] or (key[i] == key[j] and when[i] > when[j]))
-
-
-@njit(cache=True, nogil=True)
-def _swap(key: Floats, when: Longs, held: Longs, i: int, j: int) -> None:
-    """Exchange two entries."""
-    key[i], key[j] = key[j], key[i]
-    when[i], when[j] = when[j], when[i]
-    held[i], held[j] = held[j], held[i]
-
-
-@njit(cache=True, nogil=True)
-def _sift_up(key: Floats, when: Longs, held: Longs, i: int) -> None:
-    """Move entry i up until its parent is evicted before it."""
-    while i > 0:
-        parent = (i - 1) // 2
-        if not _leaves_first(key, when, i, parent):
-            return
-        _swap(key, when, held, i, parent)
-        i = parent
-
-
-@njit(cache=True, nogil=True)
-def _sift_down(key: Floats, when: Longs, held: Longs, i: int, n: int) -> None:
-    """Move entry i down until it is evicted before its children."""
-    while True:
-        child = 2 * i + 1
-        if child >= n:
-            return
-        if child + 1 < n and _leaves_first(key, when, child + 1, child):
-            child += 1
-        if not _leaves_first(key, when, child, i):
-            return
-        _swap(key, when, held, i, child)
-        i = child
+        while heap[0][0] < estimate[heap[0][2]]:
+            _, then, kept = heap[0]
+            heapq.heapreplace(heap, (estimate[kept], then, kept))
+        if estimate[page] > heap[0][0]:
+            heapq.heapreplace(heap, (estimate[page], np.int64(-k), page))
+    for i in range(len(heap)):
+        when[i], held[i] = -heap[i][1], heap[i][2]
+    return len(heap)
 
 
 @dataclass(frozen=True, slots=True)

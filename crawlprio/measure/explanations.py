@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -25,7 +24,12 @@ from crawlprio.frontier.replaying import FIRST, Replayed, columns_of, replay
 from crawlprio.graph.compiled import plain_until
 from crawlprio.graph.pages import NO_PAGE, PageIds, Visit
 from crawlprio.graph.topic import HotQueue
-from crawlprio.measure.stored_crawl import SETTING_OF, SETTINGS_KEY
+from crawlprio.measure.stored_crawl import (
+    SETTING_OF,
+    SETTINGS_KEY,
+    number_of,
+    recorded_object,
+)
 from crawlprio.orderings import KeyHistory, Ordering, Part
 from crawlprio.store import SiteState, Store
 from crawlprio.store.outcomes import ROBOTS, failure_of, is_refusal
@@ -332,11 +336,8 @@ def _full(store: Store, url: str) -> str:
 
 def _limits(store: Store) -> list[float | None]:
     """Return the crawl's budgets per site, domain and pattern; None where there is none."""
-    try:
-        found = json.loads(store.get_meta(SETTINGS_KEY, "{}"))
-    except (ValueError, RecursionError):
-        found = None
-    values = [found.get(name) if isinstance(found, dict) else None for name in _BUDGETS]
+    found = recorded_object(store, SETTINGS_KEY)
+    values = [found.get(name) for name in _BUDGETS]
     return [value if isinstance(value, int | float) else None for value in values]
 
 
@@ -351,7 +352,8 @@ def site_of(past: Past, page: int, n_before: int, now: float) -> dict[str, Any]:
     host, fetched = past.pages.hosts[site], past.site
     states = {state.host: state for state in past.store.site_states()}
     known = states.get(host, SiteState(host))
-    delay = max(_delay(past), known.crawl_delay or 0.0)
+    settings = recorded_object(past.store, SETTINGS_KEY)
+    delay = max(number_of(settings, "DOWNLOAD_DELAY", 0.0), known.crawl_delay or 0.0)
     rest = max(fetched.ended_at + delay - now, known.paused_until - now, 0.0)
     a_page = delay + (fetched.seconds / fetched.n_fetches if fetched.n_fetches else 0.0)
     return {
@@ -363,15 +365,6 @@ def site_of(past: Past, page: int, n_before: int, now: float) -> dict[str, Any]:
         "paused_seconds": max(round(known.paused_until - now, 1), 0.0),
         "not_before_seconds": round(rest + n_before * a_page, 1),
     }
-
-
-def _delay(past: Past) -> float:
-    """Return DOWNLOAD_DELAY as the crawl recorded it."""
-    try:
-        value = json.loads(past.store.get_meta(SETTINGS_KEY, "{}"))["DOWNLOAD_DELAY"]
-    except (ValueError, KeyError, TypeError, RecursionError):
-        return 0.0
-    return float(value) if isinstance(value, int | float) and 0 <= value < 1e9 else 0.0
 
 
 N_HEAD = 20

@@ -11,6 +11,7 @@ import numpy as np
 
 from crawlprio.errors import ConfigError, GraphError
 from crawlprio.graph.linkgraph import LinkGraph
+from crawlprio.graph.rows import rows_between_sites
 from crawlprio.graph.topic import Topic
 from crawlprio.measure.importance import Floats, Importance, Repository, checked_option
 from crawlprio.plugins import ByName
@@ -96,16 +97,13 @@ class RemotePageRank(PageRankImportance):
 
     def of(self, repository: Repository) -> Floats:
         graph = repository.graph
-        sources = np.repeat(np.arange(graph.n_pages), np.diff(graph.indptr))
-        remote = graph.site[sources] != graph.site[graph.indices]
-        if not remote.any():
+        indptr, indices = rows_between_sites(graph.indptr, graph.indices, graph.site)
+        if not len(indices):
             raise GraphError(
                 f"{repository.name} has no links between sites, which remote-pagerank needs; "
                 "choose another importance."
             )
-        indptr = np.zeros(graph.n_pages + 1, dtype=np.int64)
-        np.cumsum(np.bincount(sources[remote], minlength=graph.n_pages), out=indptr[1:])
-        ranks = rank_pages(indptr, graph.indices[remote], damping=self._damping)
+        ranks = rank_pages(indptr, indices, damping=self._damping)
         return ranks * graph.n_pages
 
 

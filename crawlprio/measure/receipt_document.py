@@ -25,6 +25,8 @@ from crawlprio.measure.stored_crawl import (
     SETTINGS_KEY,
     Pace,
     StoredCrawl,
+    number_of,
+    recorded_object,
 )
 from crawlprio.outside.opening import open_file, replacing
 from crawlprio.ranking.likely import DAMPING, WIDEST, Likely, likely_coverage
@@ -85,10 +87,10 @@ def seconds_needed(
     """
     n_fetches = sum(pace.n_fetches for pace in paces.values())
     usual = sum(pace.seconds for pace in paces.values()) / max(n_fetches, 1)
-    delay = _number(limits, "DOWNLOAD_DELAY", 0.0)
-    at_once = _number(limits, "CONCURRENT_REQUESTS_PER_DOMAIN", 1.0)
-    in_all = _number(limits, "CONCURRENT_REQUESTS", 16.0)
-    most = _number(limits, "CRAWLPRIO_MAX_CONCURRENT_REQUESTS", in_all)
+    delay = number_of(limits, "DOWNLOAD_DELAY", 0.0)
+    at_once = number_of(limits, "CONCURRENT_REQUESTS_PER_DOMAIN", 1.0)
+    in_all = number_of(limits, "CONCURRENT_REQUESTS", 16.0)
+    most = number_of(limits, "CRAWLPRIO_MAX_CONCURRENT_REQUESTS", in_all)
     in_all = max(in_all, min(len(np.unique(sites)), most)) if in_all else 0.0
     longest = 0.0
     for site, n in zip(*np.unique(sites, return_counts=True), strict=True):
@@ -101,12 +103,6 @@ def seconds_needed(
             a_page = max(pause, fetch / at_once if at_once else 0.0)
         longest = max(longest, int(n) * a_page)
     return max(longest, len(sites) * usual / in_all if in_all else 0.0)
-
-
-def _number(limits: Mapping[str, Any], name: str, default: float) -> float:
-    """Return a limit that is a number; the default for any other value."""
-    value = limits.get(name, default)
-    return float(value) if isinstance(value, int | float) and 0 <= value < 1e9 else default
 
 
 NAME = "receipt.json"
@@ -155,7 +151,7 @@ def make_receipt(path: str | Path) -> dict[str, Any]:
 def receipt_of(store: Store, crawl: StoredCrawl) -> dict[str, Any]:
     """Return the receipt of a crawl that was read from the same snapshot of its store."""
     found = likely_coverage(crawl.fetches)
-    settings = _object(store, SETTINGS_KEY)
+    settings = recorded_object(store, SETTINGS_KEY)
     coverage = _coverage(store, crawl, found)
     has_share = coverage["at_least"] is not None
     return {
@@ -164,7 +160,7 @@ def receipt_of(store: Store, crawl: StoredCrawl) -> dict[str, Any]:
         "asked": _asked(store, crawl, settings),
         "got": _got(store, crawl),
         "coverage": coverage,
-        "certificate": _object(store, CERTIFICATE_KEY) or None,
+        "certificate": recorded_object(store, CERTIFICATE_KEY) or None,
         "outside": _outside(store),
         "refused": _refused(store, crawl),
         "failed": _failed(crawl),
@@ -285,7 +281,7 @@ def _left_out(store: StoreReader) -> dict[str, int]:
 
 
 def _scope(store: StoreReader) -> dict[str, Any]:
-    arguments = _object(store, "given").get("arguments")
+    arguments = recorded_object(store, "given").get("arguments")
     return arguments if isinstance(arguments, dict) else {}
 
 
@@ -336,15 +332,6 @@ def _missing(store: StoreReader, crawl: StoredCrawl, found: Likely) -> list[dict
         }
         for page, (url, _) in zip(best, urls, strict=True)
     ]
-
-
-def _object(store: StoreReader, key: str) -> dict[str, Any]:
-    """Return a JSON object in `meta`; empty if there is none."""
-    try:
-        found = json.loads(store.get_meta(key, "{}"))
-    except (ValueError, RecursionError):
-        return {}
-    return found if isinstance(found, dict) else {}
 
 
 def _date(seconds: float) -> str | None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from array import array
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -71,6 +73,21 @@ COVERED, ENOUGH_PAGES = "coverage_reached", "pages_reached"
 SETTINGS_KEY, ENDED_KEY, CERTIFICATE_KEY = "settings", "ended_because", "certificate"
 """Keys in `meta`: the values of these settings in the last run, why that ended, and what random
 walks proved of the share that was fetched."""
+
+
+def recorded_object(store: StoreReader, key: str) -> dict[str, Any]:
+    """Return a JSON object in `meta`; empty if there is none."""
+    try:
+        found = json.loads(store.get_meta(key, "{}"))
+    except (ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def number_of(limits: Mapping[str, Any], name: str, default: float) -> float:
+    """Return a limit that is a number; the default for any other value."""
+    value = limits.get(name, default)
+    return float(value) if isinstance(value, int | float) and 0 <= value < 1e9 else default
 
 
 FEWEST_GAPS = 5

@@ -136,10 +136,7 @@ def make_ordering(name: str | type[Ordering], options: Mapping[str, Any] | None 
 def option_names(name: str | type[Ordering]) -> list[str]:
     """Return the names of the options that the ordering with this name or import path takes.
 
-    Raises
-    ------
-    ConfigError
-        If there is no such ordering, or the path cannot be imported or is not an `Ordering`.
+    Raises `ConfigError` if there is none, as `make_ordering` does.
     """
     own = [
         parameter.name

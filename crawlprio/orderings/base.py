@@ -12,7 +12,7 @@ from enum import Enum
 from typing import Any, ClassVar, Final, NamedTuple, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 from crawlprio.errors import ConfigError
 from crawlprio.graph import compiled
@@ -546,6 +546,39 @@ class CompiledOrdering(Ordering):
                 for need, have in zip(needed, self._room, strict=True)
             )
             self.reserve(*self._room)
+
+    def learned_arrays(self) -> dict[str, NDArray[Any]]:
+        """Return all that the ordering has learned, if its rule alone learns."""
+        state = self.state._asdict()
+        sizes = [self._n_links, *self._room, *map(len, state.values())]
+        learned = {f"state.{name}": _without_room(array) for name, array in state.items()}
+        known = {"keys": self.keys[: self.n_pages], "numbers": self.numbers}
+        return learned | known | {"sizes": np.array(sizes)}
+
+    def restore_learned(self, take: Callable[[str, DTypeLike], NDArray[Any]]) -> None:
+        """Replace all that this ordering, just opened, has learned by such arrays, by name."""
+        self.keys = take("keys", np.float64)
+        self.n_pages = len(self.keys)
+        self.numbers = take("numbers", np.float64)
+        sizes = take("sizes", np.int64).tolist()
+        self._n_links, self._room = sizes[0], tuple(sizes[1:5])
+        learned = {}
+        for (name, empty), size in zip(self.state._asdict().items(), sizes[5:], strict=True):
+            learned[name] = np.zeros(size, dtype=empty.dtype)
+            known = take(f"state.{name}", empty.dtype)
+            learned[name][: len(known)] = known
+        self._set_state(self.state._replace(**learned))
+
+
+_BLOCK = 4096
+
+
+def _without_room(array: NDArray[Any]) -> NDArray[Any]:
+    """Return an array without the zeros at its end, which are room for more."""
+    end, content = len(array), array.view(np.uint8)
+    while end and not content[max(end - _BLOCK, 0) * array.itemsize : end * array.itemsize].any():
+        end = max(end - _BLOCK, 0)
+    return array[:end]
 
 
 def _with(targets: PageIds, others: PageIds) -> PageIds:

@@ -28,7 +28,7 @@ from crawlprio.orderings.base import (
     checked_switch,
     made_of,
 )
-from crawlprio.ranking.pagerank import partial_pagerank, round_significant
+from crawlprio.ranking.pagerank import partial_pagerank, round_significant, with_room
 
 UPDATES_PER_VISIT = 25_000
 """Link updates that each visit adds to the budget for the next computation of `pagerank`."""
@@ -68,16 +68,11 @@ class SeenLinks:
 
     def append(self, page: int, targets: PageIds, n_pages: int) -> bool:
         """Add the row of a fetched page, given `n_pages` known pages; return whether it is new."""
-        if n_pages > len(self._row_start):
-            more = max(n_pages, 2 * len(self._row_start)) - len(self._row_start)
-            self._row_start = np.pad(self._row_start, (0, more))
-            self._row_length = np.pad(self._row_length, (0, more))
-            self._fetched = np.pad(self._fetched, (0, more))
+        self._row_start = with_room(self._row_start, n_pages)
+        self._row_length = with_room(self._row_length, n_pages)
+        self._fetched = with_room(self._fetched, n_pages)
         end = self._end + len(targets)
-        if end > len(self._targets):
-            room = np.empty(max(end, 2 * len(self._targets)), dtype=np.int32)
-            room[: self._end] = self._targets[: self._end]
-            self._targets = room
+        self._targets = with_room(self._targets, end)
         self._targets[self._end : end] = targets
         self.n_links += len(targets) - int(self._row_length[page])
         self._row_start[page] = self._end

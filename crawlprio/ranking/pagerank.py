@@ -10,7 +10,7 @@ GIL.
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -239,20 +239,29 @@ LEAST_TO_EXTRAPOLATE = 64
 """Minimum number of unknowns for which extrapolation between sweeps pays off."""
 
 
+class Unknowns(NamedTuple):
+    """A system `carried[p] = share[p] * (base[p] + sum(carried[sources of p]))`, and its solution.
+
+    The sources of p are `sources[in_start[p]:in_start[p + 1]]`.
+    """
+
+    in_start: Longs
+    sources: Ints
+    base: Floats
+    share: Floats
+    carried: Floats
+
+
 @njit(cache=True, nogil=True)
 def solve_component(
     first: int,
     end: int,
-    in_start: Longs,
-    sources: Ints,
-    base: Floats,
-    share: Floats,
-    carried: Floats,
+    of: Unknowns,
     tolerance: float,
     relative_tolerance: float,
     max_sweeps: int,
 ) -> int:
-    """Solve `carried[p] = share[p] * (base[p] + sum(carried[sources of p]))` for first <= p < end.
+    """Solve for the unknowns first <= p < end.
 
     Sweeps by successive over-relaxation, and extrapolates from the last three sweeps after each
     (Anderson, Iterative procedures for nonlinear integral equations, J. ACM 1965, depth 2). If that
@@ -264,22 +273,20 @@ def solve_component(
     """
     size = end - first
     if size == 1:
-        _solve_alone(first, in_start, sources, base, share, carried)
+        _solve_alone(first, of)
         return 1
     bound = 0.0
     for p in range(first, end):
-        bound += tolerance * base[p]
+        bound += tolerance * of.base[p]
     extrapolating = size >= LEAST_TO_EXTRAPOLATE
     room = size if extrapolating else 0
-    start = carried[first : first + room].copy()
+    start = of.carried[first : first + room].copy()
     steps = np.zeros((3, room), dtype=np.float64)
     ends = np.zeros((3, room), dtype=np.float64)
     relaxation = OVER_RELAXATION
     before = np.inf
     for sweep in range(1, max_sweeps + 1):
-        change, steady = _sweep(
-            first, end, in_start, sources, base, share, carried, relaxation, relative_tolerance
-        )
+        change, steady = _sweep(first, end, of, relaxation, relative_tolerance)
         if steady and change <= bound:
             return sweep
         if relaxation > 1.0 and sweep % TRIAL_SWEEPS == 0:
@@ -288,15 +295,14 @@ def solve_component(
                 extrapolating = False
             before = change
         if extrapolating:
-            _extrapolate(carried[first:end], start, steps, ends, sweep)
+            _extrapolate(of.carried[first:end], start, steps, ends, sweep)
     return max_sweeps + 1
 
 
 @njit(cache=True, nogil=True)
-def _solve_alone(
-    p: int, in_start: Longs, sources: Ints, base: Floats, share: Floats, carried: Floats
-) -> None:
+def _solve_alone(p: int, of: Unknowns) -> None:
     """Solve one unknown, which may have links to itself."""
+    in_start, sources, base, share, carried = of
     n_own = 0
     total = base[p]
     for k in range(in_start[p], in_start[p + 1]):
@@ -309,17 +315,10 @@ def _solve_alone(
 
 @njit(cache=True, nogil=True)
 def _sweep(
-    first: int,
-    end: int,
-    in_start: Longs,
-    sources: Ints,
-    base: Floats,
-    share: Floats,
-    carried: Floats,
-    relaxation: float,
-    relative_tolerance: float,
+    first: int, end: int, of: Unknowns, relaxation: float, relative_tolerance: float
 ) -> tuple[float, bool]:
     """Update each unknown in turn; return (sum of changes of totals, whether all were small)."""
+    in_start, sources, base, share, carried = of
     change = 0.0
     steady = True
     for p in range(first, end):
@@ -618,22 +617,13 @@ def solve_pagerank(
     for g in range(n_groups):
         base[position[g]] = weight[g]
         share[position[g]] = damping / row_length[chosen[g]]
-    _first_guess(start, group, position, base, share, damping, carried)
+    of = Unknowns(in_start, sources, base, share, carried)
+    _first_guess(start, group, position, of, damping)
 
     most = 0
     for c in range(len(bounds) - 1):
-        sweeps = solve_component(
-            bounds[c],
-            bounds[c + 1],
-            in_start,
-            sources,
-            base,
-            share,
-            carried,
-            tolerance,
-            relative_tolerance,
-            max_sweeps,
-        )
+        first, end = bounds[c], bounds[c + 1]
+        sweeps = solve_component(first, end, of, tolerance, relative_tolerance, max_sweeps)
         most = max(most, sweeps)
 
     ranks = np.ones(n_pages, dtype=np.float64)
@@ -651,16 +641,9 @@ def solve_pagerank(
 
 
 @njit(cache=True, nogil=True)
-def _first_guess(
-    start: Floats,
-    group: Ints,
-    position: Ints,
-    base: Floats,
-    share: Floats,
-    damping: float,
-    carried: Floats,
-) -> None:
+def _first_guess(start: Floats, group: Ints, position: Ints, of: Unknowns, damping: float) -> None:
     """Fill `carried` from `start`, ranks that sum to 1, or from uniform ranks if it is empty."""
+    base, share, carried = of.base, of.share, of.carried
     n_pages = len(group)
     if len(start) == 0:
         for p in range(len(base)):

@@ -1,68 +1,421 @@
-"""Reports of scores: tables and a plot for people, JSON, and a CSV for `historical-pagerank`."""
+"""What `crawlprio score` reports: scores and figures of an order, as tables, plots, JSON and CSV.
+
+The figures are those of Cho, Garcia-Molina & Page 1998 (P_CS, P_ST, P_BC) and of Najork & Wiener
+2001 (mean importance by day, and when the most important pages were fetched), for your own crawl.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
 from rich import box
 from rich.console import Console
 from rich.table import Table
 
 from crawlprio.errors import ConfigError, printable
 from crawlprio.graph.link_tables import as_text
+from crawlprio.graph.topic import Topic
+from crawlprio.measure.crawl_models import (
+    BacklinksSeen,
+    ModelCurve,
+    PageRankSeen,
+    crawl_and_stop,
+    crawl_and_stop_with_threshold,
+    limited_buffer,
+    top_threshold,
+)
+from crawlprio.measure.crawl_order import (
+    Means,
+    mean_importance_by_slice,
+    mean_slice_of_top,
+    scaled_to_mean_one,
+    slices_by_fetch,
+)
 from crawlprio.measure.importance import RecordedCrawl, Repository
-from crawlprio.measure.metrics import parts_of
-from crawlprio.measure.scores import MARKS, Score
+from crawlprio.measure.metrics import make_importance, parts_of
+from crawlprio.measure.scores import MARKS, Score, score
 from crawlprio.ranking.pagerank import round_significant
-from crawlprio.show.figures import Panel, plot_cumulative, plot_panels, split_at
-from crawlprio.show.order_figures import OrderFigures
+from crawlprio.show.figures import Panel, Points, plot_cumulative, plot_panels, split_at
 from crawlprio.show.tables import figure, figures_table, wide_console
 
+MODELS = {"crawl-stop": "P_CS", "threshold": "P_ST", "buffer": "P_BC"}
+"""Models of Cho et al. by their name in `--model`, with the paper's symbol for the performance."""
 
-def print_scores(repository: Repository, scores: Sequence[Score], order_name: str | None) -> None:
-    """Print what was scored, the most important pages, and the quality of the order.
+HOT_SHARE = 0.01
+"""Share of the pages that are hot under the model `threshold` without `--threshold`."""
 
-    `order_name` is the name of the order; None: there is none.
+BUFFERS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
+MODEL_MARKS = (0.1, 0.2, 0.5, 1.0)
+"""Shares of all pages, fetched or in the buffer, at which a model is reported."""
+
+
+Options = Mapping[str, Mapping[str, Any]]
+
+
+@dataclass(frozen=True)
+class AskedScores:
+    """What is asked of a repository.
+
+    `importances`: names, and `options` by name of an importance. `order`: pages to judge instead of
+    those of the repository, in the order fetched, read from `order_file`. `models`: names of
+    `MODELS`. `threshold`: importance from which a page is hot; None: that of the top 1 % of the
+    pages. `days`: number of stretches with equally many fetches; 0: not requested. `tops`: sizes N,
+    ascending.
     """
-    console = wide_console()
-    _say(console, _summary(repository))
-    for scored in scores:
-        _say(console, "")
-        _print_top(console, repository, scored)
-    ordered = [scored for scored in scores if scored.order is not None]
-    if order_name is None:
-        _say(console, "\nTo judge an order of the graph's pages, give --order FILE.")
-    if order_name is None or not ordered:
-        return
-    marks = [f"{100 * mark:g} %" for mark in MARKS]
-    table = figures_table(("by", "order"), ("fetched", "average", *marks, "tau"))
-    for scored in ordered:
-        rows = {order_name: scored.order, "bound": scored.bound, "random": scored.random()}
-        for name, figures in rows.items():
-            assert figures is not None
-            first = figures is scored.order
-            table.add_row(
-                scored.importance if first else "",
-                printable(name),
-                f"{scored.fetched:,}" if first else "",
-                *map(figure, (figures.average, *figures.gathered_at)),
-                figure(scored.kendall_tau) if first else "",
+
+    importances: tuple[str, ...]
+    options: Options
+    order_file: str | None = None
+    order: Sequence[int] | None = None
+    models: tuple[str, ...] = ()
+    threshold: float | None = None
+    days: int = 0
+    tops: tuple[int, ...] = ()
+
+    @property
+    def has_figures(self) -> bool:
+        return bool(self.models or self.days or self.tops)
+
+
+@dataclass(frozen=True, eq=False)
+class OrderFigures:
+    """The figures of one order by one importance.
+
+    `models`: curves by the name of the model. `by_day`: mean importance by stretch, where the mean
+    of all pages is 1; None: not requested. `tops`: mean share of the fetches after which the top N
+    were fetched; None: not requested.
+    """
+
+    models: Mapping[str, ModelCurve]
+    by_day: Means | None
+    tops: Means | None
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the requested figures."""
+        figures: dict[str, Any] = {}
+        if self.models:
+            figures["models"] = {
+                name: {
+                    "hot": int(curve.n_hot[-1]),
+                    **{
+                        line: curve.points(line, 101) for line in ("performance", "ideal", "random")
+                    },
+                }
+                for name, curve in self.models.items()
+            }
+        if self.by_day is not None:
+            figures["by_day"] = self.by_day.points()
+        if self.tops is not None:
+            figures["tops"] = [[int(n), share] for n, share in self.tops.points()]
+        return figures
+
+    def tables(self, importance: str) -> list[tuple[list[str], list[list[str]], str]]:
+        """Return the tables to print: headings, rows and caption."""
+        tables: list[tuple[list[str], list[list[str]], str]] = []
+        if self.models:
+            rows = [
+                [name if line == "performance" else "", line]
+                + [_at(curve.x, getattr(curve, line), mark) for mark in MODEL_MARKS]
+                for name, curve in self.models.items()
+                for line in ("performance", "ideal", "random")
+            ]
+            headings = ["model", "", *(f"{100 * mark:g} %" for mark in MODEL_MARKS)]
+            names = ", ".join(f"{name}: {MODELS[name]}" for name in self.models)
+            tables.append(
+                (headings, rows, f"{names} of Cho et al., by {importance}, at x % of all pages "
+                 "that count (buffer: x % held). ideal: the order by importance; random: the "
+                 "expectation of a random order.")
+            )  # fmt: skip
+        if self.by_day is not None:
+            days = [[f"{day:g}", f"{mean:.4f}"] for day, mean in self.by_day.points()]
+            tables.append(
+                (["day", "mean"], days, f"Mean {importance} of the pages fetched in each of "
+                 f"{len(self.by_day.x):,} stretches of the crawl; the mean of all pages that count "
+                 "is 1.")
+            )  # fmt: skip
+        if self.tops is not None:
+            shares = [[f"{n:,.0f}", f"{share:.2%}"] for n, share in self.tops.points()]
+            tables.append(
+                (["top", "fetched after"], shares, f"Mean share of the fetches after which the N "
+                 f"fetched pages of highest {importance} had been fetched.")
+            )  # fmt: skip
+        return tables
+
+    def panels(self, scored: Score, orders: Sequence[tuple[int, str]]) -> list[Panel]:
+        """Return a panel for each requested figure, with the changes of the ordering.
+
+        `orders`: `(fetches before it, name)` of each ordering, in turn.
+        """
+
+        def lines(points: Points, scale: float, first: float = 0.0) -> Mapping[str, Points]:
+            if len(orders) < 2:
+                return {"this order": points}
+            return split_at(points, [(first + n * scale, name) for n, name in orders])
+
+        panels = [
+            Panel(
+                {"this order": curve.points()} if name == "buffer"
+                else lines(curve.points(), 1 / scored.n_known),
+                f"{MODELS[name]} ({name})",
+                "share of pages in the buffer" if name == "buffer" else "share of pages fetched",
+                "share of buffer hot" if name == "buffer"
+                else "share of hot pages fetched" if name == "threshold"
+                else "share of pages fetched that are hot",
+                x_percent=True, y_percent=True, y_limits=(0.0, 1.0),
+                references={"ideal": curve.points("ideal"), "random": curve.points("random")},
             )
-    console.print(table)
-    _say(
-        console,
-        "average, x %: share gathered of the importance of the pages that count, averaged over all "
-        "fetches and after x % of the fetches. bound: the most that as many pages can hold. "
-        "random: the expectation for as many random pages. tau: Kendall's tau of the order "
-        "against importance, with pages not fetched ranked last.",
-    )
+            for name, curve in self.models.items()
+        ]  # fmt: skip
+        n_fetched = scored.fetched or 1
+        if self.by_day is not None and (days := self.by_day.points()):
+            panels.append(
+                Panel(
+                    lines(days, len(self.by_day.x) / n_fetched, 0.5), "By stretch of the crawl",
+                    "stretch of the crawl", f"mean {scored.importance} (all pages: 1)",
+                )
+            )  # fmt: skip
+        if self.tops is not None and (tops := self.tops.points()):
+            panels.append(
+                Panel(
+                    {"this order": tops}, "When the best pages were fetched",
+                    f"N, pages of highest {scored.importance}", "mean share of the fetches",
+                    x_scale="log", y_percent=True, y_limits=(0.0, 1.0),
+                    references={
+                        f"change to {name}": [(x, n / n_fetched) for x in (tops[0][0], tops[-1][0])]
+                        for n, name in orders[1:]
+                    },
+                )
+            )  # fmt: skip
+        return panels
 
 
-def print_table(headings: Sequence[str], rows: Sequence[Sequence[str]], caption: str) -> None:
+def order_figures(asked: AskedScores, scored: Score, repository: Repository) -> OrderFigures | None:
+    """Return the figures of an order, or None if no page has any importance.
+
+    `scored`: the score of the same order. Raises `GraphError` if no page reaches the threshold.
+
+    O(pages log pages). The model `buffer` adds O(log B) per fetch and buffer size, and a PageRank
+    of the pages seen 35 times per crawl unless the importance is backlinks.
+    """
+    order = repository.order if asked.order is None else np.asarray(asked.order, dtype=np.int64)
+    if order is None or scored.order is None:
+        return None
+    order = order[scored.known[order]]
+    n_fetched = len(order)
+    by_day = tops = None
+    if asked.days:
+        slices = slices_by_fetch(n_fetched, asked.days)
+        scaled = scaled_to_mean_one(scored.values, scored.known)
+        by_day = mean_importance_by_slice(order, scaled, slices)
+    if asked.tops:
+        places = np.arange(1, n_fetched + 1, dtype=np.int64)
+        found = mean_slice_of_top(order, scored.values, places, asked.tops)
+        tops = type(found)(found.x, found.mean / n_fetched, found.n)
+    models = {name: _model(name, asked, scored, repository, order) for name in asked.models}
+    return OrderFigures(models, by_day, tops)
+
+
+def _model(
+    name: str,
+    asked: AskedScores,
+    scored: Score,
+    repository: Repository,
+    order: NDArray[Any],
+) -> ModelCurve:
+    """Return the curve of an order under one model."""
+    values, known = scored.values, scored.known
+    if name == "crawl-stop":
+        return crawl_and_stop(order, values, known)
+    if name == "threshold":
+        threshold = asked.threshold
+        if threshold is None:
+            threshold = top_threshold(values, HOT_SHARE, known)
+        return crawl_and_stop_with_threshold(order, values, threshold, known)
+    graph = repository.graph
+    estimate = BacklinksSeen(graph) if scored.importance == "backlinks" else PageRankSeen(graph)
+    return limited_buffer(order, values, BUFFERS, estimate, reachable=known)
+
+
+def _at(x: NDArray[np.float64], y: NDArray[np.float64], mark: float) -> str:
+    """Return the value at a share of the pages; a dash beyond the end of the crawl."""
+    if len(x) == 0 or mark > x[-1] + 1e-9:
+        return "-"
+    return f"{float(np.interp(mark, x, y)):.4f}"
+
+
+@dataclass(frozen=True, eq=False)
+class ScoreReport:
+    """The scores that were asked of a repository, and the figures of its order by importance."""
+
+    repository: Repository
+    asked: AskedScores
+    scores: Sequence[Score]
+    figures: Mapping[str, OrderFigures]
+
+    @classmethod
+    def of(
+        cls, repository: Repository, asked: AskedScores, topic: Topic | None = None
+    ) -> ScoreReport:
+        """Compute what is asked; a terminal shows which importance is being computed.
+
+        Raises `ConfigError` or `GraphError` as `make_importance` and `score` do.
+        """
+        names = asked.importances
+        importances = {name: make_importance(name, asked.options, topic) for name in names}
+        scores: list[Score] = []
+        figures: dict[str, OrderFigures] = {}
+        progress = Console(stderr=True)
+        for name, importance in importances.items():
+            with progress.status(name):
+                scores.append(score(name, importance, repository, asked.order))
+        for scored in scores if asked.has_figures else ():
+            found = order_figures(asked, scored, repository)
+            figures |= {scored.importance: found} if found is not None else {}
+        return cls(repository, asked, scores, figures)
+
+    @property
+    def orders(self) -> Sequence[tuple[int, str]]:
+        """`(fetches before it, name)` of the orderings of a crawl, or of the order given."""
+        if self.asked.order is not None:
+            return [(0, "order")]
+        if not isinstance(self.repository, RecordedCrawl):
+            return ()
+        return self.repository.orderings or [(0, "order")]
+
+    @property
+    def order_name(self) -> str:
+        """The name of the order: that of the ordering, if the store records it; empty: none."""
+        return ", then ".join(name for _, name in self.orders)
+
+    def print(self) -> None:
+        """Print what was scored, the most important pages, and the quality of the order."""
+        console = wide_console()
+        _say(console, _summary(self.repository))
+        for scored in self.scores:
+            _say(console, "")
+            _print_top(console, self.repository, scored)
+        if not self.order_name:
+            _say(console, "\nTo judge an order of the graph's pages, give --order FILE.")
+        elif any(scored.order is not None for scored in self.scores):
+            self._print_order(console)
+        for name, figures in self.figures.items():
+            for headings, rows, caption in figures.tables(name):
+                _print_table(console, headings, rows, caption)
+
+    def _print_order(self, console: Console) -> None:
+        marks = [f"{100 * mark:g} %" for mark in MARKS]
+        table = figures_table(("by", "order"), ("fetched", "average", *marks, "tau"))
+        for scored in self.scores:
+            if scored.order is None:
+                continue
+            rows = {self.order_name: scored.order, "bound": scored.bound, "random": scored.random()}
+            for name, figures in rows.items():
+                assert figures is not None
+                first = figures is scored.order
+                table.add_row(
+                    scored.importance if first else "",
+                    printable(name),
+                    f"{scored.fetched:,}" if first else "",
+                    *map(figure, (figures.average, *figures.gathered_at)),
+                    figure(scored.kendall_tau) if first else "",
+                )
+        console.print(table)
+        _say(
+            console,
+            "average, x %: share gathered of the importance of the pages that count, averaged over "
+            "all fetches and after x % of the fetches. bound: the most that as many pages can "
+            "hold. random: the expectation for as many random pages. tau: Kendall's tau of the "
+            "order against importance, with pages not fetched ranked last.",
+        )
+
+    def plot(self, paths: Mapping[str, Path]) -> None:
+        """Plot each score for which there is a path, with the figures of its order.
+
+        Raises `ConfigError` if none has an order, or a file cannot be written.
+        """
+        drawn = [scored for scored in self.scores if scored.importance in paths and scored.order]
+        if not drawn:
+            raise ConfigError(
+                f"--plot has nothing to draw: {self.repository.name} has no visits yet, or no page "
+                "has any importance; leave --plot out."
+            )
+        for scored in drawn:
+            self._plot(paths[scored.importance], scored)
+
+    def _plot(self, path: Path, scored: Score) -> None:
+        """Plot the importance gathered, a line for each ordering in turn, and its figures beside.
+
+        The bound and the expectation for random pages are drawn too.
+        """
+        assert scored.order is not None
+        assert scored.bound is not None
+        orders, figures = self.orders, self.figures.get(scored.importance)
+        parts = [(n / scored.n_known, part) for n, part in orders]
+        stretches = split_at(scored.order.curve, parts)
+        title = f"{Path(self.repository.name).name}: {scored.fetched:,} of {scored.n_known:,} pages"
+        across = "share of known pages fetched"
+        up = f"share of their importance by {scored.importance}"
+        more = figures.panels(scored, orders) if figures else []
+        if not more:
+            curves = {"upper-bound": scored.bound.curve, **stretches}
+            plot_cumulative(curves, path, title=title, xlabel=across, ylabel=up)
+            return
+        gathered = Panel(
+            stretches if len(orders) > 1 else {"this order": scored.order.curve},
+            "Importance gathered", across, up, x_percent=True, y_percent=True, y_limits=(0.0, 1.0),
+            references={"ideal": scored.bound.curve, "random": [(0.0, 0.0), (1.0, 1.0)]},
+        )  # fmt: skip
+        plot_panels([gathered, *more], path, title=f"{title}, {self.order_name}")
+
+    def rows(self, importance: str, *, for_spreadsheets: bool) -> Iterator[tuple[str, float]]:
+        """Yield URL and score of each page that counts, in page order.
+
+        Scores have 8 significant digits, so that scores that are equal in theory are equal in the
+        file. The ordering `historical-pagerank` reads it. `for_spreadsheets` is as for
+        `export_links`.
+        """
+        urls = self.repository.graph.urls
+        assert urls is not None
+        (scored,) = (scored for scored in self.scores if scored.importance == importance)
+        values = round_significant(scored.values).tolist()
+        for page in scored.known.nonzero()[0].tolist():
+            yield as_text(urls[page]) if for_spreadsheets else urls[page], values[page]
+
+    def as_json(self) -> dict[str, Any]:
+        """Return all figures, for JSON."""
+        graph, options = self.repository.graph, self.asked.options
+        crawl = self.repository if isinstance(self.repository, RecordedCrawl) else None
+        figures: list[dict[str, Any]] = []
+        for scored in self.scores:
+            name = scored.importance
+            own = {part: options[part] for _, part in parts_of(name) if part in options}
+            more = self.figures[name].as_json() if name in self.figures else {}
+            figures.append({**scored.as_json(graph.urls), **more, "options": own})
+        return {
+            "source": self.repository.name,
+            "pages": graph.n_pages,
+            "links": graph.n_links,
+            "sites": graph.n_sites,
+            "fetched": None if crawl is None else crawl.n_fetched,
+            "failed": None if crawl is None else crawl.n_failed,
+            "not_fetched": None if crawl is None else crawl.n_unanswered,
+            "index_files": None if crawl is None else crawl.n_index_files,
+            "ordering": None if crawl is None else crawl.ordering,
+            "orderings": None if crawl is None else crawl.orderings,
+            "order_file": self.asked.order_file,
+            "importances": figures,
+        }
+
+
+def _print_table(
+    console: Console, headings: Sequence[str], rows: Sequence[Sequence[str]], caption: str
+) -> None:
     """Print another table about an order, with numbers right-aligned, followed by a caption."""
-    console = wide_console()
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for k, heading in enumerate(headings):
         is_number = all(_is_number(row[k]) for row in rows)
@@ -71,114 +424,6 @@ def print_table(headings: Sequence[str], rows: Sequence[Sequence[str]], caption:
         table.add_row(*map(printable, row))
     console.print(table)
     _say(console, caption)
-
-
-def plot_scores(
-    paths: Mapping[str, Path],
-    scores: Sequence[Score],
-    repository: Repository,
-    figures: Mapping[str, OrderFigures],
-    given: Sequence[int] | None,
-) -> None:
-    """Plot each score for which there is a path, with the figures of its order.
-
-    Raises `ConfigError` if none has an order, or a file cannot be written.
-    """
-    drawn = [scored for scored in scores if scored.importance in paths and scored.order]
-    if not drawn:
-        raise ConfigError(
-            f"--plot has nothing to draw: {repository.name} has no visits yet, or no page has any "
-            "importance; leave --plot out."
-        )
-    orders = [(0, "order")] if given is not None else orders_of(repository)
-    for scored in drawn:
-        more = figures.get(scored.importance)
-        panels = more.panels(scored, orders) if more else []
-        _plot(paths[scored.importance], scored, orders, Path(repository.name).name, panels)
-
-
-def _plot(
-    path: Path, scored: Score, orders: Sequence[tuple[int, str]], name: str, more: Sequence[Panel]
-) -> None:
-    """Plot the importance gathered, a line for each ordering in turn, with further panels beside.
-
-    `orders` has the number of fetches before each ordering, and its name. The bound and the
-    expectation for random pages are drawn too.
-    """
-    assert scored.order is not None
-    assert scored.bound is not None
-    stretches = split_at(scored.order.curve, [(n / scored.n_known, part) for n, part in orders])
-    title = f"{name}: {scored.fetched:,} of {scored.n_known:,} pages"
-    across, up = "share of known pages fetched", f"share of their importance by {scored.importance}"
-    if not more:
-        curves = {"upper-bound": scored.bound.curve, **stretches}
-        plot_cumulative(curves, path, title=title, xlabel=across, ylabel=up)
-        return
-    gathered = Panel(
-        stretches if len(orders) > 1 else {"this order": scored.order.curve},
-        "Importance gathered", across, up, x_percent=True, y_percent=True, y_limits=(0.0, 1.0),
-        references={"ideal": scored.bound.curve, "random": [(0.0, 0.0), (1.0, 1.0)]},
-    )  # fmt: skip
-    under = ", then ".join(ordering for _, ordering in orders)
-    plot_panels([gathered, *more], path, title=f"{title}, {under}")
-
-
-def score_rows(
-    scored: Score, urls: Sequence[str], *, for_spreadsheets: bool = False
-) -> Iterator[tuple[str, float]]:
-    """Yield URL and score of each page that counts, in page order.
-
-    Scores have 8 significant digits, so that scores that are equal in theory are equal in the file.
-    The ordering `historical-pagerank` reads it. `for_spreadsheets` is as for `export_links`.
-    """
-    values = round_significant(scored.values).tolist()
-    for page in scored.known.nonzero()[0].tolist():
-        yield as_text(urls[page]) if for_spreadsheets else urls[page], values[page]
-
-
-def order_name_of(repository: Repository, given: Sequence[int] | None) -> str | None:
-    """Return the name of the order: that of the ordering, if the store records it."""
-    if given is not None:
-        return "order"
-    return ", then ".join(name for _, name in orders_of(repository)) or None
-
-
-def orders_of(repository: Repository) -> Sequence[tuple[int, str]]:
-    """Return `(fetches before it, name)` of the orderings of a crawl; empty for a graph."""
-    if isinstance(repository, RecordedCrawl):
-        return repository.orderings or [(0, "order")]
-    return ()
-
-
-def figures_json(
-    repository: Repository,
-    scores: Sequence[Score],
-    options: Mapping[str, Mapping[str, Any]],
-    order: str | None,
-    more: Mapping[str, OrderFigures],
-) -> dict[str, Any]:
-    """Return all figures, for JSON."""
-    graph = repository.graph
-    crawl = repository if isinstance(repository, RecordedCrawl) else None
-    figures: list[dict[str, Any]] = []
-    for scored in scores:
-        own = {part: options[part] for _, part in parts_of(scored.importance) if part in options}
-        asked = more[scored.importance].as_json() if scored.importance in more else {}
-        figures.append({**scored.as_json(graph.urls), **asked, "options": own})
-    return {
-        "source": repository.name,
-        "pages": graph.n_pages,
-        "links": graph.n_links,
-        "sites": graph.n_sites,
-        "fetched": None if crawl is None else crawl.n_fetched,
-        "failed": None if crawl is None else crawl.n_failed,
-        "not_fetched": None if crawl is None else crawl.n_unanswered,
-        "index_files": None if crawl is None else crawl.n_index_files,
-        "ordering": None if crawl is None else crawl.ordering,
-        "orderings": None if crawl is None else crawl.orderings,
-        "order_file": order,
-        "importances": figures,
-    }
 
 
 def _summary(repository: Repository) -> str:

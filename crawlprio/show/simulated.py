@@ -37,10 +37,9 @@ from crawlprio.orderings.rules import compile_rule
 from crawlprio.ranking.pagerank import pagerank
 from crawlprio.show.figures import Drawing, Panel, plot_cumulative, plot_panels
 from crawlprio.show.tables import LEAST_WIDTH, figure, figures_table, wide_console
-from crawlprio.simulator.graph_pages import RecordedVisits
+from crawlprio.simulator.graph_pages import RecordedVisits, Source
 from crawlprio.simulator.network import Network
 from crawlprio.simulator.order_only import OnProgress, checked_seeds, runs_compiled
-from crawlprio.simulator.sources import Source
 from crawlprio.simulator.timed import TIME_MARKS, TimeFigures, timed_crawl
 
 BY_PAGES, SHARE = "share of reachable pages fetched", "share of their PageRank"

@@ -327,7 +327,8 @@ class CompiledCrawl:
     `pages`: the page table, empty. `seeds`: distinct pages of the graph; they are queued here.
     `ordering`: an ordering whose rule is its whole behaviour; it is opened here. `truth`: PageRank
     of the whole graph, for orderings that need it. `by_site`: whether to keep one queue per site;
-    otherwise one for all sites, which is faster. `pages_per_visit`: pages fetched from a site
+    otherwise one for all sites, which is faster, and the same without delays: the best page of the
+    best site is the best page. `pages_per_visit`: pages fetched from a site
     before its delay applies.
     """
 
@@ -338,7 +339,7 @@ class CompiledCrawl:
         ordering: CompiledOrdering,
         truth: Floats | None,
         *,
-        by_site: bool,
+        by_site: bool = False,
         pages_per_visit: int = 1,
     ) -> None:
         graph = pages.graph
@@ -428,16 +429,7 @@ class CompiledCrawl:
 class OrderLoop(CompiledCrawl):
     """One order-only crawl in the compiled loop, of an ordering to which sites do not matter."""
 
-    def __init__(
-        self,
-        pages: GraphPages,
-        seeds: PageIds,
-        ordering: CompiledOrdering,
-        truth: Floats | None,
-    ) -> None:
-        # With no delay, the best page of the best site is the best page: one site is enough.
-        super().__init__(pages, seeds, ordering, truth, by_site=False)
-        self._loop: Callable[..., None] | None = None
+    _loop: Callable[..., None] | None = None
 
     def order(self, until: int, report: OnProgress) -> PageIds:
         """Crawl until `until` pages are fetched or none is waiting."""

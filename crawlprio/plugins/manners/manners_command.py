@@ -61,8 +61,14 @@ class Command(OneLineCommand):
         if not args:
             raise ConfigError(f"{program()} manners was given no log; name one or more files.")
         from crawlprio.plugins.manners.access_log import AccessLog
-        from crawlprio.plugins.manners.judge import Judge, Limits, Rule, most_frequent
-        from crawlprio.plugins.manners.judgement import as_json, print_report
+        from crawlprio.plugins.manners.judge import (
+            Judge,
+            Limits,
+            Rule,
+            as_json,
+            most_frequent,
+            print_report,
+        )
         from crawlprio.plugins.manners.robots_history import RobotsHistory
         from crawlprio.web.robots_txt import products
 

@@ -1,14 +1,12 @@
 """Link graphs in the format of the WebGraph framework, and its instantaneous codes.
 
 Bits are numbered from the most significant bit of the first byte.
-
-The instantaneous codes are in `bitcodes`.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -158,6 +156,14 @@ LINKS_PER_BIT = 100
 OUTDEGREES, REFERENCES, BLOCK_COUNT, BLOCKS, INTERVALS, RESIDUALS = range(6)
 
 
+class CodedStream(NamedTuple):
+    """The bits of a graph, the code of each component, and the parameter of zeta codes."""
+
+    words: Words
+    codes: NDArray[np.int64]
+    zeta_k: int
+
+
 def read_webgraph(path: Path, most: int | None = None) -> LinkGraph:
     """Read a graph of class BVGraph; rows are in ascending order of target, as in the format.
 
@@ -190,8 +196,8 @@ def read_webgraph(path: Path, most: int | None = None) -> LinkGraph:
             f"{properties_path.name}; it is truncated."
         )
     indptr, indices, broken_page = _decode(
-        as_words(stream), 8 * len(stream), n_pages, n_links, window_size, least_interval, codes,
-        zeta_k,
+        CodedStream(as_words(stream), codes, zeta_k), 8 * len(stream), n_pages, n_links,
+        window_size, least_interval,
     )  # fmt: skip
     if broken_page >= 0:
         raise GraphError(
@@ -258,15 +264,19 @@ def _codes(path: Path, flags: str) -> NDArray[np.int64]:
 
 
 @njit(cache=True, nogil=True)
+def _number_at(stream: CodedStream, position: int, component: int) -> tuple[int, int]:
+    """Return (the next number of a component, position after it)."""
+    return read_number(stream.words, position, stream.codes[component], stream.zeta_k)
+
+
+@njit(cache=True, nogil=True)
 def _decode(
-    words: Words,
+    stream: CodedStream,
     n_bits: int,
     n_pages: int,
     n_links: int,
     window_size: int,
     least_interval: int,
-    codes: NDArray[np.int64],
-    zeta_k: int,
 ) -> tuple[Indptr, PageIds, int]:
     """Return (indptr, indices, -1), or the first page with an invalid list instead of -1."""
     indptr = np.zeros(n_pages + 1, dtype=np.int64)
@@ -276,7 +286,7 @@ def _decode(
     extra = np.empty(n_pages + 1, dtype=np.int32)
     position = 0
     for page in range(n_pages):
-        degree, position = read_number(words, position, codes[OUTDEGREES], zeta_k)
+        degree, position = _number_at(stream, position, OUTDEGREES)
         first = indptr[page]
         if degree > n_pages or first + degree > n_links:
             return indptr, indices, page
@@ -285,22 +295,22 @@ def _decode(
             continue
         n_copied = 0
         if window_size > 0:
-            back, position = read_number(words, position, codes[REFERENCES], zeta_k)
+            back, position = _number_at(stream, position, REFERENCES)
             if back > min(page, window_size):
                 return indptr, indices, page
             if back > 0:
                 row = indices[indptr[page - back] : indptr[page - back + 1]]
-                n_copied, position = _copy_blocks(words, position, codes, zeta_k, row, copied)
+                n_copied, position = _copy_blocks(stream, position, row, copied)
                 if n_copied < 0 or n_copied > degree:
                     return indptr, indices, page
         n_intervals = 0
         n_extra = 0
         if n_copied < degree and least_interval > 0:
-            n_intervals, position = read_number(words, position, codes[INTERVALS], zeta_k)
+            n_intervals, position = _number_at(stream, position, INTERVALS)
+            room = degree - n_copied
             n_extra, position = _read_intervals(
-                words, position, codes, zeta_k, page, n_intervals, least_interval,
-                degree - n_copied, n_pages, extra,
-            )  # fmt: skip
+                stream, position, page, n_intervals, least_interval, room, n_pages, extra
+            )
             if n_extra < 0:
                 return indptr, indices, page
         _merge(copied[:n_copied], extra[:n_extra], indices[first : first + n_copied + n_extra])
@@ -309,9 +319,7 @@ def _decode(
         if n_residuals == 0:
             continue
         copied[:n_known] = indices[first : first + n_known]
-        position = _read_residuals(
-            words, position, codes, zeta_k, page, n_pages, extra[:n_residuals]
-        )
+        position = _read_residuals(stream, position, page, n_pages, extra[:n_residuals])
         if position < 0 or position > n_bits:
             return indptr, indices, page
         _merge(copied[:n_known], extra[:n_residuals], indices[first : first + degree])
@@ -322,18 +330,13 @@ def _decode(
 
 @njit(cache=True, nogil=True)
 def _copy_blocks(
-    words: Words,
-    position: int,
-    codes: NDArray[np.int64],
-    zeta_k: int,
-    row: PageIds,
-    copied: PageIds,
+    stream: CodedStream, position: int, row: PageIds, copied: PageIds
 ) -> tuple[int, int]:
     """Copy the shared blocks of `row`; return (number copied or -1 if invalid, position).
 
     Copied and skipped blocks alternate; the entries after the last block are one more block.
     """
-    n_blocks, position = read_number(words, position, codes[BLOCK_COUNT], zeta_k)
+    n_blocks, position = _number_at(stream, position, BLOCK_COUNT)
     n_copied = 0
     at = 0
     if n_blocks > len(row) + 1:
@@ -342,7 +345,7 @@ def _copy_blocks(
         if block == n_blocks:
             length = len(row) - at
         else:
-            length, position = read_number(words, position, codes[BLOCKS], zeta_k)
+            length, position = _number_at(stream, position, BLOCKS)
             length += block > 0
         if at + length > len(row):
             return -1, position
@@ -355,10 +358,8 @@ def _copy_blocks(
 
 @njit(cache=True, nogil=True)
 def _read_intervals(
-    words: Words,
+    stream: CodedStream,
     position: int,
-    codes: NDArray[np.int64],
-    zeta_k: int,
     page: int,
     n_intervals: int,
     least_interval: int,
@@ -370,8 +371,8 @@ def _read_intervals(
     n_extra = 0
     following = 0
     for interval in range(n_intervals):
-        gap, position = read_number(words, position, codes[INTERVALS], zeta_k)
-        length, position = read_number(words, position, codes[INTERVALS], zeta_k)
+        gap, position = _number_at(stream, position, INTERVALS)
+        length, position = _number_at(stream, position, INTERVALS)
         length += least_interval
         left = page + _signed(gap) if interval == 0 else following + gap
         if left < 0 or left + length > n_pages or n_extra + length > room:
@@ -386,18 +387,12 @@ def _read_intervals(
 
 @njit(cache=True, nogil=True)
 def _read_residuals(
-    words: Words,
-    position: int,
-    codes: NDArray[np.int64],
-    zeta_k: int,
-    page: int,
-    n_pages: int,
-    residuals: PageIds,
+    stream: CodedStream, position: int, page: int, n_pages: int, residuals: PageIds
 ) -> int:
     """Fill `residuals`, ascending; return the position after them, or -1 if one is invalid."""
     target = -1
     for k in range(len(residuals)):
-        gap, position = read_number(words, position, codes[RESIDUALS], zeta_k)
+        gap, position = _number_at(stream, position, RESIDUALS)
         target = page + _signed(gap) if k == 0 else target + gap + 1
         if target < 0 or target >= n_pages:
             return -1

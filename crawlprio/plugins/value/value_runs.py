@@ -20,8 +20,7 @@ from crawlprio.plugins.value.model import ScoredModel, page_of
 from crawlprio.plugins.value.models import make_model
 from crawlprio.show.figures import plot_cumulative
 from crawlprio.show.tables import figure, figures_table, wide_console
-from crawlprio.simulator.graph_pages import RecordedVisits
-from crawlprio.simulator.sources import Source
+from crawlprio.simulator.graph_pages import RecordedVisits, Source
 from crawlprio.simulator.timed import crawl_order
 
 MARKS = (0.1, 0.2, 0.4)
