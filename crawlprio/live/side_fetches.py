@@ -125,7 +125,9 @@ class SideFetches(CrawlPart):
 
     @property
     def goes_on(self) -> bool:
-        return self.crawl.is_running and not self._is_stopped
+        """Whether more fetches may start."""
+        crawl = self.crawl
+        return crawl.is_running and not (self._is_stopped or engine.is_closing(crawl.crawler))
 
     def stop(self) -> None:
         """Start no more fetches."""
