@@ -454,7 +454,8 @@ class Pair:
             check_invariants(frontier)
         assert frontier.ready_at() == twin.ready_at()
         assert len(frontier) == len(twin.in_state(WAITING))
-        assert frontier.n_sites_waiting == len(twin.free_sites())
+        totals = frontier._totals[0]
+        assert totals["n_ready"] + totals["n_delayed"] == len(twin.free_sites())
         for page in range(len(self.pages)):
             assert frontier.state(page) == twin.states.get(page, UNKNOWN)
         for site in range(self.pages.n_sites):

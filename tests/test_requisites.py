@@ -429,3 +429,16 @@ def test_ctrl_c_ends_the_crawl_at_once_and_the_rest_is_fetched_when_it_is_resume
         assert done.returncode == 0, done.stderr
         assert archived_at(site, tmp_path) == ["/", "/a", "/b"]
     check_archive(tmp_path / "warc", store_of(tmp_path))
+
+
+def test_with_several_workers_the_requisites_of_all_pages_are_fetched(tmp_path: Path) -> None:
+    pages = {
+        f"/{n}": Answer(f"<img src=/{n}.png><a href=/{n + 1}>", headers=HTML) for n in range(6)
+    }
+    images = {f"/{n}.png": Answer(f"image {n}") for n in range(6)}
+    with Site({"/": pages["/0"], **pages, **images}) as site:
+        line = [*command(site, tmp_path, "--delay", "0"), "--workers", "2"]
+        done = subprocess.run(line, capture_output=True, text=True, timeout=120, check=False)
+        assert done.returncode == 0, done.stderr
+        assert set(images) <= set(archived_at(site, tmp_path)), done.stderr
+    check_archive(tmp_path / "warc", store_of(tmp_path))

@@ -319,3 +319,19 @@ def test_a_resumed_crawl_reads_and_fetches_what_is_left_and_nothing_twice(tmp_pa
         "/sitemap.xml",
     ]
     assert len(named(tmp_path / "a.sqlite")) == 7
+
+
+def test_no_more_sitemaps_are_read_while_a_crawl_that_has_its_pages_ends(tmp_path: Path) -> None:
+    """A slow page in flight keeps the spider from closing at once."""
+    names = [f"/sitemap{n}.xml" for n in range(40)]
+    web = {
+        "a.test/": page("http://b.test/"),
+        "a.test/robots.txt": robots(*(f"http://a.test{name}" for name in names)),
+        **{f"a.test{name}": urlset("http://a.test/1")._replace(seconds=0.1) for name in names},
+        "b.test/robots.txt": robots(),
+        "b.test/": page()._replace(seconds=2.0),
+    }
+    settings = {**ROBOTS, "CONCURRENT_REQUESTS": 8, "CLOSESPIDER_PAGECOUNT": 8}
+    _, paths = crawled(web, tmp_path / "a.sqlite", settings, follow="web")
+    assert paths.count("/") == 2
+    assert len([path for path in paths if path in names]) <= 8

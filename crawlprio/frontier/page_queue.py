@@ -132,11 +132,6 @@ class PageQueue:
         return int(self._totals["n_leased"][0])
 
     @property
-    def n_sites_waiting(self) -> int:
-        """Sites with a page that can be handed out now or when their delay ends."""
-        return int(self._totals["n_ready"][0] + self._totals["n_delayed"][0])
-
-    @property
     def n_dropped(self) -> int:
         """Pages that were dropped for lack of room and have not come back."""
         return 0 if self._buffer is None else self._buffer.n_dropped

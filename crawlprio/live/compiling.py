@@ -72,10 +72,6 @@ def compile_all() -> None:
     bounded = PageQueue(make_ordering("breadth-first"), pages, max_waiting=1)
     bounded.observe(Visit(NO_PAGE, np.array([0, 1], dtype=np.int32)))
     bounded.finish(0)
-    replaying = PageQueue(make_ordering("breadth-first"), pages)
-    replaying.defer()
-    replaying.observe(Visit(NO_PAGE, np.array([0, 1], dtype=np.int32)))
-    replaying.finish(0)
     with tempfile.TemporaryDirectory() as folder:
         _compile_graphs(Path(folder))
     _compile_simulations()

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from scrapy import Request, signals
 from scrapy.core.downloader import Downloader as StockDownloader
 from scrapy.downloadermiddlewares.stats import DownloaderStats
-from scrapy.exceptions import CannotResolveHostError, IgnoreRequest
+from scrapy.exceptions import CannotResolveHostError
 from scrapy.http import Response
 from scrapy.statscollectors import MemoryStatsCollector
 from scrapy.utils.defer import deferred_from_coro, maybe_deferred_to_future
@@ -34,14 +34,10 @@ logger = logging.getLogger("crawlprio")
 _OWN_FAULTS = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS})
 
 SIDE_FETCH = "_crawlprio_side_fetch"
-"""The `meta` key of a request that fails with `SiteBusy` instead of waiting for its site.
+"""The `meta` key of a request that comes back as it is if it would have to wait for its site.
 
 A list as its value gets the last answer, instead of the archive.
 """
-
-
-class SiteBusy(IgnoreRequest):
-    """A fetch must wait for its site, and does so outside the downloader."""
 
 
 class FetchObserver:

@@ -40,7 +40,6 @@ def hand_settings(facts: dict[str, Any]) -> dict[str, Any]:
         "CRAWLPRIO_PRINT": False,
         "CRAWLPRIO_PROGRESS": False,
         "CRAWLPRIO_RECEIPT": False,
-        "CRAWLPRIO_REQUISITES": None,
         "CRAWLPRIO_SITEMAPS": None,
         "CRAWLPRIO_STOP_AT_COVERAGE": None,
         "CRAWLPRIO_WARC": None,

@@ -19,7 +19,7 @@ from crawlprio.errors import ConfigError, CrawlprioError
 from crawlprio.live import engine
 from crawlprio.live.counts import cause_of
 from crawlprio.live.dispatch import site_of
-from crawlprio.live.downloader import SIDE_FETCH, SiteBusy
+from crawlprio.live.downloader import SIDE_FETCH
 from crawlprio.live.engine import sleep
 from crawlprio.live.parts import CrawlPart
 from crawlprio.live.requests import forget_inherited
@@ -125,7 +125,9 @@ class SideFetches(CrawlPart):
 
     @property
     def goes_on(self) -> bool:
-        return self.crawl.is_running and not self._is_stopped
+        """Whether more fetches may start."""
+        crawl = self.crawl
+        return crawl.is_running and not (self._is_stopped or engine.is_closing(crawl.crawler))
 
     def stop(self) -> None:
         """Start no more fetches."""
@@ -185,14 +187,13 @@ class SideFetches(CrawlPart):
                 answer = await engine.fetch_once(
                     self.crawl.crawler, request, is_counted=self.is_counted
                 )
-            except SiteBusy:  # or the crawl is paused
-                await sleep(LOOK_SECONDS)
-                continue
             finally:
                 self._slots.release()
             if isinstance(answer, Response):
                 answer.request = request
                 return answer
+            if answer is request:  # its site is busy, or the crawl is paused
+                await sleep(LOOK_SECONDS)
             request = answer
 
     async def _wait_for(self, site: str) -> None:

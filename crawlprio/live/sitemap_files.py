@@ -71,24 +71,19 @@ class SitemapPages:
         taken: list[str] = []
         n_rows = 0
         for _ in range(len(self._turns)):
-            if len(taken) >= n_pages or n_rows >= _ROWS_AT_ONCE:
+            room = min(per_host, n_pages - len(taken))
+            if room <= 0 or n_rows >= _ROWS_AT_ONCE:
                 break
             host = self._turns.popleft()
-            room = min(per_host, n_pages - len(taken))
-            while room > 0 and n_rows < _ROWS_AT_ONCE:
-                rows = self._stored.urls_of(host, self._last[host], _ROWS)
-                n_rows += len(rows) + 1
-                found = self._unknown([url for _, url in rows])
-                for (number, url), is_new in zip(rows, found, strict=True):
-                    if room == 0:
-                        break
-                    self._last[host] = number
-                    if is_new:
-                        taken.append(url)
-                        room -= 1
-                if len(rows) < _ROWS and room > 0:
-                    break
-            else:
+            rows = self._stored.urls_of(host, self._last[host], _ROWS)
+            n_rows += len(rows) + 1
+            is_new = self._unknown([url for _, url in rows])
+            new = [row for row, new in zip(rows, is_new, strict=True) if new][:room]
+            taken += [url for _, url in new]
+            has_enough = len(new) == room
+            if rows:
+                self._last[host], _ = new[-1] if has_enough else rows[-1]
+            if has_enough or len(rows) == _ROWS:
                 self._turns.append(host)
         return taken
 

@@ -28,7 +28,6 @@ from crawlprio.live.downloader import (
     SIDE_FETCH,
     FetchAborted,
     FetchGate,
-    SiteBusy,
     make_abortable,
     observe_fetches,
 )
@@ -159,12 +158,12 @@ class PolitenessMiddleware(FetchGate):
         if dispatcher is not None and lease is not None:
             if not self._may_start(site) or not dispatcher.fetch_may_start(lease):
                 return dispatcher.give_back(lease)
+        elif SIDE_FETCH in request.meta and not self._may_start(site):
+            return request
         else:
             crawl.clock.hold(site)
             try:
                 while not self._may_start(site):
-                    if SIDE_FETCH in request.meta:
-                        raise SiteBusy
                     await (sleep(_PAUSE_SECONDS) if self._is_paused else self._wait(site))
                     if crawl.failure is not None:
                         raise IgnoreRequest(f"the crawl failed: {crawl.failure}")

@@ -239,7 +239,7 @@ class WriterLock:
         self._file = Path(f"{path.resolve()}-lock")
         self._inode: tuple[int, int] | None = None
         while True:
-            before = _inode(self._file)
+            before = inode_of(self._file)
             db = None
             try:
                 check_file(self._file)
@@ -259,7 +259,7 @@ class WriterLock:
                 ours = isinstance(error, sqlite3.OperationalError)
                 raise store_error(path if ours else self._file, error) from None
             # The previous holder may have removed the file after we opened it.
-            if before is not None and before == _inode(self._file):
+            if before is not None and before == inode_of(self._file):
                 self._db: sqlite3.Connection | None = db
                 return
             db.close()
@@ -291,7 +291,7 @@ class WriterLock:
 
         Raises `StoreInUse` if another process writes to the file under another name.
         """
-        inode = _inode(self._path)
+        inode = inode_of(self._path)
         if fcntl is None or inode is None:
             return
         for descriptor in _descriptors(inode):
@@ -349,7 +349,7 @@ def is_open_elsewhere(path: Path) -> bool:
     return False
 
 
-def _inode(path: Path) -> tuple[int, int] | None:
+def inode_of(path: Path) -> tuple[int, int] | None:
     """Return the device and inode of a file; None if it does not exist."""
     try:
         status = path.stat()

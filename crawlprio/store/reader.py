@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import math
-import os
 import sqlite3
 from array import array
 from collections.abc import Iterable, Iterator
@@ -28,7 +27,7 @@ from crawlprio.store.crawl_state import (
     read_robots,
     read_site_states,
 )
-from crawlprio.store.files import Connection, open_database, store_errors
+from crawlprio.store.files import Connection, inode_of, open_database, store_errors
 from crawlprio.store.page_rows import PageRow, read_hosts, read_page_rows, read_pages, read_sites
 from crawlprio.store.page_rows import read_urls as read_url_rows
 from crawlprio.store.side_tables import SideTable
@@ -74,7 +73,7 @@ class StoreReader:
     def __init__(self, path: Path, db: Connection, *, writes: bool) -> None:
         self.path = path
         self._db = db
-        self._inode = _inode(path)
+        self._inode = inode_of(path)
         self._writes = writes
         self._n_pages = self._n_sites = self._n_identities = self._n_visits = 0
         self._last_seq = 0
@@ -133,7 +132,7 @@ class StoreReader:
     def read_urls(self, pages: Iterable[int]) -> list[UrlRow]:
         """Return URL and `key` of stored pages, even after the store is closed. Some 3 µs each."""
         if not self._is_open:
-            if _inode(self.path) != self._inode:
+            if inode_of(self.path) != self._inode:
                 raise StoreError(
                     f"{self.path}: the store was moved after the crawl; its pages can no longer be "
                     "read."
@@ -508,14 +507,6 @@ def _followed(hops: dict[int, list[int]], seed: int) -> list[int]:
         here = list(dict.fromkeys(to for page in here for to in hops.get(page, ())))
         reached += here
     return reached
-
-
-def _inode(path: Path) -> tuple[int, int]:
-    """Return the device and inode of a file; zeros if it does not exist."""
-    with contextlib.suppress(OSError):
-        status = os.stat(path)
-        return status.st_dev, status.st_ino
-    return 0, 0
 
 
 def seconds_of(text: str) -> float | None:

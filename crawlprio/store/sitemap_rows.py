@@ -108,22 +108,18 @@ class StoredSitemaps:
 
     def waiting(self) -> list[SideRow]:
         """Return the sitemaps that were not read yet, in the order in which they became known."""
-        with store_errors(self._path):
-            return [
-                SideRow(int(number), str(url), str(host), int(nesting))
-                for number, url, host, nesting in self._rows(
-                    "SELECT id, url, host, nesting FROM sitemaps WHERE fetched_at IS NULL"
-                    " ORDER BY id"
-                )
-            ]
+        query = "SELECT id, url, host, nesting FROM sitemaps WHERE fetched_at IS NULL ORDER BY id"
+        return [SideRow(*row) for row in self._read((int, str, str, int), query)]
 
     def n_sitemaps(self, host: str) -> int:
         """Return how many sitemaps of a host are known."""
-        return self._count("SELECT count(*) FROM sitemaps WHERE host = ?", host)
+        query = "SELECT count(*) FROM sitemaps WHERE host = ?"
+        return sum(n for (n,) in self._read((int,), query, host))
 
     def n_urls(self, host: str) -> int:
         """Return how many URLs of a host sitemaps have named."""
-        return self._count("SELECT count(*) FROM sitemap_urls WHERE host = ?", host)
+        query = "SELECT count(*) FROM sitemap_urls WHERE host = ?"
+        return sum(n for (n,) in self._read((int,), query, host))
 
     def add_urls(self, sitemap: int, rows: Sequence[NamedRow]) -> None:
         """Record what a sitemap names; a URL that is known already stays as it is."""
@@ -144,23 +140,13 @@ class StoredSitemaps:
 
     def hosts(self) -> list[str]:
         """Return the hosts of which sitemaps have named pages."""
-        with store_errors(self._path):
-            return [
-                str(host)
-                for (host,) in self._rows("SELECT DISTINCT host FROM sitemap_urls ORDER BY host")
-            ]
+        query = "SELECT DISTINCT host FROM sitemap_urls ORDER BY host"
+        return [host for (host,) in self._read((str,), query)]
 
     def urls_of(self, host: str, after: int, n_rows: int) -> list[tuple[int, str]]:
         """Return row and URL of the next pages that sitemaps name of a host, after a row."""
-        with store_errors(self._path):
-            return [
-                (int(number), str(url))
-                for number, url in self._rows(
-                    "SELECT id, url FROM sitemap_urls WHERE host = ? AND id > ? ORDER BY id"
-                    " LIMIT ?",
-                    (host, after, n_rows),
-                )
-            ]
+        query = "SELECT id, url FROM sitemap_urls WHERE host = ? AND id > ? ORDER BY id LIMIT ?"
+        return [(number, url) for number, url in self._read((int, str), query, host, after, n_rows)]
 
     def counts(self) -> list[HostCount]:
         """Return how many URLs sitemaps name by host, and how many of them are known and fetched.
@@ -168,26 +154,24 @@ class StoredSitemaps:
         A URL is known if it is a page of the crawl, and fetched if a visit got it, or a redirect.
         O(pages + URLs), some 3 s for a million.
         """
-        with store_errors(self._path):
-            return [
-                HostCount(str(host), int(named), int(known), int(fetched))
-                for host, named, known, fetched in self._rows(_COUNT_HOSTS)
-            ]
+        return [HostCount(*row) for row in self._read((str, int, int, int), _COUNT_HOSTS)]
 
     def named_pages(self) -> Iterator[tuple[str, str, int | None]]:
-        """Yield what sitemaps name, in order: URL, URL of the sitemap, and the page if it is known.
+        """Return what sitemaps name, in order: URL, URL of the sitemap, and the page if known.
 
         A URL of which the crawl knows several spellings comes once for each. O(pages + URLs).
         """
-        with store_errors(self._path):
-            for url, sitemap, page in self._rows(_NAMED_PAGES):
-                yield str(url), str(sitemap), None if page is None else int(page)
+        return self._read((str, str, _page), _NAMED_PAGES)
 
-    def _count(self, query: str, host: str) -> int:
-        with store_errors(self._path):
-            for (count,) in self._rows(query, (host,)):
-                return int(count)
-        return 0
+    def _read(
+        self, kinds: Sequence[Callable[[Any], Any]], query: str, *values: Any
+    ) -> Iterator[Any]:
+        """Yield the rows of a query, each value as its kind; none without the tables."""
+        if self._exist:
+            with store_errors(self._path):
+                for row in self._db.execute(query, values):
+                    yield tuple(kind(value) for kind, value in zip(kinds, row, strict=True))
 
-    def _rows(self, query: str, values: Sequence[object] = ()) -> Iterator[Any]:
-        return iter(self._db.execute(query, values)) if self._exist else iter(())
+
+def _page(value: Any) -> int | None:
+    return None if value is None else int(value)

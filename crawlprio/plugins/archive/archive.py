@@ -9,7 +9,7 @@ import json
 import logging
 import sqlite3
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -136,6 +136,8 @@ class Archive:
         self._new: dict[bytes, Original] = {}
         self._info = ""
         self._is_alone = False
+        self.needs: Callable[[Sequence[str], str], object] = lambda urls, page: None
+        """Called with the requisites of a page that is added, if it has any, and its URL."""
 
     def open_alone(self) -> None:
         """Open the archive of a crawl without a store, which only knows what this process wrote."""
@@ -237,6 +239,8 @@ class Archive:
             )
         )
         self._note_size()
+        if exchange.requisites:
+            self.needs(exchange.requisites, exchange.url)
         if not exchange.is_revisit:
             self._new.setdefault(exchange.digest, Original(exchange.url, exchange.fetched_at))
         if self._is_alone:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 from time import time
 from typing import TYPE_CHECKING, NamedTuple
@@ -113,18 +113,22 @@ class Requisites(SideFetches):
         self._n_bytes = 0
 
     def lacks(self, settings: BaseSettings) -> str:
+        if self.crawl.tell_brain is not None:  # the brain has the archive and the store
+            return ""
         require_extras(settings)
         if read_setting(settings, "CRAWLPRIO_WARC") is None:
             return "CRAWLPRIO_WARC names no folder to archive them in; name one (--warc FOLDER)"
         return super().lacks(settings)
 
     def opened(self) -> None:
+        self._crawler.signals.connect(self._response_received, signal=signals.response_received)
+        store, archive = self.crawl.recorder.store, self.crawl.recorder.archive
+        if store is None or archive is None:  # a worker, whose pages are recorded elsewhere
+            return
         super().opened()
-        store = self.crawl.recorder.store
-        assert store is not None
         self._path = store.path
         store.attach(self)
-        self._crawler.signals.connect(self._response_received, signal=signals.response_received)
+        archive.needs = self._name
         engine.before_closing(self._crawler, self._finish)
 
     # As the companion of the store
@@ -149,22 +153,29 @@ class Requisites(SideFetches):
     # What pages need
 
     def _response_received(self, response: Response, request: Request) -> None:
-        """Note what a page needs, for the transaction of its visit."""
+        """Note what a page needs with its lease, for the transaction of its visit."""
         is_page = request.callback is not NO_CALLBACK and isinstance(response, HtmlResponse)
-        if is_page and 200 <= response.status < 300:
-            urls = requisites_of_page(response.body, response.url, _content_type(response))
-            page = normalise_url(response.url) or request.url
-            self._name(self._allowed(urls, page, self._page_count), page)
+        if not is_page or not 200 <= response.status < 300:
+            return
+        urls = requisites_of_page(response.body, response.url, _content_type(response))
+        urls = self._allowed(urls, response.url, self._page_count)
+        dispatcher = self.crawl.dispatcher
+        lease = None if dispatcher is None else dispatcher.lease_of(request)
+        if lease is not None and lease.exchange is not None:
+            lease.exchange = lease.exchange._replace(requisites=urls)
+        elif self.crawl.tell_brain is None:  # of a page that a cache answered, say
+            self._name(urls, response.url)
 
     def _name(self, urls: Iterable[str], page: str) -> None:
         """Note what a page needs; a requisite belongs to the first page that needs it."""
+        page = normalise_url(page) or page
         if len(self._recent) > _MAX_RECENT:
             self._recent.clear()
         new = [url for url in urls if url not in self._recent]
         self._recent.update(new)
         self._named += [(url, page, self._max_count) for url in new]
 
-    def _allowed(self, urls: Sequence[str], page: str, room: int) -> Sequence[str]:
+    def _allowed(self, urls: list[str], page: str, room: int) -> list[str]:
         """Return the first URLs that a page may need, by their hosts."""
         if not self._is_anywhere:
             domain = registered_domain(host_of(page))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import zlib
 from base64 import b32encode
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from hashlib import sha1
@@ -57,6 +57,7 @@ class Exchange(NamedTuple):
     """The records of one fetch, for `filed`, and what an index says of the response.
 
     `response` is a revisit record if `is_revisit`: the body is that of an earlier response.
+    `requisites` are the URLs of what a page needs to look like itself, if these are archived too.
     """
 
     url: str
@@ -67,6 +68,7 @@ class Exchange(NamedTuple):
     is_revisit: bool
     response: bytes
     request: bytes
+    requisites: Sequence[str] = ()
 
 
 def packed(fetched: Fetched, digest: bytes, original: Original | None) -> Exchange:
