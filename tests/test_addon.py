@@ -1,25 +1,19 @@
 """The add-on in other projects: one extra line, the same items, and a crawl store."""
 
-from __future__ import annotations
-
 import gc
 import json
 import os
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator
-from pathlib import Path
-from typing import Any
 
 import pytest
 from crawls import ADDON, Site, page, run_spider
 from scrapy import Request, Spider
 from scrapy.core.scheduler import Scheduler as StockScheduler
-from scrapy.http import HtmlResponse, Response, TextResponse
+from scrapy.http import HtmlResponse, TextResponse
 
 from crawlprio.demo.process import LoopbackServer
-from crawlprio.graph.pages import Visit
 from crawlprio.items import LinkPairs
 from crawlprio.live.progress import CrawlReport
 from crawlprio.middlewares import (
@@ -59,7 +53,7 @@ LOG_LEVEL = "INFO"
 """
 
 
-def in_project(folder: Path, arguments: list[str], **environment: str) -> str:
+def in_project(folder, arguments, **environment):
     """Run scrapy in a project; return its stderr."""
     done = subprocess.run(
         [sys.executable, "-m", "scrapy", *arguments],
@@ -74,13 +68,13 @@ def in_project(folder: Path, arguments: list[str], **environment: str) -> str:
     return done.stderr
 
 
-def test_a_new_project_scrapes_the_same_items_with_one_extra_line(tmp_path: Path) -> None:
+def test_a_new_project_scrapes_the_same_items_with_one_extra_line(tmp_path):
     in_project(tmp_path, ["startproject", "tutorial"])
     project = tmp_path / "tutorial"
     (project / "tutorial/spiders/ours.py").write_text(SPIDER)
     settings = project / "tutorial/settings.py"
     settings.write_text(settings.read_text() + FAST)
-    items: list[Counter[str]] = []
+    items = []
     with LoopbackServer(pages=100, sites=4, seed=3) as server:
         environment = {"http_proxy": f"http://{server.address}", "SEED": server.seeds[0]}
         for line in ("", 'ADDONS = {"crawlprio.Addon": 500}\nORDERING = "opic"\n'):
@@ -96,7 +90,7 @@ def test_a_new_project_scrapes_the_same_items_with_one_extra_line(tmp_path: Path
         assert len(visited) > 80
 
 
-def _lines(file: Path) -> list[str]:
+def _lines(file):
     return [json.dumps(json.loads(line), sort_keys=True) for line in file.read_text().splitlines()]
 
 
@@ -105,10 +99,10 @@ class Plain(Spider):
 
     name = "plain"
 
-    async def start(self) -> AsyncIterator[Any]:
+    async def start(self):
         yield Request("http://a.test/")
 
-    def parse(self, response: Response) -> Iterator[Any]:
+    def parse(self, response):
         yield {"url": response.url}
         if isinstance(response, TextResponse):
             for link in response.css("a"):
@@ -119,12 +113,12 @@ class Plain(Spider):
 PAGES = {"/": page("/1", "/2", "/", "/1"), "/1": page("/gone", title="One"), "/2": page()}
 
 
-def recorded(store: Path) -> list[Visit]:
+def recorded(store):
     with Store.open(store, readonly=True) as opened:
         return list(opened.visits())
 
 
-def named(store: Path) -> list[tuple[str, int, list[tuple[str, str]]]]:
+def named(store):
     """Return URL, status and links with anchor texts of each visit in a store."""
     with Store.open(store, readonly=True) as opened:
         pages = opened.load_pages()
@@ -141,7 +135,7 @@ def named(store: Path) -> list[tuple[str, int, list[tuple[str, str]]]]:
         ]
 
 
-def test_the_addon_installs_everything_that_the_project_does_not_set() -> None:
+def test_the_addon_installs_everything_that_the_project_does_not_set():
     with Site(PAGES) as site:
         run = run_spider(Plain, ADDON, site=site)
     settings, crawler = run.crawler.settings, run.crawler
@@ -164,8 +158,8 @@ CHANGED_BY_THE_ADDON = {
 """What the add-on sets, according to `docs/settings.md`."""
 
 
-def test_the_addon_changes_no_other_setting_of_a_project() -> None:
-    settings: dict[str, dict[str, Any]] = {}
+def test_the_addon_changes_no_other_setting_of_a_project():
+    settings = {}
     for name, own in (("with", ADDON), ("without", {})):
         with Site(PAGES) as site:
             crawler = run_spider(Plain, own, site=site).crawler
@@ -181,15 +175,13 @@ def test_the_addon_changes_no_other_setting_of_a_project() -> None:
 class Collected(Plain):
     """Records the garbage collection settings while pages arrive."""
 
-    def parse(self, response: Response) -> Iterator[Any]:
+    def parse(self, response):
         self.seen = (gc.get_threshold(), gc.get_freeze_count())
         yield from super().parse(response)
 
 
 @pytest.mark.parametrize(("settings", "tunes"), [({}, False), ({"CRAWLPRIO_TUNE_GC": True}, True)])
-def test_garbage_collection_is_left_alone_unless_asked(
-    settings: dict[str, object], tunes: bool
-) -> None:
+def test_garbage_collection_is_left_alone_unless_asked(settings, tunes):
     before = (gc.get_threshold(), gc.get_freeze_count())
     with Site(PAGES) as site:
         run = run_spider(Collected, {**ADDON, **settings}, site=site)
@@ -197,8 +189,8 @@ def test_garbage_collection_is_left_alone_unless_asked(
     assert (gc.get_threshold(), gc.get_freeze_count()) == before
 
 
-def test_the_addon_overrides_nothing_that_the_project_set() -> None:
-    own: dict[str, object] = {
+def test_the_addon_overrides_nothing_that_the_project_set():
+    own = {
         "SCHEDULER": "scrapy.core.scheduler.Scheduler",
         "DOWNLOADER": "scrapy.core.downloader.Downloader",
         "STATS_CLASS": "scrapy.statscollectors.MemoryStatsCollector",
@@ -231,7 +223,7 @@ class Quiet:
     """A spider middleware that does nothing."""
 
 
-def test_pairs_are_recorded_and_are_not_items(tmp_path: Path) -> None:
+def test_pairs_are_recorded_and_are_not_items(tmp_path):
     feed, store = tmp_path / "feed.jsonl", tmp_path / "crawl.sqlite"
     settings = {
         **ADDON,
@@ -257,9 +249,7 @@ def test_pairs_are_recorded_and_are_not_items(tmp_path: Path) -> None:
     assert all(0 < visit.elapsed < 60 for visit in visits.values() if visit.page >= 0)
 
 
-def test_nothing_is_recorded_if_the_store_is_none(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_nothing_is_recorded_if_the_store_is_none(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with Site(PAGES) as site:
         run = run_spider(Plain, {**ADDON, "CRAWLPRIO_STORE": None}, site=site)
@@ -270,7 +260,7 @@ def test_nothing_is_recorded_if_the_store_is_none(
 class Pairing(Plain):
     """Yields its own pairs, and nothing else."""
 
-    def parse(self, response: Response) -> Iterator[Any]:
+    def parse(self, response):
         if isinstance(response, HtmlResponse):
             links = [response.urljoin(u) for u in response.css("a::attr(href)").getall()]
             yield LinkPairs(
@@ -291,7 +281,7 @@ PAIRED = [
 ]
 
 
-def test_a_spider_that_yields_pairs_makes_no_requests(tmp_path: Path) -> None:
+def test_a_spider_that_yields_pairs_makes_no_requests(tmp_path):
     store = tmp_path / "crawl.sqlite"
     settings = {**ADDON, "CRAWLPRIO_STORE": store, "ORDERING": "breadth-first"}
     with Site(PAGES) as site:
@@ -304,7 +294,7 @@ def test_a_spider_that_yields_pairs_makes_no_requests(tmp_path: Path) -> None:
 
 
 class PairingAndFollowing(Pairing):
-    def parse(self, response: Response) -> Iterator[Any]:
+    def parse(self, response):
         for pairs in super().parse(response):
             yield pairs
             for url in pairs.targets:
@@ -312,10 +302,10 @@ class PairingAndFollowing(Pairing):
 
 
 def test_the_pipeline_records_pairs_under_scrapys_scheduler_without_the_middlewares(
-    tmp_path: Path,
-) -> None:
+    tmp_path,
+):
     store = tmp_path / "crawl.sqlite"
-    settings: dict[str, object] = {
+    settings = {
         "ITEM_PIPELINES": {"crawlprio.pipelines.LinkPairPipeline": 100},
         "CRAWLPRIO_STORE": store,
         "CONCURRENT_REQUESTS": 1,
@@ -330,7 +320,7 @@ def test_the_pipeline_records_pairs_under_scrapys_scheduler_without_the_middlewa
     assert run.stats["item_scraped_count"] == 3
 
 
-def test_without_its_middleware_the_scheduler_refuses_to_start() -> None:
+def test_without_its_middleware_the_scheduler_refuses_to_start():
     settings = {"SCHEDULER": Scheduler}
     with Site(PAGES) as site:
         run = run_spider(Plain, settings, site=site)

@@ -1,20 +1,16 @@
 """The archive of a crawl: WARC files that agree with the store, whatever happened to the crawl."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import os
 import resource
-from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from random import Random
-from typing import Any, cast
+from typing import cast
 
 import pytest
 import scrapy
-from crawls import ADDON, Answer, Run, Site, page, run_spider
+from crawls import ADDON, Answer, Site, page, run_spider
 from hostile import RawSite, raw
 from stores import change, query
 from warcs import check_archive, records, responses
@@ -35,7 +31,7 @@ WEB = {
 }
 
 
-def crawl(folder: Path, web: dict[str, Answer] = WEB, **settings: object) -> Run:
+def crawl(folder, web=WEB, **settings):
     """Crawl a site with the bundled project, in one job, archived; or resume that."""
     every = {
         **bundled_settings(),
@@ -53,13 +49,13 @@ def crawl(folder: Path, web: dict[str, Answer] = WEB, **settings: object) -> Run
         return run_spider(SiteSpider, every, site=site, seeds=HOST)
 
 
-def store_of(folder: Path) -> Path:
+def store_of(folder):
     return folder / "job" / "crawl.sqlite"
 
 
 def test_every_answered_visit_has_one_response_with_its_request_and_is_indexed(
-    tmp_path: Path,
-) -> None:
+    tmp_path,
+):
     run = crawl(tmp_path)
     assert run.reason == "finished"
     check_archive(tmp_path / "warc", store_of(tmp_path))
@@ -77,7 +73,7 @@ def test_every_answered_visit_has_one_response_with_its_request_and_is_indexed(
     ]
 
 
-def test_records_hold_the_bytes_that_came_and_the_request_that_was_sent(tmp_path: Path) -> None:
+def test_records_hold_the_bytes_that_came_and_the_request_that_was_sent(tmp_path):
     crawl(tmp_path, USER_AGENT="archivist/1.0")
     info, *rest = records(tmp_path / "warc")
     assert info.kind == "warcinfo"
@@ -93,7 +89,7 @@ def test_records_hold_the_bytes_that_came_and_the_request_that_was_sent(tmp_path
     assert asked.http.get_header("User-Agent") == "archivist/1.0"
 
 
-def test_a_revisit_names_the_first_response_of_its_body(tmp_path: Path) -> None:
+def test_a_revisit_names_the_first_response_of_its_body(tmp_path):
     crawl(tmp_path)
     by_url = {record.url: record for record in responses(tmp_path / "warc")}
     first, second = by_url[f"{HOST}same"], by_url[f"{HOST}copy"]
@@ -105,7 +101,7 @@ def test_a_revisit_names_the_first_response_of_its_body(tmp_path: Path) -> None:
     assert second.http.get_header("Content-Type") == "text/html"
 
 
-def test_each_run_that_ended_leaves_its_receipt_beside_what_it_fetched(tmp_path: Path) -> None:
+def test_each_run_that_ended_leaves_its_receipt_beside_what_it_fetched(tmp_path):
     crawl(tmp_path, CLOSESPIDER_PAGECOUNT=3)
     crawl(tmp_path)
     found = records(tmp_path / "warc")
@@ -127,7 +123,7 @@ def test_each_run_that_ended_leaves_its_receipt_beside_what_it_fetched(tmp_path:
     assert "metadata" not in (tmp_path / "warc" / "index.cdxj").read_text()
 
 
-def test_files_are_rotated_by_size_and_each_opens_with_a_warcinfo(tmp_path: Path) -> None:
+def test_files_are_rotated_by_size_and_each_opens_with_a_warcinfo(tmp_path):
     crawl(tmp_path, CRAWLPRIO_MAX_WARC_BYTES=2_000)
     check_archive(tmp_path / "warc", store_of(tmp_path))
     found = records(tmp_path / "warc")
@@ -138,7 +134,7 @@ def test_files_are_rotated_by_size_and_each_opens_with_a_warcinfo(tmp_path: Path
     assert [record.kind for record in opening] == ["warcinfo"] * len(names)
 
 
-def test_a_resumed_crawl_cuts_what_a_killed_one_left_and_archives_the_rest(tmp_path: Path) -> None:
+def test_a_resumed_crawl_cuts_what_a_killed_one_left_and_archives_the_rest(tmp_path):
     crawl(tmp_path, CLOSESPIDER_PAGECOUNT=3)
     (first,) = (tmp_path / "warc").glob("*.warc.gz")
     whole = first.read_bytes()
@@ -156,7 +152,7 @@ def test_a_resumed_crawl_cuts_what_a_killed_one_left_and_archives_the_rest(tmp_p
     assert [r.url.removeprefix(HOST) for r in responses(tmp_path / "warc")].count("same") == 1
 
 
-def test_records_that_a_power_failure_took_are_named_and_forgotten(tmp_path: Path) -> None:
+def test_records_that_a_power_failure_took_are_named_and_forgotten(tmp_path):
     crawl(tmp_path, CLOSESPIDER_PAGECOUNT=4)
     (first,) = (tmp_path / "warc").glob("*.warc.gz")
     n_before = len(responses(tmp_path / "warc"))
@@ -172,7 +168,7 @@ def test_records_that_a_power_failure_took_are_named_and_forgotten(tmp_path: Pat
     assert len([r for r in responses(tmp_path / "warc") if r.file == first.name]) == n_before - 1
 
 
-def test_a_resume_without_the_archive_or_without_its_last_file_is_refused(tmp_path: Path) -> None:
+def test_a_resume_without_the_archive_or_without_its_last_file_is_refused(tmp_path):
     crawl(tmp_path, CLOSESPIDER_PAGECOUNT=3)
     (first,) = (tmp_path / "warc").glob("*.warc.gz")
     before = first.read_bytes()
@@ -187,7 +183,7 @@ def test_a_resume_without_the_archive_or_without_its_last_file_is_refused(tmp_pa
     check_archive(tmp_path / "warc", store_of(tmp_path))
 
 
-def test_a_store_cannot_name_a_file_outside_the_archive(tmp_path: Path) -> None:
+def test_a_store_cannot_name_a_file_outside_the_archive(tmp_path):
     crawl(tmp_path, CLOSESPIDER_PAGECOUNT=3)
     victim = tmp_path / "victim.warc.gz"
     victim.write_bytes(b"precious")
@@ -200,16 +196,16 @@ def test_a_store_cannot_name_a_file_outside_the_archive(tmp_path: Path) -> None:
 class OneRetry(scrapy.Spider):
     name = "retry"
 
-    async def start(self) -> AsyncIterator[Any]:
+    async def start(self):
         secrets = ("Authorization", "X-Api-Key", "x-auth-token", "Cookie")
         headers = dict.fromkeys(secrets, "secret") | {"X-Other": "kept"}
         yield scrapy.Request(HOST, headers=headers)
 
-    def parse(self, response: Any) -> Iterator[Any]:
+    def parse(self, response):
         yield from ()
 
 
-def test_of_a_retried_page_the_last_answer_is_archived_and_no_password(tmp_path: Path) -> None:
+def test_of_a_retried_page_the_last_answer_is_archived_and_no_password(tmp_path):
     answers = iter([Answer("broken", status=500), Answer("ready")])
     settings = {
         **ADDON,
@@ -227,7 +223,7 @@ def test_of_a_retried_page_the_last_answer_is_archived_and_no_password(tmp_path:
     assert b"X-Other: kept" in sent
 
 
-def test_the_headers_to_leave_out_can_be_named(tmp_path: Path) -> None:
+def test_the_headers_to_leave_out_can_be_named(tmp_path):
     settings = {
         **ADDON,
         "CRAWLPRIO_WARC": str(tmp_path / "warc"),
@@ -242,8 +238,8 @@ def test_the_headers_to_leave_out_can_be_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("scheduler", ["crawlprio's", "Scrapy's"])
-def test_a_crawl_without_a_store_is_archived_too(tmp_path: Path, scheduler: str) -> None:
-    settings: dict[str, object] = {**ADDON, "CRAWLPRIO_WARC": str(tmp_path / "warc")}
+def test_a_crawl_without_a_store_is_archived_too(tmp_path, scheduler):
+    settings = {**ADDON, "CRAWLPRIO_WARC": str(tmp_path / "warc")}
     if scheduler == "Scrapy's":
         settings["SCHEDULER"] = "scrapy.core.scheduler.Scheduler"
     with Site({"/": page()}) as site:
@@ -254,7 +250,7 @@ def test_a_crawl_without_a_store_is_archived_too(tmp_path: Path, scheduler: str)
 
 
 @contextmanager
-def files_of_at_most(n_bytes: int) -> Iterator[None]:
+def files_of_at_most(n_bytes):
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (n_bytes, hard))
     try:
@@ -263,7 +259,7 @@ def files_of_at_most(n_bytes: int) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
-def test_a_full_disk_ends_the_crawl_in_one_sentence_and_it_resumes(tmp_path: Path) -> None:
+def test_a_full_disk_ends_the_crawl_in_one_sentence_and_it_resumes(tmp_path):
     noise = Random(7)
     web = {
         "/": page(*(f"/{n}" for n in range(8))),
@@ -282,7 +278,7 @@ def test_a_full_disk_ends_the_crawl_in_one_sentence_and_it_resumes(tmp_path: Pat
     assert len(responses(tmp_path / "warc")) == 9 + 2
 
 
-def test_two_crawls_share_a_folder_and_its_index(tmp_path: Path) -> None:
+def test_two_crawls_share_a_folder_and_its_index(tmp_path):
     crawl(tmp_path)
     first = (tmp_path / "warc" / "index.cdxj").read_text().splitlines()
     second = tmp_path / "second"
@@ -306,13 +302,11 @@ CUT: dict[str, tuple[bytes, str, bytes]] = {
 
 
 @pytest.mark.parametrize("case", CUT)
-def test_a_body_that_is_cut_off_is_archived_as_far_as_it_came_and_its_page_fails(
-    tmp_path: Path, case: str
-) -> None:
+def test_a_body_that_is_cut_off_is_archived_as_far_as_it_came_and_its_page_fails(tmp_path, case):
     answer, why, body = CUT[case]
     outcomes = []
     for folder in (tmp_path / "archived", None):
-        settings: dict[str, object] = {**ADDON, "DOWNLOAD_MAXSIZE": 500, "RETRY_ENABLED": True}
+        settings = {**ADDON, "DOWNLOAD_MAXSIZE": 500, "RETRY_ENABLED": True}
         settings |= {"RETRY_TIMES": 1, "CRAWLPRIO_WARC": None if folder is None else str(folder)}
         store = tmp_path / f"{folder is None}.sqlite"
         with RawSite(lambda host, path: answer) as site:
@@ -329,7 +323,7 @@ def test_a_body_that_is_cut_off_is_archived_as_far_as_it_came_and_its_page_fails
     assert found.body == body
 
 
-def test_records_name_the_record_that_opens_their_file(tmp_path: Path) -> None:
+def test_records_name_the_record_that_opens_their_file(tmp_path):
     crawl(tmp_path, CRAWLPRIO_MAX_WARC_BYTES=2_000)
     opening = {
         record.file: record.headers.get_header("WARC-Record-ID")
@@ -342,7 +336,7 @@ def test_records_name_the_record_that_opens_their_file(tmp_path: Path) -> None:
             assert record.headers.get_header("WARC-Warcinfo-ID") == opening[record.file]
 
 
-def test_an_answer_that_never_has_a_body_gets_no_length(tmp_path: Path) -> None:
+def test_an_answer_that_never_has_a_body_gets_no_length(tmp_path):
     crawl(tmp_path, {"/": Answer("", status=304), "/robots.txt": Answer("")})
     lengths = {
         record.http.get_statuscode(): record.http.get_header("Content-Length")

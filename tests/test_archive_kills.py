@@ -4,8 +4,6 @@ By default it is killed twice. `make archive-kills` kills it twenty times, in a 
 3,000 and more pages of four documentation packages, which it downloads.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import sqlite3
@@ -16,7 +14,7 @@ from pathlib import Path
 from time import monotonic
 
 import pytest
-from nginx_sites import NGINX, Server, serve
+from nginx_sites import NGINX, serve
 from pywbs import index_of
 from warcs import check_archive, records, responses
 
@@ -36,7 +34,7 @@ pytestmark = [
 ]
 
 
-def command(server: Server, folder: Path) -> list[str]:
+def command(server, folder):
     return [
         *(sys.executable, "-m", "crawlprio.commands.cli", "crawl", *server.seeds),
         *("--folder", str(folder / "job"), "--warc", str(folder / "warc"), "--delay", "0"),
@@ -45,7 +43,7 @@ def command(server: Server, folder: Path) -> list[str]:
     ]
 
 
-def visited(folder: Path) -> list[tuple[str, int]]:
+def visited(folder):
     """Return URL and status of each visit so far."""
     with (
         suppress(sqlite3.OperationalError),
@@ -57,12 +55,12 @@ def visited(folder: Path) -> list[tuple[str, int]]:
     return []
 
 
-def pairs(store: Path) -> list[tuple[str, str]]:
+def pairs(store):
     with closing(sqlite3.connect(store)) as db:
         return sorted(db.execute("SELECT source_url, target_url FROM link_urls"))
 
 
-def run_until_killed(line: list[str], folder: Path, n_visits: int) -> None:
+def run_until_killed(line, folder, n_visits):
     with (folder / "log.txt").open("ab") as log:
         process = subprocess.Popen(line, stdout=log, stderr=log)
     deadline = monotonic() + 300
@@ -78,8 +76,8 @@ def run_until_killed(line: list[str], folder: Path, n_visits: int) -> None:
 
 
 def test_a_killed_crawl_archives_each_page_once_and_its_replay_sees_the_same_web(
-    tmp_path: Path,
-) -> None:
+    tmp_path,
+):
     sites = {f"127.0.0.{31 + n}": (folder, ["/genindex"]) for n, folder in enumerate(FOLDERS)}
     n_files = sum(len(list(folder.rglob("*.html"))) for folder in FOLDERS)
     with serve(tmp_path / "nginx", sites) as server:

@@ -1,7 +1,5 @@
 """How many fetches are in flight: more as a crawl reaches more registered domains."""
 
-from __future__ import annotations
-
 import math
 from itertools import accumulate
 
@@ -20,7 +18,7 @@ OWNERS = [f"www.owner{at}.example" for at in range(40)]
 SUBDOMAINS = [f"site{at}.owner.example" for at in range(40)]
 
 
-def test_the_number_is_that_of_the_domains_fetched_from_within_its_bounds() -> None:
+def test_the_number_is_that_of_the_domains_fetched_from_within_its_bounds():
     at_once = AtOnce(2, 4)
     seen = []
     for host in ("a.example", "www.a.example", "b.example", "c.example", "d.example", "e.example"):
@@ -31,14 +29,14 @@ def test_the_number_is_that_of_the_domains_fetched_from_within_its_bounds() -> N
 
 
 @pytest.mark.parametrize(("least", "most"), [(3, None), (3, 2)])
-def test_the_number_stays_where_nothing_larger_is_given(least: int, most: int | None) -> None:
+def test_the_number_stays_where_nothing_larger_is_given(least, most):
     at_once = AtOnce(least, most)
     for host in OWNERS:
         at_once.fetch_from(host)
     assert (at_once.now, at_once.most) == (least, least)
 
 
-def test_no_limit_stays_none() -> None:
+def test_no_limit_stays_none():
     assert (AtOnce(0, 100).now, AtOnce(0, 100).most) == (math.inf, 0)
 
 
@@ -52,9 +50,7 @@ def test_no_limit_stays_none() -> None:
         ({"CONCURRENT_REQUESTS": 30}, {"CRAWLPRIO_MAX_CONCURRENT_REQUESTS": 50}, 50),
     ],
 )
-def test_a_number_that_is_set_is_kept(
-    project: dict[str, int], crawl: dict[str, int], most: int | None
-) -> None:
+def test_a_number_that_is_set_is_kept(project, crawl, most):
     bundled = Settings()
     bundled.setmodule("crawlprio.settings", priority="project")
     bundled.setdict(project, priority="project")
@@ -63,13 +59,13 @@ def test_a_number_that_is_set_is_kept(
     assert CrawlConfig.from_settings(bundled).max_concurrent_requests == most
 
 
-def test_a_project_with_the_add_on_keeps_its_number() -> None:
+def test_a_project_with_the_add_on_keeps_its_number():
     crawler = get_crawler(SiteSpider, {**ADDON, "CONCURRENT_REQUESTS": 30})
     assert CrawlConfig.from_settings(crawler.settings).max_concurrent_requests is None
 
 
 @pytest.mark.parametrize(("hosts", "expected"), [(OWNERS, 20), (SUBDOMAINS, 16)])
-def test_sites_of_many_owners_are_fetched_from_at_once(hosts: list[str], expected: int) -> None:
+def test_sites_of_many_owners_are_fetched_from_at_once(hosts, expected):
     slow = page("/1")._replace(seconds=0.2)
     with Site({}, lambda host, path: slow if path != "/robots.txt" else Answer("", 404)) as site:
         seeds = ",".join(f"http://{host}/" for host in hosts)

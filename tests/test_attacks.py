@@ -3,8 +3,6 @@
 The web is the demo web; `benchmarks/farms.py` does the same on real webs.
 """
 
-from __future__ import annotations
-
 from functools import cache
 
 import numpy as np
@@ -23,25 +21,25 @@ PORTAL, HOMES = "portal", "all home pages"
 
 
 @cache
-def honest_web() -> LinkGraph:
+def honest_web():
     """Return a web on which both orderings come before breadth-first when nobody attacks."""
     web = DemoWeb(PAGES, SITES, seed=3)
     return LinkGraph(web.indptr, web.indices, site=web.site)
 
 
 @cache
-def seeds_of(start: str) -> list[int]:
+def seeds_of(start):
     sites = honest_web().site
     return [0] if start == PORTAL else np.unique(sites, return_index=True)[1].tolist()
 
 
 @cache
-def attacked_web(start: str, kind: str, entries: int) -> LinkGraph:
+def attacked_web(start, kind, entries):
     return attacked(honest_web(), seeds_of(start), kind, entries)
 
 
 @cache
-def quality(start: str, kind: str, entries: int, ordering: str) -> tuple[float, int]:
+def quality(start, kind, entries, ordering):
     """Return the honest web's average cumulative PageRank, and the fetches until half of it."""
     honest, web, seeds = honest_web(), attacked_web(start, kind, entries), seeds_of(start)
     ranks = pagerank(honest.indptr, honest.indices)
@@ -53,7 +51,7 @@ def quality(start: str, kind: str, entries: int, ordering: str) -> tuple[float, 
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_an_attack_has_the_stated_size_and_leaves_the_honest_links_unchanged(kind: str) -> None:
+def test_an_attack_has_the_stated_size_and_leaves_the_honest_links_unchanged(kind):
     web, honest = attacked_web(PORTAL, kind, 10), honest_web()
     assert web.n_pages == pytest.approx(PAGES / (1 - SHARE), abs=1)
     sources = np.repeat(np.arange(web.n_pages), np.diff(web.indptr))
@@ -65,7 +63,7 @@ def test_an_attack_has_the_stated_size_and_leaves_the_honest_links_unchanged(kin
     assert reachable(web, [0]).all()
 
 
-def test_the_attacks_do_harm() -> None:
+def test_the_attacks_do_harm():
     """OPIC, which has no defence, falls far below breadth-first in a calendar."""
     opic, _ = quality(PORTAL, "calendar", 10, "opic")
     usual, _ = quality(PORTAL, "calendar", 10, "breadth-first")
@@ -76,9 +74,7 @@ def test_the_attacks_do_harm() -> None:
 @pytest.mark.parametrize("entries", [1, 10, PAGES // 100])
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("ordering", ["sibling-sampling", "rankmass"])
-def test_the_important_pages_come_no_later_than_under_breadth_first(
-    ordering: str, kind: str, entries: int, start: str
-) -> None:
+def test_the_important_pages_come_no_later_than_under_breadth_first(ordering, kind, entries, start):
     average, to_half = quality(start, kind, entries, ordering)
     usual_average, usual_to_half = quality(start, kind, entries, "breadth-first")
     assert average > usual_average - 0.005
@@ -87,7 +83,7 @@ def test_the_important_pages_come_no_later_than_under_breadth_first(
 
 @pytest.mark.parametrize("start", [PORTAL, HOMES])
 @pytest.mark.parametrize("kind", KINDS)
-def test_one_link_buys_an_attacker_little_under_sibling_sampling(kind: str, start: str) -> None:
+def test_one_link_buys_an_attacker_little_under_sibling_sampling(kind, start):
     """Most honest PageRank is gathered as early as without an attack."""
     _, attacked_to_half = quality(start, kind, 1, "sibling-sampling")
     order = crawl_order(honest_web(), seeds_of(start), make_ordering("sibling-sampling"))

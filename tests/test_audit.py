@@ -1,14 +1,10 @@
 """`crawlprio audit`: what a store knows of broken links, redirects, duplicates, titles, orphans."""
 
-from __future__ import annotations
-
 import csv
 import json
 import socket
 from collections import Counter, defaultdict
 from itertools import pairwise
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -27,7 +23,7 @@ from crawlprio.store.sitemap_rows import NamedRow
 HOST = "http://a.test/"
 
 
-def store_of(folder: Path, visits: list[Visit], n_pages: int = 10) -> Path:
+def store_of(folder, visits, n_pages=10):
     """Return a store of pages http://a.test/0, /1 and so on, every tenth on a further site."""
     path = folder / "crawl.sqlite"
     pages = PageTable()
@@ -41,11 +37,11 @@ def store_of(folder: Path, visits: list[Visit], n_pages: int = 10) -> Path:
     return path
 
 
-def visit(page: int, *targets: int, **fields: Any) -> Visit:
+def visit(page, *targets, **fields):
     return Visit(page, np.array(targets, dtype=np.int32), **{"title": "x", **fields})
 
 
-def found(path: Path, kind: str, slow: float = 2.0) -> list[tuple[str, str, list[str]]]:
+def found(path, kind, slow=2.0):
     """Return URL, detail and related URLs of the findings of a kind, hosts left out."""
     with Store.open(path, readonly=True) as store:
         audit = Audit.of(store, slow_seconds=slow)
@@ -57,8 +53,8 @@ def found(path: Path, kind: str, slow: float = 2.0) -> list[tuple[str, str, list
 
 
 def test_broken_links_come_with_the_pages_that_link_to_them_most_linked_first(
-    tmp_path: Path,
-) -> None:
+    tmp_path,
+):
     visits = [
         visit(0, 1, 2, 3, 4, 5, 6),
         visit(1, 2, 3),
@@ -77,14 +73,14 @@ def test_broken_links_come_with_the_pages_that_link_to_them_most_linked_first(
     ]
 
 
-def test_a_page_counts_as_last_visited(tmp_path: Path) -> None:
+def test_a_page_counts_as_last_visited(tmp_path):
     visits = [visit(0, 1, 2), visit(1, status=500), visit(2), visit(1), visit(2, status=410)]
     visits += [visit(0, 2)]
     path = store_of(tmp_path, visits)
     assert found(path, "broken-link") == [("2", "HTTP 410", ["0"])]
 
 
-def test_chains_and_loops_of_redirects_are_told_apart(tmp_path: Path) -> None:
+def test_chains_and_loops_of_redirects_are_told_apart(tmp_path):
     hops = {1: 2, 2: 3, 4: 5, 6: 7, 7: 6, 8: 7}
     visits = [visit(a, b, status=301) for a, b in hops.items()]
     path = store_of(tmp_path, [*visits, visit(3, status=404)])
@@ -93,7 +89,7 @@ def test_chains_and_loops_of_redirects_are_told_apart(tmp_path: Path) -> None:
 
 
 @given(st.lists(st.integers(-1, 11), min_size=12, max_size=12))
-def test_every_redirect_is_in_a_chain_that_follows_it(ends: list[int]) -> None:
+def test_every_redirect_is_in_a_chain_that_follows_it(ends):
     hop = np.array([NO_PAGE if e in (-1, page) else e for page, e in enumerate(ends)], np.int32)
     long, loops = chains(hop)
     for chain in [*long, *loops]:
@@ -108,13 +104,13 @@ def test_every_redirect_is_in_a_chain_that_follows_it(ends: list[int]) -> None:
         )
 
 
-def test_a_chain_of_redirects_is_followed_only_so_far() -> None:
+def test_a_chain_of_redirects_is_followed_only_so_far():
     long, loops = chains(np.array([*range(1, 60), NO_PAGE], dtype=np.int32))
     assert (long[0], loops) == (list(range(MAX_HOPS + 1)), [])
 
 
 @given(st.lists(st.integers(-3, 3), max_size=30))
-def test_groups_are_those_of_a_dictionary(keys: list[int]) -> None:
+def test_groups_are_those_of_a_dictionary(keys):
     groups = groups_of(np.array(keys, dtype=np.int64), np.arange(len(keys), dtype=np.int32))
     expected = defaultdict(list)
     for place, key in enumerate(keys):
@@ -124,7 +120,7 @@ def test_groups_are_those_of_a_dictionary(keys: list[int]) -> None:
     assert of == sorted(several, key=lambda group: (-len(group), group[0]))
 
 
-def test_pages_with_the_same_body_are_duplicates_and_one_page_for_titles(tmp_path: Path) -> None:
+def test_pages_with_the_same_body_are_duplicates_and_one_page_for_titles(tmp_path):
     got = {
         0: ("a", 7),
         1: ("a", 7),
@@ -144,7 +140,7 @@ def test_pages_with_the_same_body_are_duplicates_and_one_page_for_titles(tmp_pat
     assert found(path, "repeated-title") == [("0", "a", ["2"]), ("5", "c", ["6"])]
 
 
-def test_a_page_with_links_needs_a_title(tmp_path: Path) -> None:
+def test_a_page_with_links_needs_a_title(tmp_path):
     visits = [
         visit(0, 1),
         visit(1, 2, title=""),
@@ -154,7 +150,7 @@ def test_a_page_with_links_needs_a_title(tmp_path: Path) -> None:
     assert found(store_of(tmp_path, visits), "missing-title") == [("1", "", [])]
 
 
-def test_titles_are_not_judged_where_none_was_recorded(tmp_path: Path) -> None:
+def test_titles_are_not_judged_where_none_was_recorded(tmp_path):
     path = store_of(tmp_path, [visit(0, 1, title="")])
     with Store.open(path, readonly=True) as store:
         audit = Audit.of(store)
@@ -162,7 +158,7 @@ def test_titles_are_not_judged_where_none_was_recorded(tmp_path: Path) -> None:
     assert audit.remarks[0] == "Titles are not judged: the crawl recorded none."
 
 
-def test_orphans_are_pages_of_a_sitemap_that_nothing_links_to(tmp_path: Path) -> None:
+def test_orphans_are_pages_of_a_sitemap_that_nothing_links_to(tmp_path):
     path = store_of(tmp_path, [visit(0, 1, 12), visit(1), visit(2), visit(3), visit(12)], 20)
     named = ["1", "2", "never"]
     with Store.open(path) as store:
@@ -177,15 +173,13 @@ def test_orphans_are_pages_of_a_sitemap_that_nothing_links_to(tmp_path: Path) ->
     assert found(path, "not-in-sitemap") == [("0", "", []), ("3", "", [])]
 
 
-def test_slow_pages_are_listed_from_the_slowest(tmp_path: Path) -> None:
+def test_slow_pages_are_listed_from_the_slowest(tmp_path):
     visits = [visit(n, elapsed=float(n)) for n in range(5)] + [visit(5, elapsed=9.0, status=500)]
     path = store_of(tmp_path, visits)
     assert found(path, "slow", 2.0) == [("4", "4.0 s", []), ("3", "3.0 s", [])]
 
 
-def test_the_csv_has_every_related_page_and_the_json_counts(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_csv_has_every_related_page_and_the_json_counts(tmp_path, capsys):
     visits = [visit(n, 9, title="=cmd\u202e\x1b[31m") for n in range(5)] + [visit(9, status=404)]
     store_of(tmp_path, visits)
     table, figures = tmp_path / "audit.csv", tmp_path / "audit.json"
@@ -218,12 +212,12 @@ def test_the_csv_has_every_related_page_and_the_json_counts(
     ],
 )
 def test_bad_input_is_one_sentence(
-    words: list[str],
-    told: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+    words,
+    told,
+    tmp_path,
+    monkeypatch,
+    capsys,
+):
     monkeypatch.chdir(tmp_path)
     if "--slow" in words:
         store_of(tmp_path, [])
@@ -233,7 +227,7 @@ def test_bad_input_is_one_sentence(
 
 
 @pytest.mark.slow
-def test_the_audit_of_a_real_crawl_finds_what_was_planted(tmp_path: Path) -> None:
+def test_the_audit_of_a_real_crawl_finds_what_was_planted(tmp_path):
     moved = {"/old": "/older", "/older": "/new", "/round": "/about", "/about": "/round"}
     planted = {
         "/": page("/gone", "/old", "/round", "/copy", "/a"),
@@ -255,8 +249,8 @@ def test_the_audit_of_a_real_crawl_finds_what_was_planted(tmp_path: Path) -> Non
 
 
 def test_a_redirect_to_itself_is_a_loop_and_a_link_to_a_dead_port_is_broken(
-    tmp_path: Path,
-) -> None:
+    tmp_path,
+):
     with socket.create_server(("127.0.0.1", 0)) as closed:
         dead = f"http://127.0.0.1:{closed.getsockname()[1]}/x"
     moved = {"Location": "/again"}

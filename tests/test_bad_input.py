@@ -1,12 +1,9 @@
 """What the commands do with bad input: one sentence, an exit status, and all files unchanged."""
 
-from __future__ import annotations
-
 import re
 import socket
 import subprocess
-from collections.abc import Iterator, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import pytest
@@ -34,11 +31,11 @@ class Case(NamedTuple):
     names: Sequence[str]
 
 
-def crawl(*line: str) -> tuple[str, ...]:
+def crawl(*line):
     return ("crawl", "site", *line)
 
 
-def setting(name: str, value: str) -> tuple[str, ...]:
+def setting(name, value):
     return crawl(*SEED, "-s", f"{name}={value}")
 
 
@@ -115,7 +112,7 @@ CASES = {
 }
 
 
-def sentences(done: subprocess.CompletedProcess[str]) -> list[str]:
+def sentences(done):
     """Return what a command reports: the warnings and errors in its log, and all other lines."""
     log_line = re.compile(r"\d{4}-\d\d-\d\d [\d:,]+ \[.*?\] \w+: (.*)")
     matches = [(line, log_line.match(line)) for line in done.stderr.splitlines()]
@@ -123,7 +120,7 @@ def sentences(done: subprocess.CompletedProcess[str]) -> list[str]:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_bad_input_is_named_in_one_sentence_and_nothing_is_lost(name: str, tmp_path: Path) -> None:
+def test_bad_input_is_named_in_one_sentence_and_nothing_is_lost(name, tmp_path):
     for file, content in EXISTING.items():
         (tmp_path / file).write_bytes(content)
     done = scrapy([*CASES[name].line, *QUIET], tmp_path)
@@ -137,18 +134,18 @@ def test_bad_input_is_named_in_one_sentence_and_nothing_is_lost(name: str, tmp_p
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Iterator[Path]:
+def folder(tmp_path):
     """Return a folder with a store that this process is writing to."""
     with Store.create(tmp_path / "crawl.sqlite"):
         yield tmp_path
 
 
-def content(store: Path) -> bytes:
+def content(store):
     """Read a store that this process has open; reading it here would drop SQLite's locks on it."""
     return subprocess.run(["cat", store], capture_output=True, check=True).stdout
 
 
-def test_a_store_in_use_cannot_be_resumed(folder: Path) -> None:
+def test_a_store_in_use_cannot_be_resumed(folder):
     before = content(folder / "crawl.sqlite")
     done = scrapy([*crawl(*SEED), *QUIET, "-s", "JOBDIR=."], folder)
     (sentence,) = sentences(done)
@@ -159,8 +156,8 @@ def test_a_store_in_use_cannot_be_resumed(folder: Path) -> None:
 
 
 def test_a_new_crawl_leaves_a_store_in_use_alone_and_takes_a_numbered_name(
-    folder: Path,
-) -> None:
+    folder,
+):
     before = content(folder / "crawl.sqlite")
     with Site({"/": page("/1"), "/1": page()}) as site:
         line = crawl("-a", f"seeds=http://{site.address}/", "-s", "DOWNLOAD_DELAY=0")
@@ -172,7 +169,7 @@ def test_a_new_crawl_leaves_a_store_in_use_alone_and_takes_a_numbered_name(
         assert store.n_visits == 2
 
 
-def test_a_port_in_use_is_named(tmp_path: Path) -> None:
+def test_a_port_in_use_is_named(tmp_path):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         done = scrapy([*crawl(), *QUIET, "-s", f"CRAWLPRIO_DEMO_PORT={port}"], tmp_path)

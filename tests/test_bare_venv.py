@@ -3,8 +3,6 @@
 It installs from a package registry, so only `make bare` runs it.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import sqlite3
@@ -12,7 +10,6 @@ import subprocess
 import sys
 from collections import Counter
 from contextlib import closing, suppress
-from pathlib import Path
 from time import monotonic, sleep
 
 import pytest
@@ -25,7 +22,7 @@ WEB = {
 WEB["/"] = page("/1")
 
 
-def n_visits(store: Path) -> int:
+def n_visits(store):
     with (
         suppress(sqlite3.Error),
         closing(sqlite3.connect(f"{store.as_uri()}?mode=ro", uri=True, timeout=30)) as db,
@@ -35,7 +32,7 @@ def n_visits(store: Path) -> int:
 
 
 @pytest.mark.skipif(not os.environ.get("CRAWLPRIO_BARE"), reason="make bare runs it")
-def test_a_crawl_from_an_empty_folder_is_killed_resumed_and_scored(tmp_path: Path) -> None:
+def test_a_crawl_from_an_empty_folder_is_killed_resumed_and_scored(tmp_path):
     subprocess.run([sys.executable, "-m", "venv", tmp_path / "venv"], check=True)
     program = tmp_path / "venv" / "bin" / "crawlprio"
     pip = [program.with_name("python"), "-m", "pip", "install", "--quiet", ROOT]
@@ -46,7 +43,7 @@ def test_a_crawl_from_an_empty_folder_is_killed_resumed_and_scored(tmp_path: Pat
         name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "COLUMNS")
     }
 
-    def crawlprio(*words: str) -> subprocess.CompletedProcess[str]:
+    def crawlprio(*words):
         return subprocess.run(
             [program, *words],
             cwd=empty,

@@ -1,19 +1,14 @@
 """Waiting pages take little memory: hashes for URLs, a limit on pages, requests on disk."""
 
-from __future__ import annotations
-
 import random
 import tracemalloc
-from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from crawls import ADDON, Site, page, run_spider
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scrapy import Request, Spider
-from scrapy.http import Response
 from scrapy.utils.test import get_crawler
 from stores import visit
 
@@ -21,14 +16,14 @@ from crawlprio.frontier import PageQueue
 from crawlprio.frontier.protocol import PageVisit
 from crawlprio.frontier.records import UNKNOWN, WAITING
 from crawlprio.graph import compiled
-from crawlprio.graph.pages import NO_PAGE, PageTable, Visit
+from crawlprio.graph.pages import NO_PAGE, PageTable
 from crawlprio.items import LinkPairs
 from crawlprio.live.local_frontier import LocalFrontier
 from crawlprio.live.recorder import Recorder
 from crawlprio.live.requests import Identities
 from crawlprio.live.running import RunningCrawl
 from crawlprio.orderings import make_ordering
-from crawlprio.orderings.base import Changed, Ordering
+from crawlprio.orderings.base import Ordering
 from crawlprio.settings_table.config import CrawlConfig
 from crawlprio.store import Store, StoredPages, stored_pages
 from crawlprio.store.hashtable import HashTable
@@ -36,7 +31,7 @@ from crawlprio.store.transaction import Checkpoints
 
 
 @pytest.fixture
-def path(tmp_path: Path) -> Path:
+def path(tmp_path):
     return tmp_path / "crawl.sqlite"
 
 
@@ -49,9 +44,7 @@ class TestHashTable:
     )
     @settings(deadline=None)
     @pytest.mark.parametrize("plain_until", [0, 500, 10**6])
-    def test_it_finds_what_a_dictionary_finds(
-        self, plain_until: int, runs: list[list[int]]
-    ) -> None:
+    def test_it_finds_what_a_dictionary_finds(self, plain_until, runs):
         table, twin = HashTable(plain_until), dict[int, int]()
         first = 0
         for run in runs:
@@ -67,9 +60,7 @@ class TestHashTable:
             assert [table.find(hashed) for hashed in asked] == table.find_all(asked)
 
     @pytest.mark.parametrize("shift", [0, 20, 44])
-    def test_hashes_that_differ_in_few_bits_stay_apart_while_the_table_grows(
-        self, shift: int
-    ) -> None:
+    def test_hashes_that_differ_in_few_bits_stay_apart_while_the_table_grows(self, shift):
         table = HashTable(plain_until=0)
         hashes = [number << shift for number in range(5000)]
         assert all(table.add(hashed, number) for number, hashed in enumerate(hashes))
@@ -79,15 +70,13 @@ class TestHashTable:
 
 class TestStoredPages:
     @pytest.mark.parametrize("n_hashes", [1, 40, 10**9])
-    def test_pages_are_found_as_in_memory_whatever_their_hashes(
-        self, path: Path, monkeypatch: pytest.MonkeyPatch, n_hashes: int
-    ) -> None:
+    def test_pages_are_found_as_in_memory_whatever_their_hashes(self, path, monkeypatch, n_hashes):
         monkeypatch.setattr(stored_pages, "REMEMBERED", 20)
         rng = random.Random(n_hashes)
         twin = PageTable()
         store = Store.create(path)
 
-        def hash_of(identity: bytes) -> bytes:
+        def hash_of(identity):
             looked_up, compared = hash(identity) % n_hashes, hash(identity) % 2**64
             return looked_up.to_bytes(8, "little") + compared.to_bytes(8, "little")
 
@@ -128,9 +117,7 @@ class TestStoredPages:
                     twin.site_size(site) for site in range(twin.n_sites)
                 ]
 
-    def test_urls_are_read_after_the_store_is_closed(
-        self, path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_urls_are_read_after_the_store_is_closed(self, path, monkeypatch):
         monkeypatch.setattr(stored_pages, "REMEMBERED", 0)
         with Store.create(path) as store:
             pages = store.stored_pages()
@@ -148,8 +135,8 @@ class TestStoredPages:
         assert pages.urls([1, 0]) == ["http://a.example/2", "http://a.example/1"]
 
     def test_a_page_takes_less_than_150_bytes_of_memory_however_long_its_url(
-        self, path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+        self, path, monkeypatch
+    ):
         monkeypatch.setattr(stored_pages, "REMEMBERED", 100)
         n_pages, n_links = 30_000, 20
         compiled.load()
@@ -177,7 +164,7 @@ class TestStoredPages:
         assert len(frontier) > 0.9 * n_pages
         assert taken / n_pages < 150
 
-    def test_a_table_that_another_store_reads_is_refused(self, tmp_path: Path) -> None:
+    def test_a_table_that_another_store_reads_is_refused(self, tmp_path):
         with Store.create(tmp_path / "a") as first, Store.create(tmp_path / "b") as second:
             pages = first.stored_pages()
             pages.add("http://a.example/", "http://a.example/", pages.site("a.example"))
@@ -186,7 +173,7 @@ class TestStoredPages:
                 second.record_pages(pages)
 
 
-def test_the_log_starts_over_after_a_checkpoint(path: Path) -> None:
+def test_the_log_starts_over_after_a_checkpoint(path):
     with Store.create(path) as store:
         pages = PageTable()
         pages.add("seed", "seed", pages.site("a.example"))
@@ -207,18 +194,18 @@ def test_the_log_starts_over_after_a_checkpoint(path: Path) -> None:
 class Drawn(Ordering):
     """Keys with few values, redrawn for the pages that a visit links to."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed):
         self.seed = seed
 
-    def open(self, pages: Any, truth: Callable[[int], float] | None = None) -> None:
+    def open(self, pages, truth=None):
         super().open(pages, truth)
         self.rng = random.Random(self.seed)
 
-    def discover(self, first: int, last: int, visit: Visit) -> None:
+    def discover(self, first, last, visit):
         for number in range(first, last):
             self.keys[number] = self.rng.randrange(6)
 
-    def observe(self, visit: Visit) -> Changed:
+    def observe(self, visit):
         for target in visit.targets:
             self.keys[target] = self.rng.randrange(6)
         return visit.targets
@@ -227,23 +214,23 @@ class Drawn(Ordering):
 class SlowBuffer:
     """The slow twin: which pages wait, by the documented rule."""
 
-    def __init__(self, capacity: int, keys: Callable[[int], float]) -> None:
+    def __init__(self, capacity, keys):
         self.capacity = capacity
         self.key = keys
-        self.known: list[int] = []
-        self.kept: set[int] = set()
-        self.visited: set[int] = set()
-        self.dropped: set[int] = set()
-        self.last: tuple[float, int] = (0.0, 0)
+        self.known = []
+        self.kept = set()
+        self.visited = set()
+        self.dropped = set()
+        self.last = (0.0, 0)
         self.n_at_next_drop = 0
 
-    def rank(self, number: int) -> tuple[float, int]:
+    def rank(self, number):
         return self.key(number), -number
 
-    def n_open(self) -> int:
+    def n_open(self):
         return len(self.known) - len(self.visited) - len(self.dropped)
 
-    def observe(self, shown: Visit, n_pages: int) -> None:
+    def observe(self, shown, n_pages):
         new = range(len(self.known), n_pages)
         self.known.extend(new)
         if shown.page == NO_PAGE:
@@ -265,18 +252,18 @@ class SlowBuffer:
             if least:
                 self.last = self.rank(least[-1])
 
-    def waiting(self) -> list[int]:
+    def waiting(self):
         return [n for n in self.known if n not in self.visited and n not in self.dropped]
 
 
-def crawl_within(capacity: int, seed: int, n_in_flight: int) -> tuple[PageQueue, list[Visit]]:
+def crawl_within(capacity, seed, n_in_flight):
     """A random crawl under a limit, compared with the slow twin after each visit."""
     rng = random.Random(seed)
     pages = PageTable()
     frontier = PageQueue(Drawn(seed), pages, limit=2, max_waiting=capacity)
     twin = SlowBuffer(capacity, lambda number: float(frontier.ordering.keys[number]))
 
-    def add() -> int:
+    def add():
         number = len(pages)
         return pages.add(str(number), str(number), pages.site(f"s{rng.randrange(5)}"))
 
@@ -309,15 +296,13 @@ def crawl_within(capacity: int, seed: int, n_in_flight: int) -> tuple[PageQueue,
 
 @pytest.mark.parametrize("n_in_flight", [1, 6])
 @pytest.mark.parametrize("capacity", [3, 20, 110])
-def test_the_least_promising_pages_are_dropped_as_the_rule_says(
-    capacity: int, n_in_flight: int
-) -> None:
+def test_the_least_promising_pages_are_dropped_as_the_rule_says(capacity, n_in_flight):
     for seed in range(4):
         print("seed", seed)
         crawl_within(capacity, seed, n_in_flight)
 
 
-def test_a_dropped_page_waits_and_stays_if_a_request_for_it_arrives() -> None:
+def test_a_dropped_page_waits_and_stays_if_a_request_for_it_arrives():
     pages = PageTable()
     for number in range(60):
         pages.add(str(number), str(number), pages.site("s"))
@@ -334,7 +319,7 @@ def test_a_dropped_page_waits_and_stays_if_a_request_for_it_arrives() -> None:
     assert frontier.state(31) == UNKNOWN
 
 
-def opened(folder: Path, **chosen: Any) -> tuple[Recorder, LocalFrontier]:
+def opened(folder, **chosen):
     crawler = get_crawler(settings_dict={"JOBDIR": str(folder), **chosen})
     config = CrawlConfig.from_settings(crawler.settings)
     recorder = Recorder(config, Identities(crawler))
@@ -344,18 +329,17 @@ def opened(folder: Path, **chosen: Any) -> tuple[Recorder, LocalFrontier]:
 
 
 @pytest.mark.parametrize("ordering", ["opic", "breadth-first", "backlink-count", "location"])
-def test_a_resumed_crawl_has_dropped_the_same_pages(tmp_path: Path, ordering: str) -> None:
+def test_a_resumed_crawl_has_dropped_the_same_pages(tmp_path, ordering):
     rng = random.Random(3)
     chosen = {"ORDERING": ordering, "CRAWLPRIO_MAX_WAITING": 50}
     recorder, frontier = opened(tmp_path, **chosen)
     frontier.add_seeds(["http://s0.test/"])
     for _ in range(60):
         handout = frontier.next_page(0.0)
-        assert handout is not None
         links = [f"http://s{n % 7}.test/{'d/' * (n % 4)}{n}" for n in rng.sample(range(900), 9)]
         frontier.observe(handout.lease, PageVisit(LinkPairs(handout.url, links)))
 
-    def now(recorder: Recorder, frontier: LocalFrontier) -> tuple[object, ...]:
+    def now(recorder, frontier):
         states = [frontier.queue.state(page) for page in range(len(recorder.pages))]
         counts = recorder.figures.n_fetched, recorder.figures.n_unique
         return states, len(frontier), frontier.queue.n_dropped, *counts
@@ -373,14 +357,14 @@ def test_a_resumed_crawl_has_dropped_the_same_pages(tmp_path: Path, ordering: st
     recorder.close()
 
 
-def test_the_end_table_says_how_many_pages_wait_and_were_dropped() -> None:
+def test_the_end_table_says_how_many_pages_wait_and_were_dropped():
     links = {f"/{n}": page(*(f"/{40 * n + m}" for m in range(1, 41))) for n in range(1, 9)}
 
     class Links(Spider):
         name = "links"
         start_urls = ("http://a.test/",)
 
-        def parse(self, response: Response) -> Iterator[Any]:
+        def parse(self, response):
             from crawlprio.items import LinkPairs
 
             found = [response.urljoin(href) for href in response.css("a::attr(href)").getall()]
@@ -409,7 +393,7 @@ class Poster(Spider):
     name = "poster"
     start_urls = ("http://a.test/",)
 
-    def parse(self, response: Response) -> Iterator[Any]:
+    def parse(self, response):
         for n in range(20):
             yield Request(
                 f"http://a.test/{n}",
@@ -419,10 +403,8 @@ class Poster(Spider):
                 cb_kwargs={"number": n},
             )
 
-    def parse_post(self, response: Response, number: int) -> Iterator[Any]:
+    def parse_post(self, response, number):
         frontier = RunningCrawl.of(self.crawler).frontier
-        assert frontier is not None
-        assert response.request is not None
         yield {
             "number": number,
             "body": response.request.body.decode(),
@@ -432,10 +414,8 @@ class Poster(Spider):
 
 
 @pytest.mark.parametrize("with_jobdir", [True, False])
-def test_waiting_requests_are_on_disk_if_there_is_a_job_directory(
-    tmp_path: Path, with_jobdir: bool
-) -> None:
-    chosen: dict[str, Any] = {**ADDON, "CONCURRENT_REQUESTS": 1, "ORDERING": "breadth-first"}
+def test_waiting_requests_are_on_disk_if_there_is_a_job_directory(tmp_path, with_jobdir):
+    chosen = {**ADDON, "CONCURRENT_REQUESTS": 1, "ORDERING": "breadth-first"}
     if with_jobdir:
         chosen |= {"JOBDIR": str(tmp_path / "job"), "CRAWLPRIO_STORE": "crawl.sqlite"}
     with Site({"/": page(), **{f"/{n}": page() for n in range(20)}}) as site:

@@ -1,19 +1,13 @@
 """Budgets: what a site, a domain and a pattern may use, and how much of it others may claim."""
 
-from __future__ import annotations
-
 import random
 import tracemalloc
-from collections.abc import AsyncIterator, Iterator
-from pathlib import Path
-from typing import Any
 from zlib import crc32
 
 import pytest
-from crawls import ADDON, Answer, Site, page, run_spider
+from crawls import ADDON, Site, page, run_spider
 from hostile import crawl, refused
 from scrapy import Request, Spider
-from scrapy.http import Response
 
 from crawlprio.items import LinkPairs
 from crawlprio.store import Store
@@ -27,12 +21,12 @@ VICTIM, EVIL, WWW = range(3)
 class Web:
     """Budgets, and the pages that they admitted."""
 
-    def __init__(self, **limits: int) -> None:
-        self.sites: list[int] = []
-        self.urls: list[str] = []
+    def __init__(self, **limits):
+        self.sites = []
+        self.urls = []
         self.budgets = Budgets(registered_domain, self.sites.count, **limits)
 
-    def take(self, path: str, site: int = VICTIM, source: int = NO_SITE) -> str:
+    def take(self, path, site=VICTIM, source=NO_SITE):
         url = f"http://{HOSTS[site]}{path}"
         refusal = self.budgets.take(site, HOSTS[site], url, len(self.sites), source)
         if not refusal:
@@ -40,18 +34,18 @@ class Web:
             self.urls.append(url)
         return refusal
 
-    def succeed(self, number: int) -> None:
+    def succeed(self, number):
         self.budgets.fetched(number, self.sites[number])
 
 
-def evil_page(web: Web) -> None:
+def evil_page(web):
     web.budgets.add(EVIL, HOSTS[EVIL], "http://evil.test/")
     web.sites.append(EVIL)
     web.urls.append("http://evil.test/")
 
 
 @pytest.mark.parametrize("limit", ["per_site", "per_domain", "per_pattern"])
-def test_other_domains_claim_at_most_a_quarter_of_a_budget(limit: str) -> None:
+def test_other_domains_claim_at_most_a_quarter_of_a_budget(limit):
     web = Web(**{limit: 20})
     evil_page(web)
     claims = [web.take(f"/{n}", VICTIM, EVIL) for n in range(10)]
@@ -60,7 +54,7 @@ def test_other_domains_claim_at_most_a_quarter_of_a_budget(limit: str) -> None:
     assert own == [""] * 15 + [f"{limit.removeprefix('per_')}-budget"] * 5
 
 
-def test_a_successfully_fetched_claim_no_longer_counts_as_one() -> None:
+def test_a_successfully_fetched_claim_no_longer_counts_as_one():
     web = Web(per_site=8, per_pattern=8)
     evil_page(web)
     assert [web.take(f"/{n}", VICTIM, EVIL) for n in range(3)] == ["", "", "claim-budget"]
@@ -69,13 +63,13 @@ def test_a_successfully_fetched_claim_no_longer_counts_as_one() -> None:
     assert [web.take(f"/{n}", VICTIM, EVIL) for n in range(3, 5)] == ["", "claim-budget"]
 
 
-def test_sites_of_one_domain_claim_nothing_of_each_other() -> None:
+def test_sites_of_one_domain_claim_nothing_of_each_other():
     web = Web(per_site=8)
     assert web.take("/") == ""
     assert [web.take(f"/{n}", WWW, VICTIM) for n in range(6)] == [""] * 6
 
 
-def test_replayed_pages_are_the_same_claims_as_before() -> None:
+def test_replayed_pages_are_the_same_claims_as_before():
     limits = {"per_site": 8, "per_domain": 12, "per_pattern": 8}
     web = Web(**limits)
     evil_page(web)
@@ -95,12 +89,12 @@ def test_replayed_pages_are_the_same_claims_as_before() -> None:
         assert one.take("/9", VICTIM, EVIL) == ""
 
 
-def test_nobody_can_choose_whose_pattern_shares_their_slot() -> None:
+def test_nobody_can_choose_whose_pattern_shares_their_slot():
     """With CRC-32, a page could use up another site's pattern budget by links to itself."""
     seed = 20261122
     print("seed", seed)
     source = random.Random(seed)
-    seen: dict[int, str] = {}
+    seen = {}
     pairs = []
     while len(pairs) < 3:
         url = f"http://x.test/{source.getrandbits(64):x}".translate(
@@ -117,7 +111,7 @@ def test_nobody_can_choose_whose_pattern_shares_their_slot() -> None:
         assert budgets.refuses(0, "x.test", second) == ""
 
 
-def junk_web(host: str, path: str) -> Answer | None:
+def junk_web(host, path):
     """A site of 60 pages in a chain, and a site that links to pages the first does not have."""
     if host == "evil.test":
         junk = [f"http://victim.test/junk/{path[1:] or 0}-{n}" for n in range(150)]
@@ -129,7 +123,7 @@ def junk_web(host: str, path: str) -> Answer | None:
 
 
 @pytest.mark.parametrize("ordering", ["breadth-first", "opic"])
-def test_junk_links_from_another_site_do_not_keep_a_site_from_being_fetched(ordering: str) -> None:
+def test_junk_links_from_another_site_do_not_keep_a_site_from_being_fetched(ordering):
     """Once, none of 60 real pages was fetched when a page of another site claimed them all."""
     with Site({}, junk_web) as site:
         run = crawl(
@@ -148,7 +142,7 @@ def test_junk_links_from_another_site_do_not_keep_a_site_from_being_fetched(orde
     assert refused(run)["refused/claim-budget"] == 450 - 50
 
 
-def test_claims_survive_a_restart(tmp_path: Path) -> None:
+def test_claims_survive_a_restart(tmp_path):
     settings = {
         "CRAWLPRIO_MAX_PAGES_PER_SITE": 40,
         "JOBDIR": str(tmp_path / "job"),
@@ -167,7 +161,7 @@ def test_claims_survive_a_restart(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("most", "known"), [(1_000_000, 1_001), (80, 21), (None, 3_001)])
-def test_sites_added_by_one_page_and_by_all_pages_are_bounded(most: int | None, known: int) -> None:
+def test_sites_added_by_one_page_and_by_all_pages_are_bounded(most, known):
     """10,000 invented hosts per page took half a kilobyte each, without a bound."""
     hosts = [f"http://h{n}.test/" for n in range(3_000)]
     with Site({}, lambda host, path: page(*hosts) if host == "a.test" else None) as site:
@@ -176,7 +170,7 @@ def test_sites_added_by_one_page_and_by_all_pages_are_bounded(most: int | None, 
     assert refused(run).get("refused/sites", 0) == 3_001 - known
 
 
-def test_no_domain_leads_to_more_than_a_quarter_of_all_sites() -> None:
+def test_no_domain_leads_to_more_than_a_quarter_of_all_sites():
     """Otherwise a domain with one page per thousand sites would leave none to the others."""
     web = Budgets(registered_domain, lambda site: 0, max_sites=40)
     evil = [web.take_site(n, 3 + n, EVIL, HOSTS[EVIL]) for n in range(20)]
@@ -186,7 +180,7 @@ def test_no_domain_leads_to_more_than_a_quarter_of_all_sites() -> None:
     assert not web.take_site(0, 40, 3, "a.third.test")
 
 
-def test_the_sites_a_domain_led_to_are_counted_again_after_a_restart() -> None:
+def test_the_sites_a_domain_led_to_are_counted_again_after_a_restart():
     again = Budgets(registered_domain, lambda site: 0, max_sites=40)
     shown = [(3 + n, 3 + n, f"h{n}.test") for n in range(6)]
     again.replay(EVIL, HOSTS[EVIL], [*shown, (9, 3, "h0.test")])
@@ -195,7 +189,7 @@ def test_the_sites_a_domain_led_to_are_counted_again_after_a_restart() -> None:
     ] * 2
 
 
-def test_a_domain_shows_a_few_thousand_sites_until_some_of_them_answer() -> None:
+def test_a_domain_shows_a_few_thousand_sites_until_some_of_them_answer():
     """Invented hosts were a quarter of a million sites, at half a kilobyte each."""
     limit = 2_000
     before = Budgets(registered_domain, lambda site: 0, max_sites=64 * limit)
@@ -215,7 +209,7 @@ def test_a_domain_shows_a_few_thousand_sites_until_some_of_them_answer() -> None
         assert further == [True, True, False]
 
 
-def test_few_of_the_links_that_a_budget_refuses_are_recorded(tmp_path: Path) -> None:
+def test_few_of_the_links_that_a_budget_refuses_are_recorded(tmp_path):
     """Pages of thousands of links that nobody follows filled the disk."""
     links = [f"http://a.test/page{n:06}{'x' * 80}" for n in range(3_000)]
     settings = {
@@ -235,10 +229,10 @@ def test_few_of_the_links_that_a_budget_refuses_are_recorded(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("ordering", ["breadth-first", "opic"])
-def test_invented_sites_do_not_keep_real_ones_from_being_found(ordering: str) -> None:
+def test_invented_sites_do_not_keep_real_ones_from_being_found(ordering):
     """Fifty pages of one site, each inventing ten sites, come before the links to real ones."""
 
-    def answer(host: str, path: str) -> Answer | None:
+    def answer(host, path):
         if host == "evil.test":
             number = int(path[1:] or 0)
             invented = [f"http://h{number}-{n}.invalid.test/" for n in range(10)]
@@ -258,7 +252,7 @@ def test_invented_sites_do_not_keep_real_ones_from_being_found(ordering: str) ->
     assert len(friends) == 10
 
 
-def test_a_site_takes_few_bytes_of_the_budgets() -> None:
+def test_a_site_takes_few_bytes_of_the_budgets():
     """A domain's name and four dictionary entries once took 205 bytes per invented site."""
     budgets = Budgets(registered_domain, lambda site: 0, per_site=999, per_domain=999)
     budgets.add(0, "a.test", "http://a.test/")
@@ -277,10 +271,10 @@ class Own(Spider):
 
     name = "own"
 
-    async def start(self) -> AsyncIterator[Any]:
+    async def start(self):
         yield Request("http://list.test/")
 
-    def parse(self, response: Response) -> Iterator[Any]:
+    def parse(self, response):
         if response.url == "http://list.test/":
             yield Request("http://links.test/")
             for number in range(6):
@@ -290,7 +284,7 @@ class Own(Spider):
 
 
 @pytest.mark.parametrize("resumes", [False, True])
-def test_requests_of_the_projects_own_code_are_not_claims(tmp_path: Path, resumes: bool) -> None:
+def test_requests_of_the_projects_own_code_are_not_claims(tmp_path, resumes):
     """Of 12 pages of a site, 3 may be claims; the spider's own six requests do not count."""
     settings = {
         **ADDON,

@@ -1,7 +1,5 @@
 """A canonical URL stands for exactly those URLs that Scrapy's fingerprinter treats as one page."""
 
-from __future__ import annotations
-
 from hypothesis import given
 from hypothesis import strategies as st
 from scrapy import Request
@@ -42,16 +40,16 @@ URLS = st.builds(
 
 
 @given(URLS)
-def test_it_is_the_url_that_the_fingerprinter_hashes(url: str) -> None:
+def test_it_is_the_url_that_the_fingerprinter_hashes(url):
     assert canonical(url) == canonicalize_url(url)
 
 
 @given(URLS, URLS)
-def test_it_is_equal_where_fingerprints_are(one: str, other: str) -> None:
+def test_it_is_equal_where_fingerprints_are(one, other):
     are_one_page = fingerprint(Request(one)) == fingerprint(Request(other))
     assert (canonical(one) == canonical(other)) == are_one_page
 
 
-def test_a_fragment_does_not_make_another_page() -> None:
+def test_a_fragment_does_not_make_another_page():
     assert canonical("http://a.test/b.html#c") == canonical("http://a.test/b.html#")
     assert canonical("http://a.test/b.html#c") == "http://a.test/b.html"

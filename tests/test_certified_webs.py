@@ -5,17 +5,14 @@ Each web is crawled and walked by the commands. Then walks are drawn anew from w
 with `-s`, they are printed).
 """
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
 from random import Random
 
 import pytest
-from crawls import Answer, Fetch, Site
+from crawls import Answer, Site
 from forked import run_forked
 from oracles.coverage import trusted_pagerank
 from scipy.stats import binom
@@ -30,7 +27,7 @@ N_PAGES = 160
 N_WALKS = 200
 
 
-def graph(seed: str) -> dict[int, list[int]]:
+def graph(seed):
     """A web whose later half links mostly to itself, so that a crawl knows little of it."""
     web = {}
     for number in range(N_PAGES):
@@ -61,7 +58,7 @@ class Kind:
     n_pages: int = 40
 
 
-def _login(links: str = '<a href="/">home</a>') -> Answer:
+def _login(links='<a href="/">home</a>'):
     return Answer(f"<title>log in</title>{links}", headers={"Content-Type": "text/html"})
 
 
@@ -113,17 +110,17 @@ class Served(Site):
 
     is_walked = False
 
-    def __init__(self, kind: Kind) -> None:
+    def __init__(self, kind):
         super().__init__({})
         self.kind, self.web = kind, graph(kind.name)
 
-    def url(self, number: int) -> str:
+    def url(self, number):
         host = self.address
         if self.kind.moves_seed and number >= HALF:
             host = host.replace("127.0.0.1", "localhost")
         return f"http://{host}{self.kind.url(number)}"
 
-    def answer_to(self, fetch: Fetch) -> Answer:
+    def answer_to(self, fetch):
         path, blocks = fetch.path, self.kind.blocks if self.is_walked else {}
         if path in blocks:
             return blocks[path]
@@ -141,9 +138,9 @@ class Served(Site):
         )
         return Answer(f"<title>{number}</title>{links}", headers={"Content-Type": "text/html"})
 
-    def rows(self) -> dict[int, list[int]]:
+    def rows(self):
         """The links that the rules follow from each page; -1 is the seed that redirects."""
-        rows: dict[int, list[int]] = {}
+        rows = {}
         ahead, depths = [0], {0: 0}
         if self.kind.moves_seed:
             rows[-1], depths[HALF] = [HALF], 0
@@ -162,13 +159,13 @@ class Served(Site):
         return rows
 
 
-def share(rows: dict[int, list[int]], got: set[int]) -> float:
+def share(rows, got):
     """The importance of pages, by linear algebra."""
     ranks = trusted_pagerank(rows, [0, -1] if -1 in rows else [0])
     return sum(rank for number, rank in ranks.items() if number in got)
 
 
-def pages_of(store: Path, where: str) -> set[int]:
+def pages_of(store, where):
     rows = query(store, f"SELECT url FROM pages WHERE {where}")
     return {
         -1 if url.endswith("/moved") else int(url.replace("=", "/").rpartition("/")[2] or 0)
@@ -176,7 +173,7 @@ def pages_of(store: Path, where: str) -> set[int]:
     }
 
 
-def truths(site: Served, store: Path) -> list[float]:
+def truths(site, store):
     """The share that was got; where a budget binds, with and without the pages that it refused."""
     got = pages_of(store, "id IN (SELECT page FROM visits WHERE status BETWEEN 200 AND 399)")
     rows = site.rows()
@@ -187,12 +184,12 @@ def truths(site: Served, store: Path) -> list[float]:
     return [share(rows, got), share(bounded, got)]
 
 
-def run(words: list[str], folder: Path) -> tuple[int, str, str]:
+def run(words, folder):
     done = run_forked("crawlprio", words, folder)
     return done.returncode, done.stdout, done.stderr
 
 
-def draws(kind: Kind, site: Served, store: Path) -> list[tuple[float, float]]:
+def draws(kind, site, store):
     """The intervals of `N_DRAWS` draws from what was fetched; none where nothing is certified."""
     evidence = WalkEvidence(store.with_name("crawl.walks.jsonl"), created(store))
     evidence.close()
@@ -213,12 +210,12 @@ def draws(kind: Kind, site: Served, store: Path) -> list[tuple[float, float]]:
     return found
 
 
-def created(store: Path) -> str:
+def created(store):
     return str(query(store, "SELECT value FROM meta WHERE key = 'created'")[0][0])
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
-def test_certificates_hold_on_a_web_of_each_kind(kind: Kind, tmp_path: Path) -> None:
+def test_certificates_hold_on_a_web_of_each_kind(kind, tmp_path):
     with Served(kind) as site:
         seeds = [site.url(0)] + [f"http://{site.address}/moved"] * kind.moves_seed
         words = ["--folder", "job", "--delay", "0", "--pages", str(kind.n_pages), *kind.words]

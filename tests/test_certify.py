@@ -1,12 +1,9 @@
 """`crawlprio certify` fetches what random walks ask for, and keeps what they prove in the store."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path
 from random import Random
-from typing import Any
 
 import pytest
 from crawls import Answer, Site, page
@@ -21,7 +18,7 @@ from crawlprio.store import Store
 N_PAGES = 120
 
 
-def links_of(number: int) -> list[int]:
+def links_of(number):
     """The links of a page: to the next ones, to a few others, and often home."""
     random = Random(number)
     near = range(number + 1, min(number + 4, N_PAGES))
@@ -37,7 +34,7 @@ class Served(Site):
 
     is_down = False
 
-    def answer(self, host: str, path: str) -> Answer:
+    def answer(self, host, path):
         if path == "/robots.txt":
             return Answer("User-agent: *\nDisallow: /p/11$\n")
         number = int(path.rpartition("/")[2] or 0)
@@ -50,37 +47,36 @@ class Served(Site):
         return page(*(f"/p/{other}" if other else "/" for other in WEB[number]))
 
 
-def true_share(got: list[int]) -> float:
+def true_share(got):
     """The importance of pages, by linear algebra."""
     web = {**WEB, 7: [8], 9: [], 11: []}
     ranks = trusted_pagerank(web, [0])
     return sum(ranks[number] for number in got)
 
 
-def certify(folder: Path, *words: str) -> tuple[int, str, str]:
+def certify(folder, *words):
     given = ["certify", "job", "--delay", "0", *words]
     done = run_forked("crawlprio", given, folder)
     return done.returncode, done.stdout, done.stderr
 
 
-def crawl(site: Site, folder: Path, n_pages: int) -> None:
+def crawl(site, folder, n_pages):
     given = ["crawl", f"http://{site.address}/", "--folder", "job", "--delay", "0"]
     done = run_forked("crawlprio", [*given, "--pages", str(n_pages)], folder)
     assert done.returncode == 0, done.stderr
 
 
-def got(folder: Path) -> list[int]:
+def got(folder):
     """The pages that the crawl got; a redirect that was followed counts."""
     urls = visited_urls(folder / "job" / "crawl.sqlite", "status BETWEEN 200 AND 399")
     return [int(url.rpartition("/")[2] or 0) for url in dict.fromkeys(urls)]
 
 
-def receipt(folder: Path) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads((folder / "job" / "receipt.json").read_text())
-    return found
+def receipt(folder):
+    return json.loads((folder / "job" / "receipt.json").read_text())
 
 
-def test_walks_prove_what_the_crawl_has_and_fetch_no_page_twice(tmp_path: Path) -> None:
+def test_walks_prove_what_the_crawl_has_and_fetch_no_page_twice(tmp_path):
     with Served({}) as site:
         crawl(site, tmp_path, 25)
         n_before = len(site.paths())
@@ -112,7 +108,7 @@ def test_walks_prove_what_the_crawl_has_and_fetch_no_page_twice(tmp_path: Path) 
     assert "is the receipt of the crawl" in shown
 
 
-def test_a_killed_run_loses_no_page_and_a_limit_counts_against_the_crawl(tmp_path: Path) -> None:
+def test_a_killed_run_loses_no_page_and_a_limit_counts_against_the_crawl(tmp_path):
     with Served({}) as site:
         crawl(site, tmp_path, 25)
         n_before = len(site.paths())
@@ -140,7 +136,7 @@ def test_a_killed_run_loses_no_page_and_a_limit_counts_against_the_crawl(tmp_pat
 PROVED = ("at_least", "at_most", "walks", "ended_at_pages_got", "unfinished")
 
 
-def test_the_seed_of_the_draw_is_in_the_receipt_and_cannot_be_known_before(tmp_path: Path) -> None:
+def test_the_seed_of_the_draw_is_in_the_receipt_and_cannot_be_known_before(tmp_path):
     with Served({}) as site:
         crawl(site, tmp_path, 15)
         (tmp_path / "other").mkdir()
@@ -155,7 +151,7 @@ def test_the_seed_of_the_draw_is_in_the_receipt_and_cannot_be_known_before(tmp_p
 class Hostile(Served):
     """The same web; one page has a link on which a backtracking pattern takes for ever."""
 
-    def answer(self, host: str, path: str) -> Answer:
+    def answer(self, host, path):
         if path.endswith("a"):
             return Answer("", 404)
         found = super().answer(host, path)
@@ -163,9 +159,7 @@ class Hostile(Served):
 
 
 @pytest.mark.parametrize("words", [["certify", "job"], ["explain", "job", "/x/" + "a" * 60]])
-def test_a_stored_pattern_that_backtracks_ends_in_one_sentence(
-    words: list[str], tmp_path: Path
-) -> None:
+def test_a_stored_pattern_that_backtracks_ends_in_one_sentence(words, tmp_path):
     with Hostile({}) as site:
         crawl(site, tmp_path, 10)
         given = json.loads(store_meta(tmp_path, "given"))
@@ -179,7 +173,7 @@ def test_a_stored_pattern_that_backtracks_ends_in_one_sentence(
     assert done.stderr.count("\n") == 1
 
 
-def test_an_outage_proves_nothing_and_the_store_stays_as_it_ended(tmp_path: Path) -> None:
+def test_an_outage_proves_nothing_and_the_store_stays_as_it_ended(tmp_path):
     with Served({}) as site:
         crawl(site, tmp_path, 25)
         ended = store_meta(tmp_path, "ended_at")
@@ -195,7 +189,7 @@ def test_an_outage_proves_nothing_and_the_store_stays_as_it_ended(tmp_path: Path
     assert ended == store_meta(tmp_path, "ended_at") != ""
 
 
-def test_a_store_that_is_in_use_is_refused_before_anything_is_fetched(tmp_path: Path) -> None:
+def test_a_store_that_is_in_use_is_refused_before_anything_is_fetched(tmp_path):
     with Served({}) as site:
         crawl(site, tmp_path, 15)
         n_before, before = len(site.paths()), receipt(tmp_path)
@@ -213,14 +207,14 @@ class Spoiling(Served):
     is_armed = False
     store: Path
 
-    def answer(self, host: str, path: str) -> Answer:
+    def answer(self, host, path):
         if self.is_armed:
             self.is_armed = False
             change(self.store, "CREATE TRIGGER t AFTER INSERT ON meta BEGIN SELECT 1; END")
         return super().answer(host, path)
 
 
-def test_what_was_fetched_is_kept_if_the_store_cannot_take_the_certificate(tmp_path: Path) -> None:
+def test_what_was_fetched_is_kept_if_the_store_cannot_take_the_certificate(tmp_path):
     with Spoiling({}) as site:
         crawl(site, tmp_path, 25)
         site.store = tmp_path / "job" / "crawl.sqlite"
@@ -236,12 +230,12 @@ def test_what_was_fetched_is_kept_if_the_store_cannot_take_the_certificate(tmp_p
     assert receipt(tmp_path)["certificate"]["unfinished"] == 0
 
 
-def store_meta(folder: Path, key: str) -> str:
+def store_meta(folder, key):
     found = query(folder / "job" / "crawl.sqlite", "SELECT value FROM meta WHERE key = ?", key)
     return str(found[0][0]) if found else ""
 
 
-def test_a_crawl_that_has_everything_needs_no_walk(tmp_path: Path) -> None:
+def test_a_crawl_that_has_everything_needs_no_walk(tmp_path):
     with Site({"/": page("/a"), "/a": page("/")}) as site:
         crawl(site, tmp_path, 10)
         status, shown, told = certify(tmp_path)
@@ -257,7 +251,7 @@ def test_a_crawl_that_has_everything_needs_no_walk(tmp_path: Path) -> None:
         (["certify", "job", "--walks", "0"], "--walks is"),
     ],
 )
-def test_bad_input_is_one_sentence(words: list[str], told: str, tmp_path: Path) -> None:
+def test_bad_input_is_one_sentence(words, told, tmp_path):
     (tmp_path / "job").mkdir()
     (tmp_path / "job" / "crawl.sqlite").write_bytes(b"")
     done = run_forked("crawlprio", words, tmp_path)
@@ -278,15 +272,13 @@ def test_bad_input_is_one_sentence(words: list[str], told: str, tmp_path: Path) 
         {"more": 1},
     ],
 )
-def test_kept_answers_are_read_up_to_the_first_damaged_one(
-    damage: dict[str, object], tmp_path: Path
-) -> None:
+def test_kept_answers_are_read_up_to_the_first_damaged_one(damage, tmp_path):
     path = tmp_path / "crawl.walks.jsonl"
     answers = [
         Answered(f"http://a.test/{number}", ["http://a.test/"], [], 200, number)
         for number in range(3)
     ]
-    lines: list[dict[str, object]] = [{"store": "x"}, *(answer._asdict() for answer in answers)]
+    lines = [{"store": "x"}, *(answer._asdict() for answer in answers)]
     lines[2] |= damage
     path.write_text("\n".join(map(json.dumps, lines)))
     for _ in range(2):

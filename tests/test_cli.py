@@ -1,7 +1,5 @@
 """The program `crawlprio`: what it does from any folder, and what it refuses in one sentence."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import re
@@ -31,19 +29,17 @@ WEB["/"] = page("/1")
 FAST = ["--delay", "0", "-s", "ROBOTSTXT_OBEY=False"]
 
 
-def crawlprio(
-    *words: str, folder: Path, timeout: float = 300.0, **environment: str
-) -> subprocess.CompletedProcess[str]:
+def crawlprio(*words, folder, timeout=300.0, **environment):
     return run_forked(
         "crawlprio", words, folder, timeout=timeout, environment={"COLUMNS": "80", **environment}
     )
 
 
-def urls(store: Path, where: str = "status = 200") -> list[str]:
+def urls(store, where="status = 200"):
     return ["/" + url.split("/", 3)[3] for url in visited_urls(store, where)]
 
 
-def test_a_crawl_in_a_folder_is_resumed_with_the_same_arguments(tmp_path: Path) -> None:
+def test_a_crawl_in_a_folder_is_resumed_with_the_same_arguments(tmp_path):
     web = {**WEB, "/": page("/1", "/no"), "/no": page()}
     with Site(web) as site:
         start = f"http://{site.address}/"
@@ -68,11 +64,10 @@ def test_a_crawl_in_a_folder_is_resumed_with_the_same_arguments(tmp_path: Path) 
     assert json.loads((tmp_path / "score.json").read_text())["fetched"] == 64
 
 
-def given_to(store: Path) -> dict[str, object]:
+def given_to(store):
     """Return the settings that a store keeps of the last command line."""
     ((text,),) = query(store, "SELECT value FROM meta WHERE key = 'given'")
-    settings: dict[str, object] = json.loads(text)["settings"]
-    return settings
+    return json.loads(text)["settings"]
 
 
 OPTIONS = [
@@ -83,7 +78,7 @@ OPTIONS = [
 ]
 
 
-def test_a_resumed_crawl_has_every_option_of_the_crawl_from_any_folder(tmp_path: Path) -> None:
+def test_a_resumed_crawl_has_every_option_of_the_crawl_from_any_folder(tmp_path):
     model = {"format": FORMAT, "bias": 0.0, "weights": {"7": 1.0}}
     (tmp_path / "model.json").write_text(json.dumps(model))
     (tmp_path / "elsewhere").mkdir()
@@ -106,8 +101,8 @@ def test_a_resumed_crawl_has_every_option_of_the_crawl_from_any_folder(tmp_path:
 
 
 def test_a_store_has_no_passwords_and_a_resume_without_its_key_or_archive_is_refused(
-    tmp_path: Path,
-) -> None:
+    tmp_path,
+):
     secret = ["-s", 'REDIS_PARAMS={"password": "hush"}', "-s", "REDIS_URL=redis://:hush@a/"]
     secret += ["--sitemaps", "http://me:hush@a.test/sitemap.xml"]
     with Site(WEB) as site:
@@ -125,9 +120,9 @@ def test_a_store_has_no_passwords_and_a_resume_without_its_key_or_archive_is_ref
 
 
 def test_a_resumed_crawl_takes_every_option_of_a_crawl_that_is_not_about_where_it_is(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def options(command: str) -> list[str]:
+    monkeypatch, capsys
+):
+    def options(command):
         monkeypatch.setattr(sys, "argv", ["crawlprio", command, "--help"])
         with pytest.raises(SystemExit):
             main()
@@ -138,7 +133,7 @@ def test_a_resumed_crawl_takes_every_option_of_a_crawl_that_is_not_about_where_i
     ]
 
 
-def test_the_user_agent_of_a_resumed_crawl_keeps_what_is_not_given_again(tmp_path: Path) -> None:
+def test_the_user_agent_of_a_resumed_crawl_keeps_what_is_not_given_again(tmp_path):
     with Site(WEB) as site:
         given = ["--folder", "job", "--pages", "3", *FAST]
         own = ["--agent", "mybot/2", "--contact", "me@example.org"]
@@ -160,16 +155,14 @@ def test_the_user_agent_of_a_resumed_crawl_keeps_what_is_not_given_again(tmp_pat
         (["-s", "USER_AGENT=x (+http://a.b)"], 0),
     ],
 )
-def test_a_crawl_of_the_open_web_says_once_that_it_names_no_contact(
-    options: list[str], n_told: int, tmp_path: Path
-) -> None:
+def test_a_crawl_of_the_open_web_says_once_that_it_names_no_contact(options, n_told, tmp_path):
     fast = ["-s", "RETRY_ENABLED=False", "-s", "DNS_TIMEOUT=1"]
     done = crawlprio("crawl", "http://a.invalid/", *FAST, *fast, *options, folder=tmp_path)
     assert done.returncode == 1
     assert done.stderr.count("whom the owners of a site could reach") == n_told
 
 
-def test_items_can_go_to_standard_output_and_the_report_then_does_not(tmp_path: Path) -> None:
+def test_items_can_go_to_standard_output_and_the_report_then_does_not(tmp_path):
     with Site({"/": page("/1"), "/1": page()}) as site:
         done = crawlprio(
             "crawl", f"http://{site.address}/", *FAST, "-o", "-:jsonl", folder=tmp_path
@@ -182,8 +175,8 @@ def test_items_can_go_to_standard_output_and_the_report_then_does_not(tmp_path: 
 
 
 def test_the_ordering_in_the_docs_runs_from_the_working_folder_in_every_command(
-    tmp_path: Path,
-) -> None:
+    tmp_path,
+):
     docs = (ROOT / "docs" / "orderings.md").read_text("utf-8")
     (code,) = re.findall(r"```python\n# myproject/orderings.py\n(.*?)```", docs, re.DOTALL)
     (tmp_path / "myproject").mkdir()
@@ -213,10 +206,10 @@ def test_the_ordering_in_the_docs_runs_from_the_working_folder_in_every_command(
     )
 
 
-def test_a_second_interrupt_ends_the_crawl_with_its_table_and_status_130(tmp_path: Path) -> None:
+def test_a_second_interrupt_ends_the_crawl_with_its_table_and_status_130(tmp_path):
     asked = threading.Event()
 
-    def answer(host: str, path: str) -> Answer | None:
+    def answer(host, path):
         if path != "/1":
             return None
         asked.set()
@@ -233,7 +226,6 @@ def test_a_second_interrupt_ends_the_crawl_with_its_table_and_status_130(tmp_pat
         )
         assert asked.wait(60)
         process.send_signal(signal.SIGINT)
-        assert process.stderr is not None
         while "shutting down gracefully" not in process.stderr.readline():
             assert process.poll() is None
         process.send_signal(signal.SIGINT)
@@ -263,8 +255,8 @@ DURING = {
 
 @pytest.mark.parametrize("during", DURING)
 def test_interrupts_end_a_busy_crawl_with_status_130_even_in_the_background_of_a_script(
-    tmp_path: Path, during: str
-) -> None:
+    tmp_path, during
+):
     code, words = DURING[during]
     (tmp_path / "own_busy.py").write_text(code)
     process = subprocess.Popen(
@@ -290,7 +282,7 @@ def test_interrupts_end_a_busy_crawl_with_status_130_even_in_the_background_of_a
     assert "Traceback" not in logged
 
 
-def test_a_replay_leaves_the_store_and_the_plot_of_crawls_alone(tmp_path: Path) -> None:
+def test_a_replay_leaves_the_store_and_the_plot_of_crawls_alone(tmp_path):
     with Site({"/": page("/1"), "/1": page()}) as site:
         crawlprio("crawl", f"http://{site.address}/", *FAST, folder=tmp_path)
     (tmp_path / "crawl.png").write_text("mine")
@@ -304,7 +296,7 @@ def test_a_replay_leaves_the_store_and_the_plot_of_crawls_alone(tmp_path: Path) 
     ]
 
 
-def test_a_folder_is_not_crawled_from_other_seeds(tmp_path: Path) -> None:
+def test_a_folder_is_not_crawled_from_other_seeds(tmp_path):
     with Site(WEB) as site:
         start = f"http://{site.address}/"
         crawlprio("crawl", start, *FAST, "--folder", "job", "--pages", "3", folder=tmp_path)
@@ -318,7 +310,7 @@ def test_a_folder_is_not_crawled_from_other_seeds(tmp_path: Path) -> None:
     assert sorted(site.paths()) == sorted(WEB)
 
 
-def test_the_earlier_stores_to_keep_can_be_limited_and_are_named_at_the_end(tmp_path: Path) -> None:
+def test_the_earlier_stores_to_keep_can_be_limited_and_are_named_at_the_end(tmp_path):
     (tmp_path / "crawl.7.sqlite").write_text("not a store")
     with Site({f"/{n}": page() for n in range(4)}) as site:
         for n_before in range(4):
@@ -331,7 +323,7 @@ def test_the_earlier_stores_to_keep_can_be_limited_and_are_named_at_the_end(tmp_
     assert urls(tmp_path / "crawl.sqlite") == ["/3"]
 
 
-def test_a_crawl_gets_as_many_pages_as_asked_whatever_else_it_fetches(tmp_path: Path) -> None:
+def test_a_crawl_gets_as_many_pages_as_asked_whatever_else_it_fetches(tmp_path):
     lost = {f"/lost/{n}": Answer("", 404) for n in range(6)}
     moved = {f"/moved/{n}": Answer("", 302, {"Location": f"/there/{n}"}) for n in range(3)}
     there = {f"/there/{n}": page() for n in range(3)}
@@ -363,7 +355,7 @@ MANUAL = {
 """A manual whose index page is on the topic and links to all pages, of which some are."""
 
 
-def test_an_index_page_on_the_topic_does_not_make_all_its_links_come_first(tmp_path: Path) -> None:
+def test_an_index_page_on_the_topic_does_not_make_all_its_links_come_first(tmp_path):
     found = {}
     words = {
         "topic": ["--topic", "dead rows"],
@@ -378,7 +370,7 @@ def test_an_index_page_on_the_topic_does_not_make_all_its_links_come_first(tmp_p
     assert found["topic"] >= found["value"] > 6
 
 
-def test_what_a_topic_crawl_sets_gives_way_to_the_command_line(tmp_path: Path) -> None:
+def test_what_a_topic_crawl_sets_gives_way_to_the_command_line(tmp_path):
     with Site({"/": page()}) as site:
         line = ["crawl", f"http://{site.address}/", "--topic", "dead rows", *FAST]
         crawlprio(*line, "--folder", "plain", folder=tmp_path)
@@ -395,7 +387,7 @@ def test_what_a_topic_crawl_sets_gives_way_to_the_command_line(tmp_path: Path) -
     ]
 
 
-def test_items_of_the_bundled_spider_are_said_not_to_be_kept(tmp_path: Path) -> None:
+def test_items_of_the_bundled_spider_are_said_not_to_be_kept(tmp_path):
     with Site({"/": page()}) as site:
         start = f"http://{site.address}/"
         done = crawlprio("crawl", start, *FAST, "-s", "CRAWLPRIO_ITEMS=True", folder=tmp_path)
@@ -403,7 +395,7 @@ def test_items_of_the_bundled_spider_are_said_not_to_be_kept(tmp_path: Path) -> 
     assert done.stderr.count("yields only link pairs") == 1
 
 
-def test_settings_that_name_code_or_a_file_are_not_taken_from_a_store(tmp_path: Path) -> None:
+def test_settings_that_name_code_or_a_file_are_not_taken_from_a_store(tmp_path):
     """A job folder from somebody else must not run their code."""
     with Site(WEB) as site:
         given = ["--folder", "job", "--pages", "5", *FAST]
@@ -465,12 +457,12 @@ def test_settings_that_name_code_or_a_file_are_not_taken_from_a_store(tmp_path: 
     ],
 )
 def test_bad_input_is_one_line_and_status_2(
-    words: list[str],
-    told: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+    words,
+    told,
+    tmp_path,
+    monkeypatch,
+    capsys,
+):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "argv", ["crawlprio", *words])
     with pytest.raises(SystemExit) as ended:
@@ -488,7 +480,7 @@ def test_bad_input_is_one_line_and_status_2(
         *("CLOSESPIDER_PAGECOUNT=abc", "RETRY_TIMES=often", "COOKIES_ENABLED=maybe"),
     ],
 )
-def test_a_bad_setting_is_one_line_and_status_2(setting: str, tmp_path: Path) -> None:
+def test_a_bad_setting_is_one_line_and_status_2(setting, tmp_path):
     done = crawlprio("crawl", "http://a.test/", "-s", setting, folder=tmp_path)
     assert done.returncode == 2
     assert done.stderr.count("\n") == 1
@@ -496,9 +488,7 @@ def test_a_bad_setting_is_one_line_and_status_2(setting: str, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("name", [(), *((command,) for command in COMMANDS)])
-def test_help_fits_80_columns_and_names_the_program(
-    name: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_help_fits_80_columns_and_names_the_program(name, monkeypatch, capsys):
     monkeypatch.setenv("COLUMNS", "80")
     monkeypatch.setattr(sys, "argv", ["crawlprio", *name, "--help"])
     with pytest.raises(SystemExit) as ended:
@@ -511,7 +501,7 @@ def test_help_fits_80_columns_and_names_the_program(
     assert "scrapy " not in shown
 
 
-def test_a_site_named_by_its_ipv6_address_is_crawled(tmp_path: Path) -> None:
+def test_a_site_named_by_its_ipv6_address_is_crawled(tmp_path):
     class Server(ThreadingHTTPServer):
         address_family = socket.AF_INET6
 
@@ -534,7 +524,7 @@ def test_a_site_named_by_its_ipv6_address_is_crawled(tmp_path: Path) -> None:
     assert urls(tmp_path / "crawl.sqlite") == ["/"]
 
 
-def test_a_proxy_from_the_environment_is_named_when_it_fails(tmp_path: Path) -> None:
+def test_a_proxy_from_the_environment_is_named_when_it_fails(tmp_path):
     line = ["crawl", "http://site.test/", "--delay", "0", "-s", "RETRY_ENABLED=False"]
     closed = "http://me:hush@127.0.0.1:1"
     done = crawlprio(*line, folder=tmp_path, http_proxy=closed, no_proxy="")
@@ -544,20 +534,20 @@ def test_a_proxy_from_the_environment_is_named_when_it_fails(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("words", [["resume", "."], ["replay", "crawl.sqlite"], ["replay", "."]])
-def test_what_is_no_crawl_is_invalid_input(words: list[str], tmp_path: Path) -> None:
+def test_what_is_no_crawl_is_invalid_input(words, tmp_path):
     (tmp_path / "crawl.sqlite").write_text("hello")
     done = crawlprio(*words, folder=tmp_path)
     assert (done.returncode, done.stderr.count("\n")) == (2, 1)
 
 
-def test_a_plan_for_a_site_that_does_not_answer_exits_with_1(tmp_path: Path) -> None:
+def test_a_plan_for_a_site_that_does_not_answer_exits_with_1(tmp_path):
     line = ["crawl", "http://127.0.0.1:1/", "--plan", "-s", "RETRY_ENABLED=False"]
     done = crawlprio(*line, folder=tmp_path)
     assert (done.returncode, "Seeds that may be fetched: 0 of 1." in done.stdout) == (1, True)
     assert crawlprio(*line, "-s", "ROBOTSTXT_OBEY=False", folder=tmp_path).returncode == 1
 
 
-def test_the_table_says_in_words_why_it_ended_and_what_pages_were_worth(tmp_path: Path) -> None:
+def test_the_table_says_in_words_why_it_ended_and_what_pages_were_worth(tmp_path):
     with Site(WEB) as site:
         line = ["crawl", f"http://{site.address}/", *FAST, "--value", "words:nothing"]
         done = crawlprio(*line, "-s", "CLOSESPIDER_PAGECOUNT=3", folder=tmp_path)

@@ -1,9 +1,5 @@
 """Compiled functions that do not count references to arrays."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import numba
 import numpy as np
 import pytest
@@ -16,7 +12,7 @@ from crawlprio.graph.compiled import njit
 Floats = NDArray[np.float64]
 
 
-def add_halves(into: Floats, numbers: Floats) -> float:
+def add_halves(into, numbers):
     """Add the second half of the numbers to the first; takes a slice."""
     half = numbers[len(numbers) // 2 :]
     for at in range(len(half)):
@@ -24,60 +20,60 @@ def add_halves(into: Floats, numbers: Floats) -> float:
     return float(into[0])
 
 
-def check(function: Any) -> None:
+def check(function):
     into = np.array([1.0, 2.0])
     assert function(into, np.array([0.0, 0.0, 10.0, 20.0])) == 11.0
     assert into.tolist() == [11.0, 22.0]
 
 
-def test_a_function_that_keeps_no_array_behaves_as_in_python() -> None:
+def test_a_function_that_keeps_no_array_behaves_as_in_python():
     check(add_halves)
     compiled.load()
-    function: Any = njit(keeps_arrays=False)(add_halves)
+    function = njit(keeps_arrays=False)(add_halves)
     check(function)
     assert function.targetoptions["_nrt"] is False
 
 
 def test_references_are_counted_where_numba_must_count_them(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    monkeypatch,
+):
     """The option is undocumented; without it, Numba refuses to compile a function that uses it."""
     compiled.load()
     owner = next(cls for cls in CPUTargetOptions.__mro__ if "_nrt" in vars(cls))
     monkeypatch.delattr(owner, "_nrt")
     with pytest.raises(KeyError, match="_nrt"):
         check(numba.njit(_nrt=False)(add_halves))
-    function: Any = njit(keeps_arrays=False)(add_halves)
+    function = njit(keeps_arrays=False)(add_halves)
     check(function)
     assert "_nrt" not in function.targetoptions
 
 
 @njit(cache=True)
-def first(numbers: Floats) -> float:
+def first(numbers):
     return float(numbers[0])
 
 
 @njit(cache=True)
-def twice_the_first(numbers: Floats) -> float:
+def twice_the_first(numbers):
     return 2.0 * first(numbers)
 
 
-def test_compiled_functions_call_each_other_by_name() -> None:
+def test_compiled_functions_call_each_other_by_name():
     """Numba sees the stand-in of a function as the function's dispatcher."""
     assert twice_the_first(np.array([3.0])) == 6.0
-    twice: Any = twice_the_first
+    twice = twice_the_first
     assert twice.dispatcher.signatures
 
 
 def test_bounds_checks_see_functions_that_an_earlier_run_cached_without(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    def at(numbers: Floats, place: int) -> float:
+    monkeypatch,
+):
+    def at(numbers, place):
         return float(numbers[place])
 
-    unchecked: Any = njit(cache=True)(at)
+    unchecked = njit(cache=True)(at)
     assert unchecked(np.zeros(1), 0) == 0.0
     monkeypatch.setattr(numba.config, "BOUNDSCHECK", 1)
-    checked: Any = njit(cache=True)(at)
+    checked = njit(cache=True)(at)
     with pytest.raises(IndexError):
         checked(np.zeros(1), 5)

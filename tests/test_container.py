@@ -4,15 +4,12 @@ Its tests share one container, which has compiled code as far as the package had
 the rest is compiled once.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import stat
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -35,9 +32,7 @@ class Container:
     folder: Path
     wrapper: tuple[str, ...] = ()
 
-    def run(
-        self, *words: str, folder: str = "work", **environment: str
-    ) -> subprocess.CompletedProcess[str]:
+    def run(self, *words, folder="work", **environment):
         own = {"HOME", "XDG_CACHE_HOME", "NUMBA_CACHE_DIR", "PYTHONPATH", "TMPDIR"}
         return subprocess.run(
             [*self.wrapper, sys.executable, *words],
@@ -56,10 +51,10 @@ class Container:
             check=False,
         )
 
-    def crawlprio(self, *words: str) -> subprocess.CompletedProcess[str]:
+    def crawlprio(self, *words):
         return self.run("-m", "crawlprio.commands.cli", *words)
 
-    def crawl(self) -> list[str]:
+    def crawl(self):
         """Crawl `WEB` with the bundled project; return what was written to stderr."""
         with Site(WEB) as site:
             start = f"http://{site.address}/"
@@ -71,8 +66,8 @@ class Container:
 
 
 @pytest.fixture(scope="module")
-def container() -> Iterator[Container]:
-    wrapper: tuple[str, ...] = ()
+def container():
+    wrapper = ()
     if os.getuid() == 0:
         setpriv = shutil.which("setpriv")
         if setpriv is None:
@@ -100,14 +95,12 @@ def container() -> Iterator[Container]:
 
 
 @pytest.fixture(scope="module")
-def said_first(container: Container) -> list[str]:
+def said_first(container):
     """What the first crawl in the container wrote to stderr."""
     return container.crawl()
 
 
-def test_a_crawl_and_a_simulation_need_only_their_own_folder(
-    container: Container, said_first: list[str]
-) -> None:
+def test_a_crawl_and_a_simulation_need_only_their_own_folder(container, said_first):
     for folder in ("__import__('crawlprio').__path__[0]", "__import__('os').environ['HOME']"):
         tried = container.run("-c", f"open({folder} + '/x', 'w')")
         assert "PermissionError" in tried.stderr
@@ -120,9 +113,7 @@ def test_a_crawl_and_a_simulation_need_only_their_own_folder(
     assert "set NUMBA_CACHE_DIR" in said
 
 
-def test_compiling_is_announced_in_the_first_command_alone(
-    container: Container, said_first: list[str]
-) -> None:
+def test_compiling_is_announced_in_the_first_command_alone(container, said_first):
     announced = [
         [line for line in said if "Compiling on" in line]
         for said in (said_first, container.crawl())
@@ -130,9 +121,7 @@ def test_compiling_is_announced_in_the_first_command_alone(
     assert [len(lines) for lines in announced] == [1, 0]
 
 
-def test_a_compiled_crawl_under_the_add_on_needs_only_a_temporary_folder(
-    container: Container, said_first: list[str]
-) -> None:
+def test_a_compiled_crawl_under_the_add_on_needs_only_a_temporary_folder(container, said_first):
     """Its code was compiled by the first crawl."""
     done = container.run(
         *("-c", CRAWL, str(container.folder / "site-packages"), "compiled"),

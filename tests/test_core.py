@@ -1,7 +1,5 @@
 """The core works without Scrapy."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 
@@ -42,7 +40,7 @@ for _ in range(60):
 @pytest.mark.parametrize(
     "name", ["random", "breadth-first", "depth-first", "backlink-count", "opic", "partial-pagerank"]
 )
-def test_a_small_crawl_needs_no_numba_and_keeps_the_order_of_the_compiled_one(name: str) -> None:
+def test_a_small_crawl_needs_no_numba_and_keeps_the_order_of_the_compiled_one(name):
     orders = [
         subprocess.run(
             [sys.executable, "-c", PLAIN, how, name], capture_output=True, text=True, check=False

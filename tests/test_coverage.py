@@ -1,10 +1,6 @@
 """The bound on fetched importance: never too high, and close to what can be known."""
 
-from __future__ import annotations
-
 import json
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -22,7 +18,7 @@ from crawlprio.store import Store
 
 
 @st.composite
-def crawls(draw: st.DrawFn) -> tuple[dict[int, list[int]], list[int], list[int], int]:
+def crawls(draw):
     """A web, the order in which its pages are fetched, its seeds, and how many come late."""
     n_pages = draw(st.integers(1, 12))
     pages = range(n_pages)
@@ -40,8 +36,8 @@ def crawls(draw: st.DrawFn) -> tuple[dict[int, list[int]], list[int], list[int],
 @settings(deadline=None)
 @given(crawls())
 def test_the_bound_is_the_certain_share_and_never_exceeds_the_truth(
-    crawl: tuple[dict[int, list[int]], list[int], list[int], int],
-) -> None:
+    crawl,
+):
     links, order, seeds, n_late = crawl
     coverage = Coverage()
     coverage.add_seeds(seeds[n_late:])
@@ -58,9 +54,7 @@ def test_the_bound_is_the_certain_share_and_never_exceeds_the_truth(
 
 @settings(deadline=None)
 @given(crawls(), st.data())
-def test_failed_pages_end_paths_and_hold_nothing_that_was_fetched(
-    crawl: tuple[dict[int, list[int]], list[int], list[int], int], data: st.DataObject
-) -> None:
+def test_failed_pages_end_paths_and_hold_nothing_that_was_fetched(crawl, data):
     """A page that fails, and is got later, counts like one that was got at once."""
     links, order, seeds, _ = crawl
     failed = data.draw(st.sets(st.sampled_from(order)))
@@ -80,7 +74,7 @@ def test_failed_pages_end_paths_and_hold_nothing_that_was_fetched(
     assert coverage.bound == pytest.approx(certain, abs=1e-9)
 
 
-def test_all_pages_fetched_means_all_importance() -> None:
+def test_all_pages_fetched_means_all_importance():
     coverage = Coverage()
     assert coverage.bound == 0
     coverage.add_seeds([0])
@@ -91,7 +85,7 @@ def test_all_pages_fetched_means_all_importance() -> None:
 
 
 @pytest.mark.parametrize("bad", [-1, -(10**6), 2**31 - 1, 2**40, 0.5, None, [1]])
-def test_ids_that_are_no_page_are_refused_and_change_nothing(bad: Any) -> None:
+def test_ids_that_are_no_page_are_refused_and_change_nothing(bad):
     """They used to be written outside the arrays, even with NUMBA_BOUNDSCHECK set."""
     coverage = Coverage()
     coverage.add_seeds([0])
@@ -100,7 +94,7 @@ def test_ids_that_are_no_page_are_refused_and_change_nothing(bad: Any) -> None:
     for call in (
         lambda: coverage.add_seeds([2, bad]),
         lambda: coverage.observe(bad, np.array([1], dtype=np.int32)),
-        lambda: coverage.observe(1, [2, bad]),  # type: ignore[arg-type]
+        lambda: coverage.observe(1, [2, bad]),
     ):
         with pytest.raises(GraphError, match=r"page|targets"):
             call()
@@ -108,15 +102,15 @@ def test_ids_that_are_no_page_are_refused_and_change_nothing(bad: Any) -> None:
 
 
 @pytest.mark.parametrize("dtype", ["i4,i4", "f8", "c16", "m8[s]", "U1"])
-def test_an_empty_array_of_any_type_holds_no_pages(dtype: str) -> None:
+def test_an_empty_array_of_any_type_holds_no_pages(dtype):
     """NumPy's own TypeError came out for an empty array of records."""
     coverage = Coverage()
-    coverage.add_seeds(np.empty(0, dtype))  # type: ignore[arg-type]
+    coverage.add_seeds(np.empty(0, dtype))
     coverage.observe(0, np.empty(0, dtype))
     assert coverage.bound == 0
 
 
-def test_a_refetched_page_counts_once() -> None:
+def test_a_refetched_page_counts_once():
     once, twice = Coverage(), Coverage()
     for coverage in (once, twice):
         coverage.add_seeds([0])
@@ -125,7 +119,7 @@ def test_a_refetched_page_counts_once() -> None:
     assert once.bound == twice.bound == pytest.approx(0.15)
 
 
-def test_a_long_crawl_stays_close_to_the_certain_share() -> None:
+def test_a_long_crawl_stays_close_to_the_certain_share():
     web = DemoWeb(n_pages=2000, n_sites=20, seed=3)
     coverage = Coverage()
     coverage.add_seeds([0])
@@ -137,13 +131,13 @@ def test_a_long_crawl_stays_close_to_the_certain_share() -> None:
     assert before == pytest.approx(coverage.bound, abs=0.03)
 
 
-def links_of(web: DemoWeb) -> dict[int, list[int]]:
+def links_of(web):
     """Return the link graph of a demo web, with a row for each page."""
     rows = np.split(web.indices, web.indptr[1:-1])
     return {page: row.tolist() for page, row in enumerate(rows)}
 
 
-def fetched_pages(store: Path, web: DemoWeb) -> list[int]:
+def fetched_pages(store, web):
     """Return the pages of a demo web that a crawl fetched."""
     page_of = {web.url(page): page for page in range(len(web.indptr) - 1)}
     with Store.open(store) as opened:
@@ -159,7 +153,7 @@ STOPS: dict[str, object] = {
 }
 
 
-def test_a_crawl_stops_once_enough_is_covered_and_its_figure_holds(tmp_path: Path) -> None:
+def test_a_crawl_stops_once_enough_is_covered_and_its_figure_holds(tmp_path):
     crawl = crawl_demo_web(tmp_path, STOPS)
     assert crawl.exit_status == 0
     assert "coverage_reached" in crawl.stderr
@@ -171,7 +165,7 @@ def test_a_crawl_stops_once_enough_is_covered_and_its_figure_holds(tmp_path: Pat
     assert sum(ranks[page] for page in fetched) >= 0.3
 
 
-def test_the_share_that_stops_a_crawl_is_the_share_in_its_receipt(tmp_path: Path) -> None:
+def test_the_share_that_stops_a_crawl_is_the_share_in_its_receipt(tmp_path):
     """A third of the pages fail, which ended the crawl too early by one definition of two."""
     pages = {f"/{n}": answer(*(f"/{7 * n + k}" for k in range(1, 8))) for n in range(60)}
     pages |= {f"/{n}": Answer(status=404) for n in range(2, 60, 3)}
@@ -184,7 +178,7 @@ def test_the_share_that_stops_a_crawl_is_the_share_in_its_receipt(tmp_path: Path
     assert 0.3 <= share < 0.4
 
 
-def test_a_page_without_links_has_no_share_to_stop_at(tmp_path: Path) -> None:
+def test_a_page_without_links_has_no_share_to_stop_at(tmp_path):
     stops = {**ADDON, **STOPS, "CRAWLPRIO_STORE": tmp_path / "crawl.sqlite", "DOWNLOAD_DELAY": 0}
     with Site({"/": answer()}) as site:
         run = run_spider(SiteSpider, stops, site=site, seeds="http://a.test/")
@@ -193,7 +187,7 @@ def test_a_page_without_links_has_no_share_to_stop_at(tmp_path: Path) -> None:
     assert "no share can be said" in run.stats["crawlprio/receipt"]
 
 
-def test_a_crawl_in_parts_stops_where_a_single_run_would(tmp_path: Path) -> None:
+def test_a_crawl_in_parts_stops_where_a_single_run_would(tmp_path):
     whole, parts = tmp_path / "whole", tmp_path / "parts"
     whole.mkdir()
     parts.mkdir()
@@ -207,7 +201,7 @@ def test_a_crawl_in_parts_stops_where_a_single_run_would(tmp_path: Path) -> None
     assert fetched_pages(parts / "job" / "crawl.sqlite", web) == fetched_pages(at_once.store, web)
 
 
-def test_a_crawl_stops_once_enough_is_likely(tmp_path: Path) -> None:
+def test_a_crawl_stops_once_enough_is_likely(tmp_path):
     slow = {"DOWNLOAD_DELAY": 0.01, "CRAWLPRIO_STOP_AT_COVERAGE": "likely:0.88"}
     crawl = crawl_demo_web(tmp_path, {**ONE_AT_A_TIME, **slow}, pages=600)
     assert crawl.exit_status == 0, crawl.stderr
@@ -218,7 +212,7 @@ def test_a_crawl_stops_once_enough_is_likely(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("share", [0, 1.5, -1, "most", "likely:2", "sure:0.5", "likely:0.3"])
-def test_an_invalid_share_is_refused_and_an_estimate_needs_a_store(share: object) -> None:
+def test_an_invalid_share_is_refused_and_an_estimate_needs_a_store(share):
     settings = {"CRAWLPRIO_STOP_AT_COVERAGE": share, "CRAWLPRIO_STORE": None}
     with Site({}) as site:
         run = run_spider(SiteSpider, {**ADDON, **settings}, site=site, seeds="http://a.test/")

@@ -1,7 +1,5 @@
 """What a crawl gathered when, how busy its robots were, and distributions, on small examples."""
 
-from __future__ import annotations
-
 import random
 
 import numpy as np
@@ -34,7 +32,7 @@ times = st.lists(
 )
 
 
-def test_slices_by_fetch_are_of_equal_length() -> None:
+def test_slices_by_fetch_are_of_equal_length():
     assert slices_by_fetch(6, 3).tolist() == [1, 1, 2, 2, 3, 3]
     assert slices_by_fetch(5, 2).tolist() == [1, 1, 1, 2, 2]
     assert slices_by_fetch(0, 2).tolist() == []
@@ -43,14 +41,14 @@ def test_slices_by_fetch_are_of_equal_length() -> None:
     assert len(sizes) == 28
 
 
-def test_days_are_counted_from_the_first_fetch_or_a_given_start() -> None:
+def test_days_are_counted_from_the_first_fetch_or_a_given_start():
     ended = [10.0, 86_409.0, 86_410.0, 200_000.0]
     assert slices_by_time(ended).tolist() == [1, 1, 2, 3]
     assert slices_by_time(ended, start=0.0).tolist() == [1, 2, 2, 3]
     assert slices_by_time([3.0, 1.0, 2.5], seconds=0.5).tolist() == [5, 1, 4]
 
 
-def test_a_slices_mean_is_over_its_pages_and_an_empty_slice_has_none() -> None:
+def test_a_slices_mean_is_over_its_pages_and_an_empty_slice_has_none():
     found = mean_importance_by_slice(ORDER, IMPORTANCE, np.array([1, 1, 3, 3, 3]))
     assert found.x.tolist() == [1, 2, 3]
     assert found.n.tolist() == [2, 0, 3]
@@ -59,7 +57,7 @@ def test_a_slices_mean_is_over_its_pages_and_an_empty_slice_has_none() -> None:
     assert found.points() == [(1.0, 2.5), (3.0, 3.0)]
 
 
-def test_scaled_importance_has_mean_one_over_the_pages_that_count() -> None:
+def test_scaled_importance_has_mean_one_over_the_pages_that_count():
     mask = np.array([True, False, True, False, False])
     assert scaled_to_mean_one(IMPORTANCE).mean() == pytest.approx(1.0)
     assert scaled_to_mean_one(IMPORTANCE, mask).tolist() == [1.25, 0.25, 0.75, 0.75, 0.5]
@@ -67,7 +65,7 @@ def test_scaled_importance_has_mean_one_over_the_pages_that_count() -> None:
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_tops_of_tied_pages_are_means_over_all_choices(seed: int) -> None:
+def test_tops_of_tied_pages_are_means_over_all_choices(seed):
     print(f"seed {seed}")
     rng = random.Random(seed)
     first = {p: float(rng.randrange(4)) for p in range(9)}
@@ -83,7 +81,7 @@ def test_tops_of_tied_pages_are_means_over_all_choices(seed: int) -> None:
     assert overlap_of_top(a, b, tops).mean == pytest.approx(expected)
 
 
-def test_mean_importance_by_depth_leaves_out_pages_of_unknown_depth() -> None:
+def test_mean_importance_by_depth_leaves_out_pages_of_unknown_depth():
     depth = np.array([0, 1, -1, 3, 1])
     found = mean_importance_by_depth(depth, IMPORTANCE)
     assert found.n.tolist() == [1, 2, 0, 1]
@@ -93,7 +91,7 @@ def test_mean_importance_by_depth_leaves_out_pages_of_unknown_depth() -> None:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_depth_is_the_shortest_distance_from_any_seed(seed: int) -> None:
+def test_depth_is_the_shortest_distance_from_any_seed(seed):
     print(f"seed {seed}")
     rng = random.Random(seed)
     rows = {p: rng.sample(range(60), rng.randrange(3)) for p in range(60)}
@@ -103,7 +101,7 @@ def test_depth_is_the_shortest_distance_from_any_seed(seed: int) -> None:
     assert depth_from_seeds(graph, seeds).tolist() == [expected.get(p, -1) for p in range(60)]
 
 
-def test_shares_by_time_follow_the_clock_and_not_the_given_order() -> None:
+def test_shares_by_time_follow_the_clock_and_not_the_given_order():
     seconds, importance, pages = cumulative_by_time(
         [0, 1, 3], [30.0, 10.0, 20.0], np.array([4.0, 1.0, 2.0, 3.0])
     )
@@ -113,7 +111,7 @@ def test_shares_by_time_follow_the_clock_and_not_the_given_order() -> None:
 
 
 @given(times)
-def test_active_robots_are_those_between_start_and_end(fetches: list[tuple[float, float]]) -> None:
+def test_active_robots_are_those_between_start_and_end(fetches):
     started, ended = (list(t) for t in zip(*fetches, strict=True))
     at, active = active_robots(started, ended)
     first = min(started)
@@ -126,7 +124,7 @@ def test_active_robots_are_those_between_start_and_end(fetches: list[tuple[float
     assert len(middles) == 7
 
 
-def test_speed_ups_are_relative_to_the_fewest_robots_of_the_same_bandwidth_or_one_crawl() -> None:
+def test_speed_ups_are_relative_to_the_fewest_robots_of_the_same_bandwidth_or_one_crawl():
     crawls = [(200.0, 64, 100, 20.0), (100.0, 1, 100, 100.0), (200.0, 1, 100, 50.0)]
     found = speed_ups(crawls)
     assert (found.bandwidths.tolist(), found.robots.tolist()) == ([100.0, 200.0], [1, 64])
@@ -137,7 +135,7 @@ def test_speed_ups_are_relative_to_the_fewest_robots_of_the_same_bandwidth_or_on
     assert speed_ups(crawls, base=(100.0, 1)).speed_up[1].tolist() == [2.0, 5.0]
 
 
-def test_small_counts_have_a_bin_each_and_large_ones_share() -> None:
+def test_small_counts_have_a_bin_each_and_large_ones_share():
     counts = np.array([0, 0, 1, 1, 1, 2, 9, 10, 12, 100])
     found = log_histogram(counts, bins_per_decade=3)
     # Edges 1, 2, 5, 10, 22, 46, 100, 215.
@@ -150,7 +148,7 @@ def test_small_counts_have_a_bin_each_and_large_ones_share() -> None:
     assert found.n_zero == 2
 
 
-def zipf(exponent: float, n: int, minimum: int, seed: int) -> np.ndarray:
+def zipf(exponent, n, minimum, seed):
     """Return counts of a discrete power law, by inverting its cumulative shares over a table."""
     x = np.arange(minimum, 2_000_000, dtype=np.float64)
     shares = np.cumsum(x**-exponent)
@@ -159,9 +157,7 @@ def zipf(exponent: float, n: int, minimum: int, seed: int) -> np.ndarray:
 
 
 @pytest.mark.parametrize(("exponent", "minimum"), [(2.1, 1), (2.5, 4), (3.2, 10)])
-def test_maximum_likelihood_finds_the_exponent_of_a_power_law(
-    exponent: float, minimum: int
-) -> None:
+def test_maximum_likelihood_finds_the_exponent_of_a_power_law(exponent, minimum):
     counts = zipf(exponent, 20_000, minimum, seed=1)
     law = fit_power_law(counts, minimum=minimum)
     assert abs(law.exponent - exponent) < 4 * law.standard_error
@@ -170,7 +166,7 @@ def test_maximum_likelihood_finds_the_exponent_of_a_power_law(
     assert law.distance < 0.02
 
 
-def test_least_squares_is_the_line_through_the_histogram() -> None:
+def test_least_squares_is_the_line_through_the_histogram():
     counts = zipf(2.2, 50_000, 1, seed=4)
     law = fit_power_law(counts, method="least-squares", minimum=2)
     found = log_histogram(counts[counts >= 2])
@@ -179,7 +175,7 @@ def test_least_squares_is_the_line_through_the_histogram() -> None:
     assert (law.method, law.minimum) == ("least-squares", 2)
 
 
-def test_invalid_arguments_are_refused_in_one_sentence() -> None:
+def test_invalid_arguments_are_refused_in_one_sentence():
     with pytest.raises(ConfigError, match="n_slices is 0"):
         slices_by_fetch(5, 0)
     with pytest.raises(ConfigError, match="seconds is 0"):

@@ -1,16 +1,10 @@
 """A crawl closes what it opened, under every scheduler, with any of its parts, however it ends."""
 
-from __future__ import annotations
-
 import logging
-from collections.abc import AsyncIterator, Iterator
-from pathlib import Path
-from typing import Any
 
 import pytest
-from crawls import ADDON, Run, Site, page, run_spider
+from crawls import ADDON, Site, page, run_spider
 from scrapy import Request, Spider, signals
-from scrapy.http import Response
 
 import crawlprio.settings
 from crawlprio import LinkPairs
@@ -27,23 +21,23 @@ class Pairs(Spider):
 
     name = "pairs"
 
-    async def start(self) -> AsyncIterator[Any]:
+    async def start(self):
         for path in WEB:
             yield Request(f"http://a.test{path}")
 
-    def parse(self, response: Response) -> Iterator[Any]:
+    def parse(self, response):
         links = [response.urljoin(link) for link in response.css("a::attr(href)").getall()]
         yield LinkPairs(source=response.url, targets=links)
 
 
-def assert_closed(store: Path) -> None:
+def assert_closed(store):
     """Assert that a store is cleanly closed and nobody holds it."""
     assert sorted(path.name for path in store.parent.iterdir()) == [store.name, "receipt.json"]
     with Store.open(store) as opened:
         assert opened.ended_at is not None
 
 
-def test_the_pipeline_alone_closes_the_store(tmp_path: Path) -> None:
+def test_the_pipeline_alone_closes_the_store(tmp_path):
     store = tmp_path / "crawl.sqlite"
     settings = {
         "ITEM_PIPELINES": {"crawlprio.pipelines.LinkPairPipeline": 100},
@@ -76,9 +70,7 @@ PARTS: dict[str, dict[str, object]] = {
 
 
 @pytest.mark.parametrize("parts", PARTS.values(), ids=PARTS)
-def test_under_every_scheduler_the_store_is_closed(
-    tmp_path: Path, parts: dict[str, object]
-) -> None:
+def test_under_every_scheduler_the_store_is_closed(tmp_path, parts):
     store = tmp_path / "crawl.sqlite"
     with Site(WEB) as site:
         run = run_spider(Pairs, {**parts, "CRAWLPRIO_STORE": str(store)}, site=site)
@@ -86,9 +78,9 @@ def test_under_every_scheduler_the_store_is_closed(
     assert_closed(store)
 
 
-def test_a_crawl_that_fails_halfway_closes_the_store(tmp_path: Path) -> None:
+def test_a_crawl_that_fails_halfway_closes_the_store(tmp_path):
     class Failing(Pairs):
-        def parse(self, response: Response) -> Iterator[Any]:
+        def parse(self, response):
             RunningCrawl.of(self.crawler).fail(ConfigError("X is 1; give 2."))
             yield from super().parse(response)
 
@@ -99,7 +91,7 @@ def test_a_crawl_that_fails_halfway_closes_the_store(tmp_path: Path) -> None:
     assert_closed(store)
 
 
-def crawl_of_demo_web(store: Path, **settings: object) -> Run:
+def crawl_of_demo_web(store, **settings):
     bundled = {name: value for name, value in vars(crawlprio.settings).items() if name.isupper()}
     return run_spider(
         SiteSpider,
@@ -124,26 +116,24 @@ def crawl_of_demo_web(store: Path, **settings: object) -> Run:
         ({"CRAWLPRIO_PRIVATE_ADDRESSES": "deny"}, "crawlprio_refused"),
     ],
 )
-def test_the_server_of_a_virtual_crawl_is_stopped(
-    tmp_path: Path, settings: dict[str, object], reason: str
-) -> None:
+def test_the_server_of_a_virtual_crawl_is_stopped(tmp_path, settings, reason):
     run = crawl_of_demo_web(tmp_path / "crawl.sqlite", **settings)
     web = RunningCrawl.of(run.crawler).web
     assert run.reason == reason
     assert web is None or web.server.pid is None
 
 
-def test_two_crawls_in_one_process_have_their_own_parts(tmp_path: Path) -> None:
+def test_two_crawls_in_one_process_have_their_own_parts(tmp_path):
     runs = []
 
     class Second(Pairs):
         @classmethod
-        def from_crawler(cls, crawler: Any, *args: Any, **kwargs: Any) -> Any:
+        def from_crawler(cls, crawler, *args, **kwargs):
             spider = super().from_crawler(crawler, *args, **kwargs)
             crawler.signals.connect(spider.opened, signal=signals.spider_opened)
             return spider
 
-        def opened(self) -> None:
+        def opened(self):
             runs.append(RunningCrawl.of(self.crawler))
 
     with Site(WEB) as site:
@@ -159,7 +149,7 @@ def test_two_crawls_in_one_process_have_their_own_parts(tmp_path: Path) -> None:
     assert runs[0].recorder is not runs[1].recorder
 
 
-def test_the_report_counts_index_files_with_the_body_of_their_folder(tmp_path: Path) -> None:
+def test_the_report_counts_index_files_with_the_body_of_their_folder(tmp_path):
     home = page("/index.html", "/a/", "/a/index.html")
     with Site(
         {"/": home, "/index.html": home, "/a/": page(), "/a/index.html": page("/a/")}

@@ -1,7 +1,5 @@
 """The crawl models of Cho et al., compared with their definitions worked out page by page."""
 
-from __future__ import annotations
-
 import random
 
 import numpy as np
@@ -28,11 +26,11 @@ IMPORTANCE = np.array([5.0, 1.0, 3.0, 3.0, 2.0])
 ORDER = [4, 2, 0, 1, 3]
 
 
-def graph_of(rows: dict[int, list[int]]) -> LinkGraph:
+def graph_of(rows):
     return LinkGraph(*as_arrays([rows[page] for page in sorted(rows)]))
 
 
-def random_web(rng: random.Random, n: int) -> dict[int, list[int]]:
+def random_web(rng, n):
     """Rows without self-links or duplicates; some pages have many more links than others."""
     rows = {}
     for page in range(n):
@@ -41,12 +39,12 @@ def random_web(rng: random.Random, n: int) -> dict[int, list[int]]:
     return rows
 
 
-def as_dict(values: np.ndarray, mask: np.ndarray | None = None) -> dict[int, float]:
+def as_dict(values, mask=None):
     return {p: float(v) for p, v in enumerate(values) if mask is None or mask[p]}
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_both_models_match_the_paper_on_random_crawls(seed: int) -> None:
+def test_both_models_match_the_paper_on_random_crawls(seed):
     print(f"seed {seed}")
     rng = random.Random(seed)
     importance = np.array([float(rng.randrange(rng.choice([3, 50]))) for _ in range(40)])
@@ -67,7 +65,7 @@ def test_both_models_match_the_paper_on_random_crawls(seed: int) -> None:
         assert found.performance == pytest.approx([float(x) for x in expected])
 
 
-def test_the_random_lines_are_the_mean_of_many_random_crawls() -> None:
+def test_the_random_lines_are_the_mean_of_many_random_crawls():
     rng = np.random.default_rng(5)
     importance = rng.integers(0, 6, 30).astype(np.float64)
     stop, threshold = np.zeros(30), np.zeros(30)
@@ -81,7 +79,7 @@ def test_the_random_lines_are_the_mean_of_many_random_crawls() -> None:
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_a_buffer_kept_by_backlinks_matches_the_slow_crawl(seed: int) -> None:
+def test_a_buffer_kept_by_backlinks_matches_the_slow_crawl(seed):
     print(f"seed {seed}")
     rng = random.Random(seed)
     rows = random_web(rng, 40)
@@ -94,7 +92,7 @@ def test_a_buffer_kept_by_backlinks_matches_the_slow_crawl(seed: int) -> None:
 
 
 @pytest.mark.parametrize(("seed", "every"), [(0, 1), (1, 3), (2, 7), (3, 30), (4, 100), (5, 2)])
-def test_a_buffer_kept_by_pagerank_matches_the_slow_crawl(seed: int, every: int) -> None:
+def test_a_buffer_kept_by_pagerank_matches_the_slow_crawl(seed, every):
     print(f"seed {seed}")
     rng = random.Random(seed)
     rows = random_web(rng, 24)
@@ -108,18 +106,18 @@ def test_a_buffer_kept_by_pagerank_matches_the_slow_crawl(seed: int, every: int)
 
 
 @pytest.mark.parametrize("every", [1, 4, 50])
-def test_an_estimate_is_recomputed_every_so_many_fetches(every: int) -> None:
+def test_an_estimate_is_recomputed_every_so_many_fetches(every):
     order = random.Random(every).sample(range(30), 30)
 
-    def belief(n_fetched: int, page: int) -> float:
+    def belief(n_fetched, page):
         """An estimate that rises and falls arbitrarily, also below 0."""
         return float((7 * page + 5 * n_fetched * (page % 4 + 1)) % 11 - 6)
 
-    def renew(fetched: np.ndarray) -> np.ndarray:
+    def renew(fetched):
         assert fetched.tolist() == order[: len(fetched)]
         return np.array([belief(len(fetched), p) for p in range(30)])
 
-    def stale(fetched: list[int], page: int) -> float:
+    def stale(fetched, page):
         return belief((len(fetched) - 1) // every * every, page)
 
     sizes = [3, 11, 30]
@@ -127,10 +125,10 @@ def test_an_estimate_is_recomputed_every_so_many_fetches(every: int) -> None:
     assert [k.tolist() for k in kept] == [oracle.buffer_after(order, b, stale) for b in sizes]
 
 
-def test_an_estimate_is_asked_for_once_the_buffer_is_full() -> None:
+def test_an_estimate_is_asked_for_once_the_buffer_is_full():
     asked = []
 
-    def renew(fetched: np.ndarray) -> np.ndarray:
+    def renew(fetched):
         asked.append(len(fetched))
         return np.zeros(10)
 
@@ -139,9 +137,7 @@ def test_an_estimate_is_asked_for_once_the_buffer_is_full() -> None:
 
 
 @given(st.permutations(range(9)), st.lists(st.integers(0, 4), min_size=9, max_size=9))
-def test_a_buffer_kept_by_true_importance_is_ideal_in_any_order(
-    order: list[int], i: list[int]
-) -> None:
+def test_a_buffer_kept_by_true_importance_is_ideal_in_any_order(order, i):
     importance = np.array(i, dtype=np.float64)
     shares = [0.1, 0.4, 0.7, 1.0]
     for threshold in (None, 2.0):
@@ -149,7 +145,7 @@ def test_a_buffer_kept_by_true_importance_is_ideal_in_any_order(
         assert found.performance == pytest.approx(found.ideal)
 
 
-def test_pagerank_seen_by_a_whole_crawl_is_pagerank_up_to_scale() -> None:
+def test_pagerank_seen_by_a_whole_crawl_is_pagerank_up_to_scale():
     rows = random_web(random.Random(8), 60)
     graph = graph_of(rows)
     seen = pagerank_seen(graph, np.arange(60))
@@ -161,7 +157,7 @@ def test_pagerank_seen_by_a_whole_crawl_is_pagerank_up_to_scale() -> None:
     assert part[sorted(expected)] == pytest.approx([expected[p] for p in sorted(expected)])
 
 
-def test_the_threshold_of_a_share_is_the_importance_of_its_last_page() -> None:
+def test_the_threshold_of_a_share_is_the_importance_of_its_last_page():
     assert top_threshold(IMPORTANCE, 0.2) == 5.0
     assert top_threshold(IMPORTANCE, 0.4) == 3.0
     assert top_threshold(IMPORTANCE, 1.0) == 1.0
@@ -169,7 +165,7 @@ def test_the_threshold_of_a_share_is_the_importance_of_its_last_page() -> None:
     assert top_threshold(IMPORTANCE, 0.3, np.array([False, True, True, False, True])) == 3.0
 
 
-def test_points_are_thinned_but_keep_both_ends() -> None:
+def test_points_are_thinned_but_keep_both_ends():
     order = np.arange(1000)
     curve = crawl_and_stop_with_threshold(order, np.ones(1000), 1.0)
     points = curve.points("ideal", 11)
@@ -179,7 +175,7 @@ def test_points_are_thinned_but_keep_both_ends() -> None:
     assert ModelCurve(nothing, nothing, nothing, nothing, np.empty(0, np.int64)).points() == []
 
 
-def test_invalid_arguments_are_refused_in_one_sentence() -> None:
+def test_invalid_arguments_are_refused_in_one_sentence():
     with pytest.raises(GraphError, match="no page has importance 6 or more"):
         crawl_and_stop_with_threshold(ORDER, IMPORTANCE, 6.0)
     with pytest.raises(GraphError, match="the order has page 0 more than once"):

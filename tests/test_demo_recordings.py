@@ -1,10 +1,7 @@
 """Recorded webs: a WARC file and a crawl store answer as recorded."""
 
-from __future__ import annotations
-
 import gzip
 import logging
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -27,28 +24,28 @@ PAGES: list[Recorded] = [
 
 
 @pytest.fixture(params=[True, False], ids=["gzipped", "plain"])
-def warc(request: pytest.FixtureRequest, tmp_path: Path) -> WarcWeb:
+def warc(request, tmp_path):
     write_warc(tmp_path / "a.warc", PAGES, gzipped=request.param)
     return WarcWeb(tmp_path / "a.warc")
 
 
-def test_the_pages_of_a_warc_are_in_the_order_recorded(warc: WarcWeb) -> None:
+def test_the_pages_of_a_warc_are_in_the_order_recorded(warc):
     assert len(warc) == 4
     urls = ["http://a.test/", "https://a.test/b?x=1", "https://b.test/gone", "http://a.test/old"]
     assert warc.urls() == [warc.url(page) for page in range(4)] == urls
     assert warc.hosts == ["a.test", "b.test"]
 
 
-def test_the_seed_of_a_warc_is_the_home_page_of_its_largest_host(warc: WarcWeb) -> None:
+def test_the_seed_of_a_warc_is_the_home_page_of_its_largest_host(warc):
     assert warc.seeds == ["http://a.test/"]
 
 
-def test_without_a_home_page_the_seed_is_the_first_page_of_the_largest_host(tmp_path: Path) -> None:
+def test_without_a_home_page_the_seed_is_the_first_page_of_the_largest_host(tmp_path):
     write_warc(tmp_path / "a.warc", [PAGES[2], PAGES[1], PAGES[3]])
     assert WarcWeb(tmp_path / "a.warc").seeds == ["https://a.test/b?x=1"]
 
 
-def test_bodies_are_decoded_and_lack_connection_headers(tmp_path: Path) -> None:
+def test_bodies_are_decoded_and_lack_connection_headers(tmp_path):
     packed = gzip.compress(b"hello")
     chunked = b"%x\r\n%b\r\n0\r\n\r\n" % (len(packed), packed)
     headers = [
@@ -65,9 +62,7 @@ def test_bodies_are_decoded_and_lack_connection_headers(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("gzipped", [True, False])
 @pytest.mark.parametrize("cut", [40, 150, 3_000])
-def test_a_truncated_warc_is_served_up_to_the_cut_with_a_warning(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, gzipped: bool, cut: int
-) -> None:
+def test_a_truncated_warc_is_served_up_to_the_cut_with_a_warning(tmp_path, caplog, gzipped, cut):
     noise = np.random.default_rng(1).integers(256, size=5_000, dtype=np.uint8).tobytes()
     records = [*PAGES, ("http://a.test/long", "200 OK", HTML, noise)]
     path = tmp_path / "a.warc"
@@ -91,9 +86,7 @@ def test_a_truncated_warc_is_served_up_to_the_cut_with_a_warning(
     ],
     ids=["text", "gzipped text", "empty"],
 )
-def test_a_file_that_is_not_a_warc_is_refused(
-    tmp_path: Path, content: bytes, sentence: str
-) -> None:
+def test_a_file_that_is_not_a_warc_is_refused(tmp_path, content, sentence):
     path = tmp_path / "x.warc.gz"
     path.write_bytes(content)
     with pytest.raises(StoreError, match=sentence) as refused:
@@ -101,13 +94,13 @@ def test_a_file_that_is_not_a_warc_is_refused(
     assert str(path) in str(refused.value)
 
 
-def test_a_missing_warc_is_refused(tmp_path: Path) -> None:
+def test_a_missing_warc_is_refused(tmp_path):
     with pytest.raises(StoreError, match=r"cannot be read: No such file"):
         WarcWeb(tmp_path / "none.warc")
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Path:
+def store(tmp_path):
     """A store: a home page with links, a redirect, a page fetched twice, a failure, one waiting."""
     path = tmp_path / "crawl.sqlite"
     pages = PageTable()
@@ -116,8 +109,8 @@ def store(tmp_path: Path) -> Path:
         url = f"https://a.test/{name}"
         pages.add(url, url, pages.site("a.test"), 0)
 
-    def visit(page: int, targets: list[int], **rest: object) -> Visit:
-        return Visit(page, np.array(targets, dtype=np.int32), **rest)  # type: ignore[arg-type]
+    def visit(page, targets, **rest):
+        return Visit(page, np.array(targets, dtype=np.int32), **rest)
 
     with Store.create(path) as store:
         store.record(visit(NO_PAGE, [0]), pages)
@@ -135,7 +128,7 @@ def store(tmp_path: Path) -> Path:
     return path
 
 
-def test_a_store_answers_redirects_and_failures_as_such(store: Path) -> None:
+def test_a_store_answers_redirects_and_failures_as_such(store):
     web = StoreWeb(store)
     moved = web.answer("https://a.test/moved")
     assert (moved.status, dict(moved.headers)) == (302, {"Location": "https://a.test/twice"})
@@ -143,13 +136,13 @@ def test_a_store_answers_redirects_and_failures_as_such(store: Path) -> None:
     assert [web.answer(f"http://a.test/{p}").status for p in paths] == [503, 404, 404, 404]
 
 
-def test_a_store_without_visits_is_refused(tmp_path: Path) -> None:
+def test_a_store_without_visits_is_refused(tmp_path):
     Store.create(tmp_path / "empty.sqlite").close()
     with pytest.raises(StoreError, match="has no visit"):
         StoreWeb(tmp_path / "empty.sqlite")
 
 
-def test_a_recording_is_opened_according_to_its_content(store: Path, tmp_path: Path) -> None:
+def test_a_recording_is_opened_according_to_its_content(store, tmp_path):
     write_warc(tmp_path / "a.sqlite", PAGES)
     write_warc(tmp_path / "b.sqlite", PAGES, gzipped=False)
     assert isinstance(open_web(tmp_path / "a.sqlite"), WarcWeb)

@@ -1,7 +1,5 @@
 """The loopback server and its process, over real sockets, and the handler, in the real engine."""
 
-from __future__ import annotations
-
 import http.client
 import json
 import os
@@ -10,9 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from crawls import run_spider
@@ -27,31 +23,29 @@ PAGES, SITES, SEED = 1_500, 20, 5
 
 
 @pytest.fixture(scope="module")
-def web() -> DemoWeb:
+def web():
     return DemoWeb(PAGES, SITES, SEED)
 
 
 @pytest.fixture(scope="module")
-def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def log(tmp_path_factory):
     return tmp_path_factory.mktemp("server") / "fetches.jsonl"
 
 
 @pytest.fixture(scope="module")
-def server(log: Path) -> Iterator[LoopbackServer]:
+def server(log):
     with LoopbackServer(pages=PAGES, sites=SITES, seed=SEED, log=log) as running:
         yield running
 
 
 @pytest.fixture
-def connection(server: LoopbackServer) -> Iterator[http.client.HTTPConnection]:
+def connection(server):
     opened = http.client.HTTPConnection("127.0.0.1", server.port, timeout=30)
     yield opened
     opened.close()
 
 
-def ask(
-    connection: http.client.HTTPConnection, url: str, method: str = "GET"
-) -> tuple[int, http.client.HTTPMessage, bytes]:
+def ask(connection, url, method="GET"):
     """Request a URL as the handler does, with https in clear text."""
     scheme, _, rest = url.partition("://")
     connection.request(method, f"http://{rest}", headers={"X-Forwarded-Proto": scheme})
@@ -59,13 +53,11 @@ def ask(
     return response.status, response.headers, response.read()
 
 
-def command(*arguments: str) -> list[str]:
+def command(*arguments):
     return [sys.executable, "-m", "crawlprio.demo", *arguments]
 
 
-def test_the_server_answers_with_the_pages_of_its_web_over_one_connection(
-    web: DemoWeb, connection: http.client.HTTPConnection
-) -> None:
+def test_the_server_answers_with_the_pages_of_its_web_over_one_connection(web, connection):
     sockets = set()
     for page in [p for p in range(PAGES) if not web.slow[p]][::7]:
         wanted = web.answer(web.url(page))
@@ -73,19 +65,18 @@ def test_the_server_answers_with_the_pages_of_its_web_over_one_connection(
         assert (status, body) == (wanted.status, wanted.body)
         assert headers["Content-Length"] == str(len(body))
         assert {name: headers[name] for name in wanted.headers} == dict(wanted.headers)
-        assert connection.sock is not None
         sockets.add(connection.sock.getsockname())
     assert len(sockets) == 1
 
 
-def test_the_server_opens_no_tunnel(server: LoopbackServer) -> None:
+def test_the_server_opens_no_tunnel(server):
     with socket.create_connection(("127.0.0.1", server.port), timeout=30) as sock:
         sock.sendall(b"CONNECT www.site0.example:443 HTTP/1.1\r\nHost: www.site0.example\r\n\r\n")
         assert sock.makefile("rb").readline() == b"HTTP/1.1 405 Method Not Allowed\r\n"
 
 
 @linux
-def test_the_server_listens_only_on_loopback(server: LoopbackServer) -> None:
+def test_the_server_listens_only_on_loopback(server):
     listening = [
         line.split()[1]
         for line in Path("/proc/net/tcp").read_text().splitlines()[1:]
@@ -94,9 +85,7 @@ def test_the_server_listens_only_on_loopback(server: LoopbackServer) -> None:
     assert listening == [f"0100007F:{server.port:04X}"]
 
 
-def test_a_slow_page_does_not_delay_others(
-    server: LoopbackServer, web: DemoWeb, log: Path, connection: http.client.HTTPConnection
-) -> None:
+def test_a_slow_page_does_not_delay_others(server, web, log, connection):
     slow = web.url(int(web.slow.nonzero()[0][0]))
     fast = web.seeds[0]
     waiting = http.client.HTTPConnection("127.0.0.1", server.port, timeout=30)
@@ -110,9 +99,7 @@ def test_a_slow_page_does_not_delay_others(
     assert first["end"] < second["end"]
 
 
-def test_each_request_is_one_line_of_the_log(
-    web: DemoWeb, log: Path, connection: http.client.HTTPConnection
-) -> None:
+def test_each_request_is_one_line_of_the_log(web, log, connection):
     urls = [web.url(page) for page in range(50) if not web.slow[page]]
     for url in urls:
         ask(connection, url)
@@ -135,9 +122,7 @@ def test_each_request_is_one_line_of_the_log(
         (("--log", "no/such/folder/log"), "no/such/folder/log cannot be written"),
     ],
 )
-def test_bad_input_exits_with_status_2_and_one_sentence(
-    arguments: tuple[str, ...], sentence: str, tmp_path: Path
-) -> None:
+def test_bad_input_exits_with_status_2_and_one_sentence(arguments, sentence, tmp_path):
     ran = subprocess.run(
         command(*arguments), capture_output=True, text=True, check=False, cwd=tmp_path
     )
@@ -147,7 +132,7 @@ def test_bad_input_exits_with_status_2_and_one_sentence(
 
 
 @pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGINT])
-def test_the_server_ends_cleanly_on_a_signal(sent: signal.Signals) -> None:
+def test_the_server_ends_cleanly_on_a_signal(sent):
     started = subprocess.Popen(
         command("--pages", "10", "--sites", "1"),
         stdout=subprocess.PIPE,
@@ -157,7 +142,6 @@ def test_the_server_ends_cleanly_on_a_signal(sent: signal.Signals) -> None:
     )
     with started as process:
         try:
-            assert process.stdout is not None
             assert process.stdout.readline().startswith(
                 "serving 10 pages of 1 sites at http://127.0.0.1:"
             )
@@ -169,7 +153,7 @@ def test_the_server_ends_cleanly_on_a_signal(sent: signal.Signals) -> None:
 
 @linux
 @pytest.mark.parametrize("closing_stdin", [True, False])
-def test_the_server_does_not_outlive_a_killed_parent(closing_stdin: bool) -> None:
+def test_the_server_does_not_outlive_a_killed_parent(closing_stdin):
     by_library = (
         "from crawlprio.demo.process import LoopbackServer\n"
         "server = LoopbackServer(pages=10, sites=1).start()\n"
@@ -184,7 +168,6 @@ def test_the_server_does_not_outlive_a_killed_parent(closing_stdin: bool) -> Non
     )
     script = (by_library if closing_stdin else by_hand) + "import time; time.sleep(60)"
     with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE) as parent:
-        assert parent.stdout is not None
         watched = os.pidfd_open(int(parent.stdout.readline()))
         parent.kill()
     assert select.select([watched], [], [], 30)[0] == [watched]
@@ -231,7 +214,7 @@ print(json.dumps({"answers": answers, "connected": connected, "looked_up": looke
 """
 
 
-def crawl(address: str, urls: list[str]) -> tuple[dict[str, Any], str]:
+def crawl(address, urls):
     """Fetch URLs with Scrapy in a new process; return what it printed and logged."""
     ran = subprocess.run(
         [sys.executable, "-c", CRAWL, address, json.dumps(urls)],
@@ -239,13 +222,11 @@ def crawl(address: str, urls: list[str]) -> tuple[dict[str, Any], str]:
         text=True,
         check=True,
     )
-    said: dict[str, Any] = json.loads(ran.stdout)
+    said = json.loads(ran.stdout)
     return said, ran.stderr
 
 
-def test_scrapy_gets_every_page_through_loopback_under_its_own_url(
-    server: LoopbackServer, web: DemoWeb
-) -> None:
+def test_scrapy_gets_every_page_through_loopback_under_its_own_url(server, web):
     urls = [web.url(page) for page in range(0, PAGES, 3) if not web.slow[page]]
     assert len({url.partition(":")[0] for url in urls}) == 2
     urls += ["http://www.elsewhere.test/", "https://www.elsewhere.test:8443/x?y=1"]
@@ -262,7 +243,7 @@ def test_scrapy_gets_every_page_through_loopback_under_its_own_url(
 
 
 @pytest.mark.parametrize("address", ["192.0.2.1:80", "127.0.0.1", "", "127.0.0.1:80:80"])
-def test_the_handler_refuses_any_address_but_loopback(address: str) -> None:
+def test_the_handler_refuses_any_address_but_loopback(address):
     handlers = dict.fromkeys(("http", "https"), "crawlprio.demo.handler.LoopbackHandler")
     settings = {"DOWNLOAD_HANDLERS": handlers, "CRAWLPRIO_LOOPBACK": address}
     run = run_spider(Follower, settings)
@@ -272,9 +253,7 @@ def test_the_handler_refuses_any_address_but_loopback(address: str) -> None:
     assert run.items == []
 
 
-def test_requests_under_a_rebound_name_are_refused(
-    connection: http.client.HTTPConnection, web: DemoWeb
-) -> None:
+def test_requests_under_a_rebound_name_are_refused(connection, web):
     """DNS rebinding: a page's own name, with this machine's address."""
     statuses = {}
     for host in ("evil.test", f"evil.test:{connection.port}", "127.0.0.1", web.hosts[0]):
@@ -286,9 +265,7 @@ def test_requests_under_a_rebound_name_are_refused(
 
 
 @pytest.mark.parametrize("path", ["/{0}", "//{0}", "/://{0}", "/x?u=http://{0}", "*", "ws://{0}"])
-def test_a_browser_cannot_pass_for_a_proxy_client(
-    connection: http.client.HTTPConnection, web: DemoWeb, path: str
-) -> None:
+def test_a_browser_cannot_pass_for_a_proxy_client(connection, web, path):
     """`/://HOST/` was once taken for a proxied request, and so passed under any Host."""
     target = path.format(f"{web.hosts[0]}/")
     headers = {"Host": "evil.test", "X-Forwarded-Proto": "https"}

@@ -1,9 +1,6 @@
 """The whole graph of a web, whether generated or recorded in a WARC file or a crawl store."""
 
-from __future__ import annotations
-
 import os
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -18,12 +15,12 @@ BODY = b"""<a href="b">b</a> <a href="https://A.test/b#part">again</a> <a href="
 
 
 @pytest.fixture(autouse=True)
-def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def cache(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     return tmp_path / "cache" / "crawlprio"
 
 
-def small_warc(tmp_path: Path, **home_headers: str) -> WarcWeb:
+def small_warc(tmp_path, **home_headers):
     page = {"Content-Type": "text/html"}
     home = {**page, **{name.replace("_", "-"): text for name, text in home_headers.items()}}
     hidden = b'<meta name="robots" content="nofollow"><a href="/">home</a>'
@@ -39,11 +36,11 @@ def small_warc(tmp_path: Path, **home_headers: str) -> WarcWeb:
     return WarcWeb(tmp_path / "small.warc.gz")
 
 
-def rows(graph: tuple[np.ndarray, np.ndarray, np.ndarray, list[str]]) -> list[list[int]]:
+def rows(graph):
     return [row.tolist() for row in np.split(graph[1], graph[0][1:-1])]
 
 
-def test_the_graph_of_a_demo_web_is_the_one_it_was_generated_from() -> None:
+def test_the_graph_of_a_demo_web_is_the_one_it_was_generated_from():
     web = DemoWeb(500, 10)
     indptr, indices, site, urls = whole_graph(web)
     assert indptr is web.indptr
@@ -52,7 +49,7 @@ def test_the_graph_of_a_demo_web_is_the_one_it_was_generated_from() -> None:
     assert urls == web.urls()
 
 
-def test_a_recorded_demo_web_has_the_graph_of_the_demo_web(tmp_path: Path) -> None:
+def test_a_recorded_demo_web_has_the_graph_of_the_demo_web(tmp_path):
     web = DemoWeb(1_500, 20, seed=4)
     answers = [web.answer(url) for url in web.urls()]
     records = [
@@ -67,7 +64,7 @@ def test_a_recorded_demo_web_has_the_graph_of_the_demo_web(tmp_path: Path) -> No
     assert [array.dtype for array in graph[:3]] == [np.int64, np.int32, np.int32]
 
 
-def test_the_graph_of_a_warc_is_cached_and_read_again(tmp_path: Path, cache: Path) -> None:
+def test_the_graph_of_a_warc_is_cached_and_read_again(tmp_path, cache):
     web = small_warc(tmp_path)
     first = whole_graph(web)
     (kept,) = cache.iterdir()
@@ -75,7 +72,7 @@ def test_the_graph_of_a_warc_is_cached_and_read_again(tmp_path: Path, cache: Pat
     assert whole_graph(web)[1].tolist() == first[1][::-1].tolist()
 
 
-def test_a_damaged_cache_is_rebuilt(tmp_path: Path, cache: Path) -> None:
+def test_a_damaged_cache_is_rebuilt(tmp_path, cache):
     web = small_warc(tmp_path)
     first = whole_graph(web)
     (kept,) = cache.iterdir()
@@ -85,7 +82,7 @@ def test_a_damaged_cache_is_rebuilt(tmp_path: Path, cache: Path) -> None:
     assert list(cache.iterdir()) == [kept]
 
 
-def test_a_changed_file_is_read_again(tmp_path: Path, cache: Path) -> None:
+def test_a_changed_file_is_read_again(tmp_path, cache):
     whole_graph(small_warc(tmp_path))
     web = small_warc(tmp_path, X_Robots_Tag="nofollow")
     os.utime(web.path, ns=(1, 1))
@@ -93,9 +90,7 @@ def test_a_changed_file_is_read_again(tmp_path: Path, cache: Path) -> None:
     assert len(list(cache.iterdir())) == 2
 
 
-def test_a_cache_folder_that_cannot_be_created_costs_only_time(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_cache_folder_that_cannot_be_created_costs_only_time(tmp_path, monkeypatch):
     (tmp_path / "file").touch()
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
     assert rows(whole_graph(small_warc(tmp_path)))[0] == [1, 3]

@@ -1,7 +1,5 @@
 """The demo web: the same for the same seed, shaped like the Web, with exactly the stated links."""
 
-from __future__ import annotations
-
 from urllib.parse import urljoin
 
 import numpy as np
@@ -16,29 +14,29 @@ from crawlprio.errors import ConfigError
 
 
 @pytest.fixture(scope="module")
-def web() -> DemoWeb:
+def web():
     return DemoWeb(3_000, 40, seed=7)
 
 
 @pytest.fixture(scope="module")
-def large() -> DemoWeb:
+def large():
     return DemoWeb(60_000, 500, seed=3)
 
 
-def rows(web: DemoWeb) -> list[list[int]]:
+def rows(web):
     return [row.tolist() for row in np.split(web.indices, web.indptr[1:-1])]
 
 
-def sources(web: DemoWeb) -> np.ndarray:
+def sources(web):
     return np.repeat(np.arange(len(web)), np.diff(web.indptr))
 
 
-def anchors(body: bytes) -> list[tuple[str, str]]:
+def anchors(body):
     """Return the `href` and the text of each link of a page, by lxml alone."""
     return [(str(a.get("href")), a.text or "") for a in html.fromstring(body).iter("a")]
 
 
-def links_in_html(web: DemoWeb, page: int) -> list[str]:
+def links_in_html(web, page):
     """Return the URLs that a crawler finds on a page, by lxml and urllib alone."""
     url = web.url(page)
     answer = web.answer(url)
@@ -49,7 +47,7 @@ def links_in_html(web: DemoWeb, page: int) -> list[str]:
     return [link for link in dict.fromkeys(followed) if link != url]
 
 
-def reachable(web: DemoWeb, allowed: np.ndarray) -> np.ndarray:
+def reachable(web, allowed):
     """Return the pages reachable from the portal through allowed pages alone."""
     kept = allowed[sources(web)] & allowed[web.indices]
     links = (sources(web)[kept], web.indices[kept])
@@ -58,13 +56,13 @@ def reachable(web: DemoWeb, allowed: np.ndarray) -> np.ndarray:
     return np.sort(breadth_first_order(matrix, 0, return_predecessors=False))
 
 
-def powerlaw_exponent(values: np.ndarray, smallest: int) -> float:
+def powerlaw_exponent(values, smallest):
     """Return the maximum-likelihood exponent of the values from `smallest`."""
     tail = values[values >= smallest]
     return float(1 + len(tail) / np.log(tail / (smallest - 0.5)).sum())
 
 
-def test_the_same_seed_gives_the_same_web_bit_for_bit(web: DemoWeb) -> None:
+def test_the_same_seed_gives_the_same_web_bit_for_bit(web):
     again = DemoWeb(3_000, 40, seed=7)
     assert again.indptr.tobytes() == web.indptr.tobytes()
     assert again.indices.tobytes() == web.indices.tobytes()
@@ -76,7 +74,7 @@ def test_the_same_seed_gives_the_same_web_bit_for_bit(web: DemoWeb) -> None:
 @pytest.mark.parametrize(
     ("n_pages", "n_sites"), [(3_000, 40), (1_500, 3), (2_000, 900), (300, 300)]
 )
-def test_the_links_of_the_html_are_the_rows_of_the_graph(n_pages: int, n_sites: int) -> None:
+def test_the_links_of_the_html_are_the_rows_of_the_graph(n_pages, n_sites):
     web = DemoWeb(n_pages, n_sites, seed=n_pages)
     endless = 0
     for page, row in enumerate(rows(web)):
@@ -90,24 +88,24 @@ def test_the_links_of_the_html_are_the_rows_of_the_graph(n_pages: int, n_sites: 
 
 
 @pytest.mark.parametrize("n_pages", range(1, 30))
-def test_a_tiny_web_is_whole(n_pages: int) -> None:
+def test_a_tiny_web_is_whole(n_pages):
     web = DemoWeb(n_pages, (n_pages + 3) // 4, seed=n_pages)
     assert reachable(web, np.ones(n_pages, dtype=bool)).tolist() == list(range(n_pages))
     assert [web.page(url) for url in web.urls()] == list(range(n_pages))
 
 
-def test_pages_allowed_by_robots_txt_are_reachable_without_the_others(large: DemoWeb) -> None:
+def test_pages_allowed_by_robots_txt_are_reachable_without_the_others(large):
     assert 0 < np.count_nonzero(~large.allowed) < 0.1 * len(large)
     assert reachable(large, large.allowed).tolist() == np.flatnonzero(large.allowed).tolist()
 
 
-def test_in_degrees_follow_a_power_law_as_on_the_web(large: DemoWeb) -> None:
+def test_in_degrees_follow_a_power_law_as_on_the_web(large):
     in_degrees = np.bincount(large.indices, minlength=len(large))
     assert 2.0 < powerlaw_exponent(in_degrees, 10) < 2.5
     assert in_degrees.max() > 200 * np.median(in_degrees)
 
 
-def test_a_page_mentions_its_topic_in_title_body_and_anchors(web: DemoWeb) -> None:
+def test_a_page_mentions_its_topic_in_title_body_and_anchors(web):
     plain = [p for p in range(len(web)) if web.status(p) == 200 and web.original(p) == p]
     for page in plain[::50]:
         words = (web.topic(page), *VOCABULARY[web.topic(page)])
@@ -125,8 +123,8 @@ def test_a_page_mentions_its_topic_in_title_body_and_anchors(web: DemoWeb) -> No
                 assert any(word in anchor for word in near)
 
 
-def test_bodies_are_equal_exactly_for_duplicate_pages(web: DemoWeb) -> None:
-    by_body: dict[bytes, list[int]] = {}
+def test_bodies_are_equal_exactly_for_duplicate_pages(web):
+    by_body = {}
     for page in range(len(web)):
         if web.status(page) == 200:
             by_body.setdefault(web.answer(web.url(page)).body, []).append(page)
@@ -138,7 +136,7 @@ def test_bodies_are_equal_exactly_for_duplicate_pages(web: DemoWeb) -> None:
     assert 0.02 * len(web) < n_duplicates < 0.06 * len(web)
 
 
-def test_redirects_lead_on_in_chains_and_in_one_loop(web: DemoWeb) -> None:
+def test_redirects_lead_on_in_chains_and_in_one_loop(web):
     row = rows(web)
     redirects = [page for page in range(len(web)) if web.status(page) in (301, 302)]
     assert {web.status(page) for page in redirects} == {301, 302}
@@ -154,7 +152,7 @@ def test_redirects_lead_on_in_chains_and_in_one_loop(web: DemoWeb) -> None:
         assert row[seen[-1]][0] not in seen or seen[-1] in looping
 
 
-def test_error_pages_and_dangling_pages_have_no_links(web: DemoWeb) -> None:
+def test_error_pages_and_dangling_pages_have_no_links(web):
     degrees = np.diff(web.indptr)
     failing = [page for page in range(len(web)) if web.status(page) >= 400]
     assert {web.status(page) for page in failing} == {404, 500}
@@ -176,19 +174,19 @@ def test_error_pages_and_dangling_pages_have_no_links(web: DemoWeb) -> None:
         "",
     ],
 )
-def test_a_url_without_a_page_answers_404(web: DemoWeb, url: str) -> None:
+def test_a_url_without_a_page_answers_404(web, url):
     assert web.page(url) is None
     assert web.answer(url).status == 404
 
 
-def test_a_host_answers_under_one_scheme_and_redirects_from_the_other(web: DemoWeb) -> None:
+def test_a_host_answers_under_one_scheme_and_redirects_from_the_other(web):
     secure = next(url for url in web.urls() if url.startswith("https:"))
     answer = web.answer(secure.replace("https:", "http:"))
     assert (answer.status, dict(answer.headers)) == (301, {"Location": secure})
     assert web.answer(web.seeds[0].replace("http:", "https:")).headers["Location"] == web.seeds[0]
 
 
-def test_the_calendar_never_ends(web: DemoWeb) -> None:
+def test_the_calendar_never_ends(web):
     entrance = next(url for url in web.urls() if "calendar" in url)
     assert entrance.endswith("/calendar?month=0")
     url = entrance
@@ -199,7 +197,7 @@ def test_the_calendar_never_ends(web: DemoWeb) -> None:
         assert web.page(url) is None
 
 
-def test_robots_txt_agrees_with_allowed_and_crawl_delays(web: DemoWeb) -> None:
+def test_robots_txt_agrees_with_allowed_and_crawl_delays(web):
     rules = {
         host: Protego.parse(web.answer(f"http://{host}/robots.txt").body.decode())
         for host in web.hosts
@@ -215,6 +213,6 @@ def test_robots_txt_agrees_with_allowed_and_crawl_delays(web: DemoWeb) -> None:
 @pytest.mark.parametrize(
     ("n_pages", "n_sites", "seed"), [(5, 6, 0), (5, 0, 0), (0, 0, 0), (5, 1, -1), (1 << 29, 1, 0)]
 )
-def test_an_impossible_web_is_refused(n_pages: int, n_sites: int, seed: int) -> None:
+def test_an_impossible_web_is_refused(n_pages, n_sites, seed):
     with pytest.raises(ConfigError, match="cannot be made"):
         DemoWeb(n_pages, n_sites, seed)

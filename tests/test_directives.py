@@ -1,16 +1,12 @@
 """What pages and their servers ask of those who use them is recorded with each visit."""
 
-from __future__ import annotations
-
 import json
 import sqlite3
 from contextlib import closing
-from pathlib import Path
 
 import numpy as np
 import pytest
 from crawls import ADDON, Answer, Site, run_spider
-from scrapy import Spider
 from spiders import Follower
 from stores import query
 
@@ -51,18 +47,18 @@ USUAL = {"Content-Type": "text/html"}
         ("examplebot", "/never/test", "train-ai=y"),
     ],
 )
-def test_the_longest_path_of_a_robots_own_group_decides(agent: str, path: str, said: str) -> None:
+def test_the_longest_path_of_a_robots_own_group_decides(agent, path, said):
     rules, _ = rules_for(ROBOTS, agent)
     assert UsageRules(rules).preferences(f"http://a.test{path}") == said
 
 
 @pytest.mark.parametrize("line", ["", "/", "/x", "  ", "/x   ", "* a=n"])
-def test_a_line_without_preferences_asks_nothing_of_other_pages(line: str) -> None:
+def test_a_line_without_preferences_asks_nothing_of_other_pages(line):
     rules, _ = rules_for(f"User-agent: *\nContent-Usage: {line}\n", "bot")
     assert UsageRules(rules).preferences("http://a.test/x") in ("", "* a=n")
 
 
-def test_what_is_recorded_is_printable_and_bounded() -> None:
+def test_what_is_recorded_is_printable_and_bounded():
     assert joined(["a", " ", "b\x1b[2J"]) == "a, b [2J"
     assert len(joined(["x" * 5_000] * 3)) == MAX_LENGTH
 
@@ -81,7 +77,7 @@ PAGES = {
 
 
 @pytest.mark.parametrize("spider", [SiteSpider, Follower])
-def test_they_are_rows_beside_the_visits(spider: type[Spider], tmp_path: Path) -> None:
+def test_they_are_rows_beside_the_visits(spider, tmp_path):
     store = tmp_path / "crawl.sqlite"
     settings = {**ADDON, "CRAWLPRIO_STORE": str(store), "ROBOTSTXT_OBEY": True}
     given = {"seeds": "http://a.test/"} if spider is SiteSpider else {}
@@ -103,7 +99,7 @@ def test_they_are_rows_beside_the_visits(spider: type[Spider], tmp_path: Path) -
 
 @pytest.mark.parametrize("directives", [NO_DIRECTIVES, Directives("noindex", "", "a=n", "b=y")])
 @pytest.mark.parametrize("shards", [[], [0, 1]])
-def test_they_reach_the_store_of_a_shared_crawl(directives: Directives, shards: list[int]) -> None:
+def test_they_reach_the_store_of_a_shared_crawl(directives, shards):
     pairs = LinkPairs("http://a.test/", ["http://a.test/b"], directives=directives)
     stored = json.loads(record(PageVisit(pairs), shards))
     found = visit_of(0, [1], stored, []).visit
@@ -111,7 +107,7 @@ def test_they_reach_the_store_of_a_shared_crawl(directives: Directives, shards: 
     assert (found.directives is NO_DIRECTIVES) == (directives == NO_DIRECTIVES)
 
 
-def test_a_store_without_them_has_no_table_and_takes_them_later(tmp_path: Path) -> None:
+def test_a_store_without_them_has_no_table_and_takes_them_later(tmp_path):
     path, pages = tmp_path / "crawl.sqlite", PageTable()
     page = pages.add("http://a.test/", "http://a.test/", pages.site("a.test"))
     plain = Visit(page, np.empty(0, dtype=np.int32))

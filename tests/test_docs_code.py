@@ -1,7 +1,5 @@
 """The code of README and docs: every block runs, or is listed here with the reason."""
 
-from __future__ import annotations
-
 import argparse
 import ast
 import json
@@ -10,11 +8,10 @@ import shutil
 import sqlite3
 from contextlib import closing
 from pathlib import Path
-from typing import Any
 
 import pytest
 from crawls import ROOT
-from doc_blocks import Block, blocks_of, commands_of, write_store
+from doc_blocks import blocks_of, commands_of, write_store
 from forked import run_forked
 from scrapy.settings import Settings
 
@@ -86,7 +83,7 @@ NOT_CODE = {
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(tmp_path, monkeypatch):
     """The working folder, with what the pages take for granted."""
     write_store(tmp_path / "crawl.sqlite")
     write_npz(read_graph(tmp_path / "crawl.sqlite"), tmp_path / "graph.npz")
@@ -98,8 +95,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_the_code_of_a_page_runs_from_top_to_bottom(name: str, folder: Path) -> None:
-    names: dict[str, Any] = {"__name__": "__main__"}
+def test_the_code_of_a_page_runs_from_top_to_bottom(name, folder):
+    names = {"__name__": "__main__"}
     n_run = 0
     for block in blocks_of(ROOT / name, name):
         print(f"{block.page}:{block.line}")
@@ -107,7 +104,7 @@ def test_the_code_of_a_page_runs_from_top_to_bottom(name: str, folder: Path) -> 
     assert n_run > 0
 
 
-def _ran(block: Block, names: dict[str, Any]) -> bool:
+def _ran(block, names):
     """Run a block; return False if it holds no code."""
     if block.text.startswith(tuple(NOT_CODE)):
         return False
@@ -126,7 +123,7 @@ def _ran(block: Block, names: dict[str, Any]) -> bool:
     return True
 
 
-def _run_command(line: str) -> None:
+def _run_command(line):
     program, *words = shlex.split(line)
     if program != "crawlprio":
         assert program in OTHER_PROGRAMS, f"{line}: run {program}, or say why not"
@@ -143,7 +140,7 @@ def _run_command(line: str) -> None:
     assert ended.value.code == 0, line
 
 
-def _parse(line: str, words: list[str]) -> None:
+def _parse(line, words):
     """Check that a command exists and has the options of a line."""
     name, *words = words
     assert name in COMMANDS
@@ -155,13 +152,11 @@ def _parse(line: str, words: list[str]) -> None:
     assert [word for word in rest if word.startswith("-")] == [], line
 
 
-def test_the_cells_of_the_notebook_run_and_show_tables_and_plots(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_cells_of_the_notebook_run_and_show_tables_and_plots(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PATH", "")  # a notebook's kernel need not have crawlprio on it
     notebook = json.loads((ROOT / "docs" / "notebook.ipynb").read_text("utf-8"))
-    names: dict[str, Any] = {"__name__": "__main__"}
+    names = {"__name__": "__main__"}
     shown = []
     for cell in notebook["cells"]:
         if cell["cell_type"] == "code":
@@ -177,6 +172,6 @@ def test_the_cells_of_the_notebook_run_and_show_tables_and_plots(
 
 
 @pytest.mark.parametrize("line", ["crawlprio crawl URL --no-such-option", "wget URL"])
-def test_a_command_that_does_not_exist_is_noticed(line: str) -> None:
+def test_a_command_that_does_not_exist_is_noticed(line):
     with pytest.raises(AssertionError):
         _run_command(line)

@@ -1,7 +1,5 @@
 """Links within README and docs lead to files, and to headings, that exist."""
 
-from __future__ import annotations
-
 import re
 from functools import cache
 from pathlib import Path
@@ -18,15 +16,15 @@ _LINK = re.compile(r"\]\(<?([^)\s>]+)>?\)")
 
 
 @cache
-def text_of(page: Path) -> str:
+def text_of(page):
     """Return a page without its code blocks."""
     return _FENCE.sub("", page.read_text("utf-8"))
 
 
 @cache
-def anchors(page: Path) -> set[str]:
+def anchors(page):
     """Return the anchors of a page's headings, as GitHub and MyST make them."""
-    found: list[str] = []
+    found = []
     for heading in re.findall(r"^#{1,6} +(.*?) *#*$", text_of(page), re.MULTILINE):
         words = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading).lower()
         slug = re.sub(r"[^\w\- ]", "", words).replace(" ", "-")
@@ -34,7 +32,7 @@ def anchors(page: Path) -> set[str]:
     return set(found)
 
 
-def broken(page: Path) -> list[str]:
+def broken(page):
     """Return the links of a page within the repository that lead nowhere."""
     lost = []
     for link in _LINK.findall(re.sub(r"`[^`\n]*`", "", text_of(page))):
@@ -50,11 +48,11 @@ def broken(page: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if page not in MADE], ids=str)
-def test_every_link_leads_somewhere(page: Path) -> None:
+def test_every_link_leads_somewhere(page):
     assert broken(page) == []
 
 
-def test_a_link_to_a_missing_file_or_heading_is_noticed(tmp_path: Path) -> None:
+def test_a_link_to_a_missing_file_or_heading_is_noticed(tmp_path):
     (tmp_path / "other.md").write_text("# Some *thing*, here\n\n## Twice\n\n## Twice\n")
     page = tmp_path / "page.md"
     page.write_text(
@@ -64,7 +62,7 @@ def test_a_link_to_a_missing_file_or_heading_is_noticed(tmp_path: Path) -> None:
     assert broken(page) == ["other.md#nowhere", "none.md"]
 
 
-def test_the_site_has_every_page_of_the_docs() -> None:
+def test_the_site_has_every_page_of_the_docs():
     index = (ROOT / "docs" / "index.md").read_text("utf-8")
     listed = set(re.findall(r"^([\w/-]+)$", index, re.MULTILINE))
     pages = {
@@ -75,5 +73,5 @@ def test_the_site_has_every_page_of_the_docs() -> None:
     assert pages - listed == {"index"}
 
 
-def test_the_readme_is_short() -> None:
+def test_the_readme_is_short():
     assert len((ROOT / "README.md").read_text("utf-8").splitlines()) <= 150

@@ -1,11 +1,8 @@
 """No registered domain holds more than half of the fetches while pages of others wait."""
 
-from __future__ import annotations
-
 import math
 import random
 from time import process_time
-from typing import Any
 
 import numpy as np
 import pytest
@@ -24,7 +21,7 @@ SITES = 100
 class Crawl:
     """Pages of several domains; each entry of `sites` is the site of one more page, in order."""
 
-    def __init__(self, sites: list[int], most: int, *, plain: bool = True, **more: Any) -> None:
+    def __init__(self, sites, most, *, plain=True, **more):
         self.pages = PageTable()
         for n, site in enumerate(sites):
             self.pages.add(f"{n}", f"http://{n}.test/", self.pages.site(f"{site}"))
@@ -37,17 +34,17 @@ class Crawl:
         self.queue.observe(Visit(NO_PAGE, np.arange(len(sites), dtype=np.int32)))
         self.shares = DomainShares(self.queue, most, self.domain_of)
 
-    def domain_of(self, site: int) -> int:
+    def domain_of(self, site):
         return int(self.pages.host(site)) // SITES + 1
 
-    def domain(self, page: int) -> int:
+    def domain(self, page):
         return self.domain_of(int(self.pages.sites[page]))
 
-    def end(self, page: int) -> None:
+    def end(self, page):
         self.queue.release(page)
         self.shares.ended(int(self.pages.sites[page]))
 
-    def next_pages(self, now: float) -> list[int]:
+    def next_pages(self, now):
         """All pages that leave at this moment."""
         found = []
         while (page := self.shares.next_page(now)) != NO_PAGE:
@@ -55,7 +52,7 @@ class Crawl:
         return found
 
 
-def test_a_domain_leaves_half_of_the_fetches_to_others_that_are_ready() -> None:
+def test_a_domain_leaves_half_of_the_fetches_to_others_that_are_ready():
     many, few = [n % SITES for n in range(50)], [SITES, SITES + 1]
     crawl = Crawl([*many, *few], most=4)
     left = [crawl.shares.next_page(0.0) for _ in range(6)]
@@ -68,13 +65,13 @@ def test_a_domain_leaves_half_of_the_fetches_to_others_that_are_ready() -> None:
     assert crawl.next_pages(LATELY) == list(range(5, 50))
 
 
-def test_the_order_of_a_domain_that_is_alone_is_that_of_the_queue() -> None:
+def test_the_order_of_a_domain_that_is_alone_is_that_of_the_queue():
     sites = [n * 7 % 10 for n in range(60)]
     crawl, plain = Crawl(sites, most=2, limit=3), Crawl(sites, most=100, limit=3)
-    found: list[list[int]] = []
+    found = []
     for one in (crawl, plain):
-        order: list[int] = []
-        in_flight: list[int] = []
+        order = []
+        in_flight = []
         now = 0.0
         while len(order) < len(sites):
             now += 1.0
@@ -90,18 +87,16 @@ def test_the_order_of_a_domain_that_is_alone_is_that_of_the_queue() -> None:
 
 @pytest.mark.parametrize("plain", [True, False], ids=["plain", "compiled"])
 @pytest.mark.parametrize("seed", range(20))
-def test_every_page_leaves_and_no_domain_exceeds_its_share_while_others_wait(
-    seed: int, plain: bool
-) -> None:
+def test_every_page_leaves_and_no_domain_exceeds_its_share_while_others_wait(seed, plain):
     print(f"seed {seed}")
     draw = random.Random(seed)
     most, at_once = draw.choice([(1, 2), (2, 5), (4, 8)])
     n_domains = draw.randint(1, 4)
     sites = [draw.randrange(n_domains) * SITES + draw.randrange(10) for _ in range(200)]
     crawl = Crawl(sites, most, plain=plain, limit=draw.choice([1, 2]), delay=draw.choice([0, 0.5]))
-    in_flight: list[int] = []
-    left_at: dict[int, float] = {}
-    done: list[int] = []
+    in_flight = []
+    left_at = {}
+    done = []
     now = 0.0
     while len(done) < len(sites):
         now += draw.choice([0.0, 0.1, 1.0, 1.0, 30.0])
@@ -125,18 +120,18 @@ def test_every_page_leaves_and_no_domain_exceeds_its_share_while_others_wait(
     assert sorted(done) == list(range(len(sites)))
 
 
-def test_looking_for_others_is_rare_when_there_are_none() -> None:
+def test_looking_for_others_is_rare_when_there_are_none():
     """Ten thousand pages of one domain leave with few more operations than from the queue."""
     crawl = Crawl([n % 1_000 % SITES for n in range(10_000)], most=4, limit=20)
     put_back = crawl.queue.put_back
-    calls: list[int] = []
+    calls = []
 
-    def counted(page: int, **more: Any) -> None:
+    def counted(page, **more):
         calls.append(page)
         put_back(page, **more)
 
-    crawl.queue.put_back = counted  # type: ignore[method-assign]
-    in_flight: list[int] = []
+    crawl.queue.put_back = counted
+    in_flight = []
     for n in range(10_000):
         in_flight.append(crawl.shares.next_page(n / 1_000))
         if len(in_flight) == 8:
@@ -145,10 +140,10 @@ def test_looking_for_others_is_rare_when_there_are_none() -> None:
     print(f"{process_time():.2f} s of processor time")
 
 
-def test_sites_that_never_answer_do_not_starve_others() -> None:
+def test_sites_that_never_answer_do_not_starve_others():
     """Forty subdomains hang until the time limit, and would take all sixteen fetches."""
 
-    def answer(host: str, path: str) -> Answer:
+    def answer(host, path):
         if host.endswith(".slow.test"):
             return Answer("", seconds=8.0)
         return page(*(f"/{n}" for n in range(30)))

@@ -1,16 +1,11 @@
 """Crawls with crawlprio's downloader and with Scrapy's own have the same results and delays."""
 
-from __future__ import annotations
-
-from collections.abc import Iterator
 from itertools import pairwise
-from typing import Any
 
 import pytest
-from crawls import ADDON, Answer, Run, Site, page, run_spider
+from crawls import ADDON, Answer, Site, page, run_spider
 from scrapy import Request, Spider, signals
 from scrapy.exceptions import IgnoreRequest
-from scrapy.http import Response
 
 from crawlprio.live.downloader import Downloader
 
@@ -29,33 +24,32 @@ class Following(Spider):
     name = "following"
     starts = ("http://a.test/",)
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
+    def __init__(self, *args, **kwargs):
         super().__init__(*args, **kwargs)
-        self.events: list[tuple[str, str]] = []
+        self.events = []
 
     @classmethod
-    def from_crawler(cls, crawler: Any, *args: Any, **kwargs: Any) -> Following:
+    def from_crawler(cls, crawler, *args, **kwargs):
         spider = super().from_crawler(crawler, *args, **kwargs)
         for name in ("request_reached_downloader", "request_left_downloader"):
             crawler.signals.connect(spider.listener(name), getattr(signals, name), weak=False)
         crawler.signals.connect(spider.downloaded, signals.response_downloaded)
         return spider
 
-    def listener(self, name: str) -> Any:
-        def listen(request: Request) -> None:
+    def listener(self, name):
+        def listen(request):
             self.events.append((name, request.url))
 
         return listen
 
-    def downloaded(self, response: Response, request: Request) -> None:
+    def downloaded(self, response, request):
         self.events.append((f"response_downloaded {response.status}", request.url))
 
-    async def start(self) -> Any:
+    async def start(self):
         for url in self.starts:
             yield Request(url)
 
-    def parse(self, response: Response) -> Iterator[Any]:
-        assert response.request is not None
+    def parse(self, response):
         yield {"url": response.url, "slot": response.request.meta["download_slot"]}
         for link in response.css("a::attr(href)").getall():
             yield response.follow(link)
@@ -64,24 +58,24 @@ class Following(Spider):
 class Fails:
     """A downloader middleware that fails on one page's response and one page's request."""
 
-    def process_request(self, request: Request) -> None:
+    def process_request(self, request):
         if request.url.endswith("/b"):
             raise IgnoreRequest
 
-    def process_response(self, request: Request, response: Response) -> Response:
+    def process_response(self, request, response):
         if request.url.endswith("/broken"):
             raise OSError("broken")
         return response
 
 
-def crawl(downloader: str, **settings: object) -> Run:
+def crawl(downloader, **settings):
     own = {"DOWNLOADER": downloader, "CONCURRENT_REQUESTS": 1, **settings}
     with Site(PAGES) as site:
         return run_spider(Following, {**ADDON, **own}, site=site)
 
 
-def test_both_downloaders_fetch_the_same_and_send_the_same_signals() -> None:
-    settings: dict[str, Any] = {"DOWNLOADER_MIDDLEWARES": {Fails: 300}}
+def test_both_downloaders_fetch_the_same_and_send_the_same_signals():
+    settings = {"DOWNLOADER_MIDDLEWARES": {Fails: 300}}
     ours, stock = crawl(OURS, **settings), crawl(STOCK, **settings)
     assert isinstance(ours.crawler.engine.downloader, Downloader)
     assert not isinstance(stock.crawler.engine.downloader, Downloader)
@@ -103,14 +97,14 @@ def test_both_downloaders_fetch_the_same_and_send_the_same_signals() -> None:
 
 
 @pytest.mark.parametrize("downloader", [OURS, STOCK])
-def test_no_request_is_active_at_the_end(downloader: str) -> None:
+def test_no_request_is_active_at_the_end(downloader):
     run = crawl(downloader, CONCURRENT_REQUESTS=16)
     assert run.reason == "finished"
     assert run.crawler.engine.downloader.active == set()
 
 
 @pytest.mark.parametrize("downloader", [OURS, STOCK])
-def test_the_delay_is_kept_under_either_downloader(downloader: str) -> None:
+def test_the_delay_is_kept_under_either_downloader(downloader):
     with Site(PAGES) as site:
         settings = {
             **ADDON,
@@ -124,7 +118,7 @@ def test_the_delay_is_kept_under_either_downloader(downloader: str) -> None:
     assert min(later.start - earlier.end for earlier, later in pairwise(fetches)) >= 0.1
 
 
-def test_without_crawlprios_middleware_the_delays_are_those_of_scrapys_downloader() -> None:
+def test_without_crawlprios_middleware_the_delays_are_those_of_scrapys_downloader():
     settings = {
         "DOWNLOADER": OURS,
         "DOWNLOAD_DELAY": 0.1,

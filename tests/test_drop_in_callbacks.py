@@ -3,18 +3,11 @@
 `drop_in.py` says what is compared with Scrapy alone.
 """
 
-from __future__ import annotations
-
-from collections.abc import AsyncIterator, Iterator
-from pathlib import Path
-from typing import Any
-
 import pytest
 from crawls import Answer
 from drop_in import Kind, assert_alike, html, kinds
 from scrapy import Request, Spider, signals
 from scrapy.exceptions import CloseSpider, DontCloseSpider
-from scrapy.http import Response
 
 ROOT = "http://shop.test"
 SHOP = {
@@ -37,19 +30,19 @@ class Errbacks(Kind, Spider):
     }
     options = {"RETRY_ENABLED": True, "RETRY_TIMES": 2, "CRAWLPRIO_MAX_BACK_OFF": 0.05}
 
-    async def start(self) -> AsyncIterator[Any]:
+    async def start(self):
         for path in ("/ok", "/busy", "/broken", "/drop", "/teapot", "/gone"):
             yield Request(f"{ROOT}{path}", errback=self.failed)
         yield Request(f"{ROOT}/gone2")
 
-    def parse(self, response: Response) -> Iterator[Any]:
+    def parse(self, response):
         yield {"url": response.url}
 
-    def failed(self, failure: Any) -> Iterator[Any]:
+    def failed(self, failure):
         yield {"failed": failure.request.url, "why": failure.type.__name__}
         yield Request(f"{ROOT}/ok?after={failure.request.url[-4:]}", self.after)
 
-    def after(self, response: Response) -> Iterator[Any]:
+    def after(self, response):
         yield {"after": response.url}
 
 
@@ -58,18 +51,18 @@ class Failing(Kind, Spider):
 
     pages = {f"/{n}": html(str(n)) for n in range(6)}
 
-    async def start(self) -> AsyncIterator[Any]:
+    async def start(self):
         for n in range(4):
             yield Request(f"{ROOT}/{n}", cb_kwargs={"n": n})
 
-    def parse(self, response: Response, n: int) -> Iterator[Any]:
+    def parse(self, response, n):
         for step in range(3):
             if n == step:
                 raise ValueError(f"{n} fails")
             yield Request(f"{ROOT}/{4 + step % 2}?{n}", self.leaf)
         yield {"n": n}
 
-    def leaf(self, response: Response) -> Iterator[Any]:
+    def leaf(self, response):
         yield {"leaf": response.url}
 
 
@@ -78,7 +71,7 @@ class Arguments(Kind, Spider):
 
     pages = {f"/{n}": html(str(n)) for n in range(5)}
 
-    async def start(self) -> AsyncIterator[Any]:
+    async def start(self):
         for n in range(5):
             yield Request(
                 f"{ROOT}/{n}",
@@ -88,7 +81,7 @@ class Arguments(Kind, Spider):
                 cb_kwargs={"n": n, "extra": [n]},
             )
 
-    def parse(self, response: Response, n: int, extra: list[int]) -> Iterator[Any]:
+    def parse(self, response, n, extra):
         request = response.request
         assert response.meta["shared"] is self.notes
         keys = sorted(key for key in response.meta if key not in ("download_latency", "shared"))
@@ -100,12 +93,12 @@ class StartItems(Kind, Spider):
 
     pages = {f"/{n}": html(str(n)) for n in range(3)}
 
-    async def start(self) -> AsyncIterator[Any]:
+    async def start(self):
         for n in range(3):
             yield {"start": n}
             yield Request(f"{ROOT}/{n}")
 
-    def parse(self, response: Response) -> Iterator[Any]:
+    def parse(self, response):
         yield {"url": response.url}
 
 
@@ -114,7 +107,7 @@ class NoStart(Kind, Spider):
 
     pages = SHOP
 
-    async def start(self) -> AsyncIterator[Any]:
+    async def start(self):
         yield {"only": "an item"}
 
 
@@ -123,11 +116,11 @@ class StartFails(Kind, Spider):
 
     pages = SHOP
 
-    async def start(self) -> AsyncIterator[Any]:
+    async def start(self):
         yield Request(f"{ROOT}/item/1")
         raise RuntimeError("start fails")
 
-    def parse(self, response: Response) -> Iterator[Any]:
+    def parse(self, response):
         yield {"url": response.url}
 
 
@@ -136,12 +129,12 @@ class InlineStart(Kind, Spider):
 
     pages = SHOP
 
-    async def start(self) -> AsyncIterator[Any]:
+    async def start(self):
         response = await self.crawler.engine.download_async(Request(f"{ROOT}/list/1"))
         for link in response.css("a::attr(href)"):
             yield response.follow(link)
 
-    def parse(self, response: Response) -> Iterator[Any]:
+    def parse(self, response):
         yield {"url": response.url}
 
 
@@ -152,25 +145,25 @@ class Idle(Kind, Spider):
     start_urls = (f"{ROOT}/0",)
 
     @classmethod
-    def from_crawler(cls, crawler: Any, *args: Any, **kwargs: Any) -> Idle:
+    def from_crawler(cls, crawler, *args, **kwargs):
         spider = super().from_crawler(crawler, *args, **kwargs)
         crawler.signals.connect(spider.idle, signal=signals.spider_idle)
         return spider
 
-    def idle(self) -> None:
+    def idle(self):
         self.notes.append("idle")
         if len(self.notes) < 4:
             self.crawler.engine.crawl(Request(f"{ROOT}/{len(self.notes)}"))
             raise DontCloseSpider
 
-    def parse(self, response: Response) -> Iterator[Any]:
+    def parse(self, response):
         yield {"url": response.url}
 
 
 class IdleReason(Idle):
     """Gives its own reason when it becomes idle."""
 
-    def idle(self) -> None:
+    def idle(self):
         raise CloseSpider("had enough")
 
 
@@ -181,11 +174,11 @@ class Closing(Kind, Spider):
     start_urls = (f"{ROOT}/",)
     options = {"CONCURRENT_REQUESTS": 1}
 
-    def parse(self, response: Response) -> Iterator[Any]:
+    def parse(self, response):
         yield {"url": response.url}
         raise CloseSpider("seen all")
 
 
 @pytest.mark.parametrize("kind", kinds(vars()))
-def test_it_has_the_same_effect_as_with_scrapy_alone(kind: type[Kind], tmp_path: Path) -> None:
+def test_it_has_the_same_effect_as_with_scrapy_alone(kind, tmp_path):
     assert_alike(kind, tmp_path)

@@ -1,21 +1,15 @@
 """A project's settings, middlewares, pipelines and extensions work the same with the add-on."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import json
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator, Mapping
-from pathlib import Path
-from typing import Any
 
 import pytest
-from crawls import Answer, Run, Site
-from drop_in import Brought, Kind, assert_alike, html, kinds
+from crawls import Answer
+from drop_in import Kind, assert_alike, html, kinds
 from scrapy import Request, Spider
 from scrapy.exceptions import DropItem
-from scrapy.http import Response
 from scrapy.pipelines.files import FilesPipeline
 
 ROOT = "http://shop.test"
@@ -32,7 +26,7 @@ class Web(Kind, Spider):
     start_urls = (f"{ROOT}/0",)
     unlike = FIRST_LINK
 
-    def parse(self, response: Response) -> Iterator[Any]:
+    def parse(self, response):
         yield {"url": response.url}
         yield from response.follow_all(css="a")
 
@@ -40,7 +34,7 @@ class Web(Kind, Spider):
 class ItemPipelines:
     """Drops some items, fails on some, awaits for some and changes the rest."""
 
-    async def process_item(self, item: dict[str, Any]) -> dict[str, Any]:
+    async def process_item(self, item):
         number = int(item["url"][-1])
         if number == 1:
             raise DropItem("not wanted")
@@ -62,7 +56,7 @@ class Feeds(Web):
     pages = WEB
 
     @classmethod
-    def settings(cls, folder: Path) -> Mapping[str, object]:
+    def settings(cls, folder):
         return {
             "FEEDS": {
                 str(folder / name): {"format": name, "overwrite": True}
@@ -71,7 +65,7 @@ class Feeds(Web):
         }
 
     @classmethod
-    def crawl(cls, folder: Path, settings: Mapping[str, object]) -> Brought:
+    def crawl(cls, folder, settings):
         brought = super().crawl(folder, settings)
         written = sorted(item["url"] for item in json.loads((folder / "json").read_text()))
         n_lines = {name: len((folder / name).read_text().splitlines()) for name in ("csv",)}
@@ -89,10 +83,10 @@ class Files(Kind, Spider):
     start_urls = (f"{ROOT}/",)
 
     @classmethod
-    def settings(cls, folder: Path) -> Mapping[str, object]:
+    def settings(cls, folder):
         return {"ITEM_PIPELINES": {FilesPipeline: 1}, "FILES_STORE": str(folder / "files")}
 
-    def parse(self, response: Response) -> Iterator[Any]:
+    def parse(self, response):
         names = ("a.txt", "b.txt", "c.txt", "a.txt")
         yield {"file_urls": [response.urljoin(name) for name in names]}
         yield {"file_urls": [response.urljoin("b.txt")]}
@@ -101,19 +95,17 @@ class Files(Kind, Spider):
 class OutputMiddleware:
     """A spider middleware that adds, drops and recovers."""
 
-    async def process_spider_output(
-        self, response: Response, result: AsyncIterator[Any]
-    ) -> AsyncIterator[Any]:
+    async def process_spider_output(self, response, result):
         async for output in result:
             if isinstance(output, Request) and output.url.endswith("/5"):
                 continue
             yield output
         yield Request(f"{response.url}?more", callback=None, meta={"more": True})
 
-    def process_spider_exception(self, response: Response, exception: Exception) -> Any:
+    def process_spider_exception(self, response, exception):
         return [{"recovered": response.url}, Request(f"{ROOT}/9")]
 
-    async def process_start(self, start: AsyncIterator[Any]) -> AsyncIterator[Any]:
+    async def process_start(self, start):
         async for output in start:
             yield output
         yield Request(f"{ROOT}/8")
@@ -124,7 +116,7 @@ class SpiderMiddlewares(Web):
     pages = WEB
     options = {"SPIDER_MIDDLEWARES": {OutputMiddleware: 543}}
 
-    def parse(self, response: Response) -> Iterator[Any]:
+    def parse(self, response):
         if "more" in response.meta:
             return
         yield {"url": response.url}
@@ -136,7 +128,7 @@ class SpiderMiddlewares(Web):
 class InputMiddleware:
     """A spider middleware that refuses a response before its callback."""
 
-    def process_spider_input(self, response: Response) -> None:
+    def process_spider_input(self, response):
         if response.url.endswith("/4"):
             raise ValueError("not parsed")
 
@@ -152,11 +144,11 @@ class HttpCache(Web):
     pages = WEB
 
     @classmethod
-    def settings(cls, folder: Path) -> Mapping[str, object]:
+    def settings(cls, folder):
         return {"HTTPCACHE_ENABLED": True, "HTTPCACHE_DIR": str(folder / "cache")}
 
     @classmethod
-    def crawl(cls, folder: Path, settings: Mapping[str, object]) -> Brought:
+    def crawl(cls, folder, settings):
         first = super().crawl(folder, settings)
         second = super().crawl(folder, settings)
         return second._replace(notes=[sorted(first.asked_for)])
@@ -169,7 +161,7 @@ class ItemCount(Web):
     options = {"CLOSESPIDER_ITEMCOUNT": 3, "CONCURRENT_REQUESTS": 1}
 
     @classmethod
-    def brought(cls, run: Run, site: Site) -> Brought:
+    def brought(cls, run, site):
         found = super().brought(run, site)
         notes = [run.reason]
         return found._replace(items=Counter(), asked_for=Counter(), stats={}, notes=notes)
@@ -184,7 +176,7 @@ class ErrorCount(ItemCount):
     pages = ItemCount.pages
     options = {"CLOSESPIDER_ERRORCOUNT": 2, "CONCURRENT_REQUESTS": 1}
 
-    def parse(self, response: Response) -> Iterator[Any]:
+    def parse(self, response):
         yield from response.follow_all(css="a")
         raise ValueError("callback fails")
 
@@ -196,7 +188,7 @@ class TimedOut(Kind, Spider):
     start_urls = (f"{ROOT}/",)
     options = {"CLOSESPIDER_TIMEOUT": 1}
 
-    def parse(self, response: Response) -> Iterator[Any]:
+    def parse(self, response):
         yield {"url": response.url}
 
 
@@ -204,11 +196,11 @@ class PagesWithoutItems(ItemCount):
     pages = ItemCount.pages
     options = {"CLOSESPIDER_PAGECOUNT_NO_ITEM": 3, "CONCURRENT_REQUESTS": 1}
 
-    def parse(self, response: Response) -> Iterator[Any]:
+    def parse(self, response):
         yield from response.follow_all(css="a")
 
 
 @pytest.mark.parametrize("kind", kinds(vars()))
-def test_it_works_the_same_as_with_scrapy_alone(kind: type[Kind], tmp_path: Path) -> None:
+def test_it_works_the_same_as_with_scrapy_alone(kind, tmp_path):
     with contextlib.chdir(tmp_path):
         assert_alike(kind, tmp_path)

@@ -1,19 +1,13 @@
 """A project's duplicate filters, fingerprints and extensions work the same with the add-on."""
 
-from __future__ import annotations
-
 import contextlib
-from collections.abc import AsyncIterator, Iterator
-from pathlib import Path
-from typing import Any
 
 import pytest
-from crawls import Answer, Run, Site
-from drop_in import Brought, Kind, assert_alike, html, kinds
+from crawls import Answer
+from drop_in import Kind, assert_alike, html, kinds
 from scrapy import Request, Spider, signals
 from scrapy.dupefilters import BaseDupeFilter, RFPDupeFilter
 from scrapy.exceptions import CloseSpider, NotConfigured, StopDownload
-from scrapy.http import Response
 from scrapy.utils.request import fingerprint
 
 ROOT = "http://shop.test"
@@ -29,7 +23,7 @@ class Web(Kind, Spider):
         "request_depth_max": "a page is as deep as who linked to it first",
     }
 
-    def parse(self, response: Response) -> Iterator[Any]:
+    def parse(self, response):
         yield {"url": response.url}
         yield from response.follow_all(css="a")
 
@@ -52,15 +46,15 @@ class DupeFilterLog(DupeFilterDebug):
 class TalkativeFilter(RFPDupeFilter):
     """A custom filter that identifies pages by number, whatever follows, and logs by itself."""
 
-    def request_fingerprint(self, request: Request) -> str:
+    def request_fingerprint(self, request):
         return request.url.partition("?")[0]
 
-    def request_seen(self, request: Request) -> bool:
+    def request_seen(self, request):
         known = self.__dict__.setdefault("known", set())
         number = self.request_fingerprint(request)
         return number in known or bool(known.add(number))
 
-    def log(self, request: Request, spider: Any) -> None:
+    def log(self, request, spider):
         spider.notes.append(f"dropped {request.url}")
 
 
@@ -79,20 +73,20 @@ class NoFilter(Kind, Spider):
     pages = WEB
     options = {"DUPEFILTER_CLASS": BaseDupeFilter}
 
-    async def start(self) -> AsyncIterator[Any]:
+    async def start(self):
         for _ in range(3):
             yield Request(f"{ROOT}/1")
         for n in range(3):
             yield Request(f"{ROOT}/2", cb_kwargs={"n": n})
 
-    def parse(self, response: Response, n: int = 9) -> Iterator[Any]:
+    def parse(self, response, n=9):
         yield {"url": response.url, "n": n}
 
 
 class HeaderFingerprints:
     """Requests that differ by a header are different."""
 
-    def fingerprint(self, request: Request) -> bytes:
+    def fingerprint(self, request):
         return fingerprint(request, include_headers=["X-Shop"])
 
 
@@ -100,18 +94,18 @@ class OwnFingerprints(Kind, Spider):
     pages = WEB
     options = {"REQUEST_FINGERPRINTER_CLASS": HeaderFingerprints}
 
-    async def start(self) -> AsyncIterator[Any]:
+    async def start(self):
         for shop in ("a", "b", "a"):
             yield Request(f"{ROOT}/1", headers={"X-Shop": shop})
 
-    def parse(self, response: Response) -> Iterator[Any]:
+    def parse(self, response):
         yield {"shop": response.request.headers["X-Shop"]}
 
 
 class Listener:
     """An extension that records which signals come for a request, in order."""
 
-    def __init__(self, crawler: Any) -> None:
+    def __init__(self, crawler):
         self._crawler = crawler
         for name in (
             *("engine_started", "spider_opened", "spider_idle", "spider_closed", "engine_stopped"),
@@ -123,11 +117,11 @@ class Listener:
             crawler.signals.connect(self._listener(name), signal=getattr(signals, name), weak=False)
 
     @classmethod
-    def from_crawler(cls, crawler: Any) -> Listener:
+    def from_crawler(cls, crawler):
         return cls(crawler)
 
-    def _listener(self, name: str) -> Any:
-        def note(request: Any = None, response: Any = None, **_: Any) -> None:
+    def _listener(self, name):
+        def note(request=None, response=None, **_):
             url = getattr(request or response, "url", "")
             spider = self._crawler.spider
             spider.heard.setdefault(url, []).append(name)
@@ -143,11 +137,11 @@ class Signals(Kind, Spider):
     options = {"EXTENSIONS": {Listener: 500}, "ROBOTSTXT_OBEY": True}
     start_urls = (f"{ROOT}/0",)
 
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__()
-        self.heard: dict[str, list[str]] = {}
+        self.heard = {}
 
-    def parse(self, response: Response) -> Iterator[Any]:
+    def parse(self, response):
         yield {"url": response.url}
         yield from response.follow_all(css="a")
         if response.url.endswith("/1"):
@@ -158,19 +152,19 @@ class Stopper:
     """An extension that stops downloads at the headers or at the first bytes."""
 
     @classmethod
-    def from_crawler(cls, crawler: Any) -> Stopper:
+    def from_crawler(cls, crawler):
         extension = cls()
         crawler.signals.connect(extension.headers, signal=signals.headers_received)
         crawler.signals.connect(extension.bytes, signal=signals.bytes_received)
         return extension
 
-    def headers(self, request: Request) -> None:
+    def headers(self, request):
         if request.url.endswith("/2"):
             raise StopDownload(fail=False)
         if request.url.endswith("/3"):
             raise StopDownload(fail=True)
 
-    def bytes(self, request: Request) -> None:
+    def bytes(self, request):
         if request.url.endswith("/4"):
             raise StopDownload(fail=False)
 
@@ -179,32 +173,32 @@ class StoppedDownloads(Kind, Spider):
     pages = WEB
     options = {"EXTENSIONS": {Stopper: 500}}
 
-    async def start(self) -> AsyncIterator[Any]:
+    async def start(self):
         for n in range(1, 6):
             yield Request(f"{ROOT}/{n}", errback=self.failed)
 
-    def parse(self, response: Response) -> Iterator[Any]:
+    def parse(self, response):
         yield {"url": response.url, "flags": response.flags}
 
-    def failed(self, failure: Any) -> Iterator[Any]:
+    def failed(self, failure):
         yield {"failed": failure.request.url, "why": failure.type.__name__}
 
 
 class Broken:
     """An extension that is not configured, and one that ends the crawl as it opens."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         raise NotConfigured("no key")
 
 
 class Ender:
     @classmethod
-    def from_crawler(cls, crawler: Any) -> Ender:
+    def from_crawler(cls, crawler):
         extension = cls()
         crawler.signals.connect(extension.opened, signal=signals.spider_opened)
         return extension
 
-    def opened(self) -> None:
+    def opened(self):
         raise CloseSpider("no licence")
 
 
@@ -218,11 +212,11 @@ class ClosedAsItOpens(Web):
     options = {"EXTENSIONS": {Ender: 500}}
 
     @classmethod
-    def brought(cls, run: Run, site: Site) -> Brought:
+    def brought(cls, run, site):
         return super().brought(run, site)._replace(notes=[run.reason])
 
 
 @pytest.mark.parametrize("kind", kinds(vars()))
-def test_it_works_the_same_as_with_scrapy_alone(kind: type[Kind], tmp_path: Path) -> None:
+def test_it_works_the_same_as_with_scrapy_alone(kind, tmp_path):
     with contextlib.chdir(tmp_path):
         assert_alike(kind, tmp_path)

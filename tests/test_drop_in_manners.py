@@ -1,22 +1,18 @@
 """Side effects of the add-on that a project would notice: waits, refusals, files, log lines."""
 
-from __future__ import annotations
-
 import logging
 import os
 import re
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from crawls import ADDON, Answer, Site, run_spider
 from drop_in import CountingSite, html
 from scrapy import Request, Spider
 from scrapy.exceptions import IgnoreRequest
-from scrapy.http import HtmlResponse, Response
+from scrapy.http import HtmlResponse
 
 ROOT = "http://shop.test"
 HERE = Path(__file__).parent
@@ -28,11 +24,11 @@ class Pages(Spider):
     name = "pages"
     n_pages = 21
 
-    async def start(self) -> AsyncIterator[Any]:
+    async def start(self):
         for number in range(self.n_pages):
             yield Request(f"{ROOT}/{number}")
 
-    def parse(self, response: Response) -> Iterator[Any]:
+    def parse(self, response):
         yield {"url": response.url}
 
 
@@ -40,7 +36,7 @@ WEB = {f"/{number}": html(str(number)) for number in range(60)}
 
 
 @pytest.mark.parametrize("per_domain", [1, 8])
-def test_pages_from_the_cache_are_not_delayed(tmp_path: Path, per_domain: int) -> None:
+def test_pages_from_the_cache_are_not_delayed(tmp_path, per_domain):
     settings = {
         **ADDON,
         "HTTPCACHE_ENABLED": True,
@@ -59,7 +55,7 @@ def test_pages_from_the_cache_are_not_delayed(tmp_path: Path, per_domain: int) -
 class Never:
     """Keeps most requests from being fetched, in one way or another."""
 
-    def process_request(self, request: Request) -> Any:
+    def process_request(self, request):
         number = int(request.url.rpartition("/")[2])
         if number % 3 == 0:
             raise IgnoreRequest("not wanted")
@@ -69,7 +65,7 @@ class Never:
 
 
 @pytest.mark.parametrize("per_domain", [1, 8])
-def test_requests_that_a_middleware_drops_or_answers_are_not_delayed(per_domain: int) -> None:
+def test_requests_that_a_middleware_drops_or_answers_are_not_delayed(per_domain):
     settings = {
         **ADDON,
         "DOWNLOADER_MIDDLEWARES": {Never: 450},
@@ -87,12 +83,12 @@ class InternalApi:
     """A pipeline that queries a service on this machine for each item."""
 
     @classmethod
-    def from_crawler(cls, crawler: Any) -> InternalApi:
+    def from_crawler(cls, crawler):
         pipeline = cls()
         pipeline.crawler = crawler
         return pipeline
 
-    async def process_item(self, item: dict[str, Any]) -> dict[str, Any]:
+    async def process_item(self, item):
         request = Request("http://127.0.0.1:8050/rank")
         response = await self.crawler.engine.download_async(request)
         return {**item, "rank": response.css("body::text").get()}
@@ -104,18 +100,18 @@ class Renderer(Spider):
     name = "renderer"
     rank = "http://127.0.0.1:8050/seeds"
 
-    async def start(self) -> AsyncIterator[Any]:
+    async def start(self):
         response = await self.crawler.engine.download_async(Request(self.rank))
         yield Request(response.css("body::text").get())
 
-    def parse(self, response: Response) -> Iterator[Any]:
+    def parse(self, response):
         yield {"url": response.url}
 
 
 @pytest.mark.parametrize("addon", [{}, ADDON], ids=["plain", "addon"])
 def test_a_project_may_query_its_own_services_on_private_addresses(
-    addon: dict[str, object],
-) -> None:
+    addon,
+):
     pages = {"/seeds": html(f"{ROOT}/1"), "/rank": html("7"), "/1": html("one")}
     with Site(pages) as site:
         run = run_spider(Renderer, {**addon, "ITEM_PIPELINES": {InternalApi: 300}}, site=site)
@@ -123,7 +119,7 @@ def test_a_project_may_query_its_own_services_on_private_addresses(
     assert run.messages(logging.ERROR) == []
 
 
-def test_single_503s_do_not_add_up_to_half_a_minute() -> None:
+def test_single_503s_do_not_add_up_to_half_a_minute():
     """Five pages of one site, each busy once, at Scrapy's own settings."""
     answers = {f"/{number}": [Answer("", 503), html("there")] for number in range(5)}
 
@@ -172,8 +168,8 @@ PRINTED = {"fetch": "home", "parse": "'url'", "check": "", "shell": "status 200"
 
 
 def test_commands_that_do_not_crawl_leave_the_last_crawls_store_alone(
-    tmp_path: Path,
-) -> None:
+    tmp_path,
+):
     with Site({"/": html("home")}) as site:
         url = f"http://{site.address}/"
         (tmp_path / "scrapy.cfg").write_text("[settings]\ndefault = project_settings\n")
@@ -214,8 +210,8 @@ def test_commands_that_do_not_crawl_leave_the_last_crawls_store_alone(
 
 
 def test_the_debug_log_has_nothing_from_the_add_ons_libraries(
-    tmp_path: Path,
-) -> None:
+    tmp_path,
+):
     """Numba logs each step of a compilation at DEBUG, some 74,000 lines in a first crawl.
 
     charset_normalizer logs below DEBUG: a record per line for nobody, half the time of its guess.
@@ -256,15 +252,15 @@ class Forbidden(Spider):
     name = "forbidden"
     paths = ("/secret/1", "/secret/2", "/1", "/secret/3", "/2", "/secret/4")
 
-    async def start(self) -> AsyncIterator[Any]:
+    async def start(self):
         for path in self.paths:
             yield Request(f"{ROOT}{path}")
 
-    def parse(self, response: Response) -> Iterator[Any]:
+    def parse(self, response):
         yield {"url": response.url}
 
 
-def test_the_addon_refuses_what_robots_txt_forbids_where_scrapy_alone_lets_pages_through() -> None:
+def test_the_addon_refuses_what_robots_txt_forbids_where_scrapy_alone_lets_pages_through():
     """Of pages that wait for one robots.txt, Scrapy alone checks the first two."""
     web = {**WEB, **{path: html() for path in Forbidden.paths}}
     web["/robots.txt"] = Answer("User-agent: *\nDisallow: /secret/\n", seconds=0.2)

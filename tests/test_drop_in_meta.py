@@ -3,25 +3,20 @@
 Redirects, retries, statuses, cookies, depths, domains, headers, robots.txt.
 """
 
-from __future__ import annotations
-
 import contextlib
 import math
-from collections.abc import AsyncIterator, Iterator
-from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
 from crawls import Answer
 from drop_in import Kind, assert_alike, html, kinds
 from scrapy import Request, Spider
-from scrapy.http import Response
 
 ROOT = "http://shop.test"
 RETRIES: dict[str, object] = {"RETRY_ENABLED": True, "CRAWLPRIO_MAX_BACK_OFF": 0.05}
 
 
-def to(location: str, status: int = 302, **headers: str) -> Answer:
+def to(location, status=302, **headers):
     """A redirect."""
     return Answer("", status, {"Location": location, **headers})
 
@@ -37,20 +32,20 @@ class Asking(Kind, Spider):
 
     asks: ClassVar[list[dict[str, Any]]] = []
 
-    async def start(self) -> AsyncIterator[Any]:
+    async def start(self):
         for number, ask in enumerate(self.asks):
             url = ask["url"] if "://" in ask["url"] else f"{ROOT}{ask['url']}"
             arguments = {**ask, "url": url, "cb_kwargs": {"number": number}}
             yield Request(errback=self.failed, **arguments)
 
-    def parse(self, response: Response, number: int) -> Iterator[Any]:
+    def parse(self, response, number):
         yield {"n": number, "url": response.url, "status": response.status, **self.more(response)}
 
-    def more(self, response: Response) -> dict[str, Any]:
+    def more(self, response):
         """Return further results to compare."""
         return {}
 
-    def failed(self, failure: Any) -> Iterator[Any]:
+    def failed(self, failure):
         yield {"n": failure.request.cb_kwargs["number"], "failed": failure.type.__name__}
 
 
@@ -89,7 +84,7 @@ class Redirects(Asking):
         {"url": "/file"},
     ]
 
-    def more(self, response: Response) -> dict[str, Any]:
+    def more(self, response):
         keys = ("redirect_urls", "redirect_times", "redirect_reasons")
         return {key: response.meta.get(key) for key in keys}
 
@@ -129,7 +124,7 @@ class Retries(Asking):
         {"url": "/once?post", "method": "POST", "body": b"p"},
     ]
 
-    def more(self, response: Response) -> dict[str, Any]:
+    def more(self, response):
         return {"retry_times": response.meta.get("retry_times")}
 
 
@@ -183,7 +178,7 @@ class Depths(Kind, Spider):
     options = {"DEPTH_LIMIT": 3, "DEPTH_STATS_VERBOSE": True}
     start_urls = (f"{ROOT}/0",)
 
-    def parse(self, response: Response) -> Iterator[Any]:
+    def parse(self, response):
         yield {"url": response.url, "depth": response.meta["depth"]}
         yield from response.follow_all(css="a")
 
@@ -201,7 +196,7 @@ class Cookies(Asking):
         {"url": "/b?list", "cookies": [{"name": "n", "value": "v"}]},
     ]
 
-    def more(self, response: Response) -> dict[str, Any]:
+    def more(self, response):
         cookie = response.request.headers.get("Cookie", b"").decode()
         return {"cookies": sorted(cookie.split("; "))}
 
@@ -215,7 +210,7 @@ class Slots(Asking):
         {"url": f"/{n}", "meta": {"download_slot": "slow" if n % 2 else "fast"}} for n in range(6)
     ]
 
-    def more(self, response: Response) -> dict[str, Any]:
+    def more(self, response):
         return {"slot": response.meta["download_slot"], "has": "download_latency" in response.meta}
 
 
@@ -234,11 +229,11 @@ class Priorities(Kind, Spider):
     options = {"CONCURRENT_REQUESTS": 1}
     start_urls = (f"{ROOT}/",)
 
-    def parse(self, response: Response) -> Iterator[Any]:
+    def parse(self, response):
         for priority in (2, -3, 5, 0, 1, -1, 4):
             yield response.follow(f"/{priority}", self.leaf, priority=priority)
 
-    def leaf(self, response: Response) -> Iterator[Any]:
+    def leaf(self, response):
         order = self.__dict__.setdefault("order", [])
         order.append(response.url)
         yield {"n": len(order), "url": response.url}
@@ -250,11 +245,11 @@ class Proxied(Asking):
     pages = {"/": html("home")}
     asks = [{"url": "/", "meta": {"proxy": "http://proxy.test:3128"}}]
 
-    def more(self, response: Response) -> dict[str, Any]:
+    def more(self, response):
         return {"proxy": response.meta.get("proxy")}
 
 
 @pytest.mark.parametrize("kind", kinds(vars()))
-def test_it_is_obeyed_the_same_as_with_scrapy_alone(kind: type[Kind], tmp_path: Path) -> None:
+def test_it_is_obeyed_the_same_as_with_scrapy_alone(kind, tmp_path):
     with contextlib.chdir(tmp_path):
         assert_alike(kind, tmp_path)

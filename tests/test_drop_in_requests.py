@@ -4,19 +4,13 @@ Not several requests for the same page, not those of slow callbacks, and not tho
 crawl.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator
-from pathlib import Path
-from typing import Any
 
 import pytest
 from crawls import ADDON, Answer, Site, run_spider
 from drop_in import CountingSite, html
 from scrapy import Request, Spider, signals
-from scrapy.http import Response
 
 from crawlprio.store import Store
 
@@ -27,7 +21,7 @@ PLAIN: dict[str, object] = {}
 class Any200(Site):
     """A site that has every page."""
 
-    def __init__(self, seconds: float = 0.0, **headers: str) -> None:
+    def __init__(self, seconds=0.0, **headers):
         super().__init__({}, lambda host, path: html("there", **headers)._replace(seconds=seconds))
 
 
@@ -37,14 +31,13 @@ class Anchored(Spider):
     name = "anchored"
     start_urls = [f"{ROOT}/guide#install"]
 
-    def parse(self, response: Response) -> Iterator[Any]:
-        assert response.request is not None
+    def parse(self, response):
         yield {"url": response.request.url}
         if response.url.endswith("/guide"):
             yield response.follow("/api?x=1#top")
 
 
-def test_the_url_of_a_page_has_no_fragment_but_its_request_has(tmp_path: Path) -> None:
+def test_the_url_of_a_page_has_no_fragment_but_its_request_has(tmp_path):
     path = tmp_path / "crawl.sqlite"
     with Any200() as site:
         run = run_spider(Anchored, {**ADDON, "CRAWLPRIO_STORE": str(path)}, site=site)
@@ -59,15 +52,15 @@ class Crowd(Spider):
 
     name = "crowd"
 
-    async def start(self) -> AsyncIterator[Any]:
+    async def start(self):
         for jar in range(40):
             yield Request(f"{ROOT}/cart", meta={"cookiejar": jar}, dont_filter=True)
 
-    def parse(self, response: Response) -> Iterator[Any]:
+    def parse(self, response):
         yield {"jar": response.meta["cookiejar"]}
 
 
-def most_at_once(site: Site) -> int:
+def most_at_once(site):
     """Return the largest number of requests that a site handled at once."""
     events = [(fetch.start, 1) for fetch in site.fetches]
     events += [(fetch.end, -1) for fetch in site.fetches]
@@ -78,7 +71,7 @@ def most_at_once(site: Site) -> int:
     return n_most
 
 
-def test_requests_for_one_url_are_fetched_as_concurrently_as_others() -> None:
+def test_requests_for_one_url_are_fetched_as_concurrently_as_others():
     with Any200(seconds=0.1) as site:
         run = run_spider(Crowd, {**ADDON, "CONCURRENT_REQUESTS": 16}, site=site)
     assert sorted(item["jar"] for item in run.items) == list(range(40))
@@ -91,15 +84,15 @@ class Sleeper(Spider):
     name = "sleeper"
     n_pages, seconds = 20, 2.0
 
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__()
         self.n_asleep = self.most_asleep = 0
 
-    async def start(self) -> AsyncIterator[Any]:
+    async def start(self):
         for number in range(self.n_pages):
             yield Request(f"{ROOT}/{number}")
 
-    async def parse(self, response: Response) -> AsyncIterator[Any]:
+    async def parse(self, response):
         self.n_asleep += 1
         self.most_asleep = max(self.most_asleep, self.n_asleep)
         await asyncio.sleep(self.seconds)
@@ -108,7 +101,7 @@ class Sleeper(Spider):
 
 
 @pytest.mark.parametrize("n_at_once", [1, 16])
-def test_callbacks_that_await_do_not_keep_others_from_being_fetched(n_at_once: int) -> None:
+def test_callbacks_that_await_do_not_keep_others_from_being_fetched(n_at_once):
     """In sequence they would take forty seconds; Scrapy takes two for all."""
     with Any200() as site:
         run = run_spider(Sleeper, {**ADDON, "CONCURRENT_REQUESTS": n_at_once}, site=site)
@@ -125,29 +118,27 @@ class Stopped(Spider):
     n_pages = 6
 
     @classmethod
-    def from_crawler(cls, crawler: Any, *args: Any, **kwargs: Any) -> Stopped:
+    def from_crawler(cls, crawler, *args, **kwargs):
         spider = super().from_crawler(crawler, *args, **kwargs)
         if spider.stops:
             crawler.signals.connect(spider.stop, signal=signals.response_downloaded)
         return spider
 
-    def stop(self) -> None:
+    def stop(self):
         if self.stops:
             self.stops = False
             closing = self.crawler.engine.close_spider_async(reason="stopped")
             self.closing = asyncio.ensure_future(closing)
 
-    async def start(self) -> AsyncIterator[Any]:
+    async def start(self):
         for number in range(self.n_pages):
             yield Request(f"{ROOT}/{number}", dont_filter=self.dont_filter)
 
-    def parse(self, response: Response) -> Iterator[Any]:
+    def parse(self, response):
         yield {"url": response.url}
 
 
-def crawl_in_two_runs(
-    spider: type[Stopped], site: Site, settings: dict[str, object], jobdir: Path, **arguments: Any
-) -> list[list[Any]]:
+def crawl_in_two_runs(spider, site, settings, jobdir, **arguments):
     """Crawl until the first response, then to the end; return the items of both runs."""
     items = []
     for stops in (True, False):
@@ -164,9 +155,7 @@ def crawl_in_two_runs(
 
 
 @pytest.mark.parametrize("addon", [PLAIN, ADDON], ids=["plain", "addon"])
-def test_failing_start_pages_of_a_resumed_crawl_are_retried(
-    tmp_path: Path, addon: dict[str, object]
-) -> None:
+def test_failing_start_pages_of_a_resumed_crawl_are_retried(tmp_path, addon):
     answers = {f"/{number}": [Answer("", 503)] * 3 + [html("there")] for number in range(6)}
     settings = {**addon, "RETRY_TIMES": 5, "CRAWLPRIO_MAX_BACK_OFF": 0.05}
     with CountingSite(answers) as site:
@@ -177,9 +166,7 @@ def test_failing_start_pages_of_a_resumed_crawl_are_retried(
 
 
 @pytest.mark.parametrize("addon", [PLAIN, ADDON], ids=["plain", "addon"])
-def test_start_pages_of_a_resumed_crawl_may_redirect_to_themselves_with_a_cookie(
-    tmp_path: Path, addon: dict[str, object]
-) -> None:
+def test_start_pages_of_a_resumed_crawl_may_redirect_to_themselves_with_a_cookie(tmp_path, addon):
     class Again(Stopped):
         n_pages = 5
         dont_filter = True
@@ -197,31 +184,29 @@ def test_start_pages_of_a_resumed_crawl_may_redirect_to_themselves_with_a_cookie
 class Session(Stopped):
     """Logs in with a start request that is never a duplicate, then asks for pages."""
 
-    async def start(self) -> AsyncIterator[Any]:
+    async def start(self):
         yield Request(f"{ROOT}/login", self.logged_in, dont_filter=True, priority=10)
 
-    def logged_in(self, response: Response) -> Iterator[Any]:
+    def logged_in(self, response):
         yield {"login": True}
         for number in range(6):
             yield Request(f"{ROOT}/{number}")
 
-    def parse(self, response: Response) -> Iterator[Any]:
+    def parse(self, response):
         yield {"url": response.url, "text": response.css("body::text").get()}
 
 
 class MembersSite(Site):
     """A site that shows its pages only to logged-in sessions."""
 
-    def answer_to(self, fetch: Any) -> Answer:
+    def answer_to(self, fetch):
         if fetch.path == "/login":
             return html("welcome", **{"Set-Cookie": "session=1"})
         return html("member" if "session=1" in fetch.headers.get("cookie", "") else "stranger")
 
 
 @pytest.mark.parametrize("addon", [PLAIN, ADDON], ids=["plain", "addon"])
-def test_a_resumed_crawl_repeats_a_login_among_the_start_requests(
-    tmp_path: Path, addon: dict[str, object]
-) -> None:
+def test_a_resumed_crawl_repeats_a_login_among_the_start_requests(tmp_path, addon):
     settings = {**addon, "CONCURRENT_REQUESTS": 1}
     with MembersSite({}) as site:
         first, second = crawl_in_two_runs(Session, site, settings, tmp_path / "job")

@@ -3,8 +3,6 @@
 Stopped and resumed, several in a process, without a reactor, or driven by hand by a project.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import json
@@ -12,15 +10,12 @@ import os
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
 import pytest
-from crawls import ADDON, Run, Site, run_spider
-from drop_in import Brought, CountingSite, Kind, assert_alike, html, kinds
+from crawls import ADDON, Site, run_spider
+from drop_in import CountingSite, Kind, assert_alike, html, kinds
 from scrapy import Request, Spider, signals
-from scrapy.http import Response
 
 ROOT = "http://shop.test"
 WEB = {f"/{n}": html(f"page {n}", f"/{2 * n + 1}", f"/{2 * n + 2}") for n in range(31)}
@@ -38,15 +33,15 @@ class Resumed(Kind, Spider):
     stops = (4, 9, None)
 
     @classmethod
-    def from_crawler(cls, crawler: Any, *args: Any, **kwargs: Any) -> Resumed:
+    def from_crawler(cls, crawler, *args, **kwargs):
         spider = super().from_crawler(crawler, *args, **kwargs)
         spider.state = {}
         return spider
 
-    async def start(self) -> AsyncIterator[Any]:
+    async def start(self):
         yield Request(f"{ROOT}/0", cb_kwargs={"path": "0"})
 
-    def parse(self, response: Response, path: str) -> Iterator[Any]:
+    def parse(self, response, path):
         self.state["n_pages"] = self.state.get("n_pages", 0) + 1
         yield {"url": response.url, "path": path, "mine": response.meta.get("mine")}
         for link in response.css("a::attr(href)").getall():
@@ -61,15 +56,15 @@ class Resumed(Kind, Spider):
         if path == "0":
             yield Request(f"{ROOT}/form", self.posted, method="POST", body=bytes(range(256)))
 
-    def posted(self, response: Response) -> Iterator[Any]:
+    def posted(self, response):
         yield {"posted": response.url}
 
-    def failed(self, failure: Any) -> Iterator[Any]:
+    def failed(self, failure):
         yield {"failed": failure.request.url, **failure.request.cb_kwargs}
 
     @classmethod
-    def crawl(cls, folder: Path, settings: Mapping[str, object]) -> Brought:
-        items: Counter[str] = Counter()
+    def crawl(cls, folder, settings):
+        items = Counter()
         with CountingSite(cls.pages) as site:
             for n_pages in cls.stops:
                 every = {**settings, "JOBDIR": str(folder / "job")}
@@ -94,15 +89,15 @@ class Unserializable(Kind, Spider):
     logged = "Unable to serialize request"
 
     @classmethod
-    def settings(cls, folder: Path) -> Mapping[str, object]:
+    def settings(cls, folder):
         return {**cls.options, "JOBDIR": str(folder / "job")}
 
-    async def start(self) -> AsyncIterator[Any]:
+    async def start(self):
         for n in range(3):
             yield Request(f"{ROOT}/{n}", callback=lambda response: {"url": response.url})
 
     @classmethod
-    def brought(cls, run: Run, site: Site) -> Brought:
+    def brought(cls, run, site):
         found = super().brought(run, site)
         said = Counter({message.partition(" - reason")[0]: n for message, n in found.log.items()})
         return found._replace(log=said)
@@ -114,11 +109,11 @@ class Paused(Kind, Spider):
     pages = WEB
     options = {"CONCURRENT_REQUESTS": 1}
 
-    async def start(self) -> AsyncIterator[Any]:
+    async def start(self):
         for n in range(4):
             yield Request(f"{ROOT}/{n}")
 
-    async def parse(self, response: Response) -> AsyncIterator[Any]:
+    async def parse(self, response):
         if response.url.endswith("/1"):
             self.crawler.engine.pause()
             await asyncio.sleep(0.2)
@@ -137,11 +132,11 @@ class Lazy(Kind, Spider):
     # flight.
     options = {"CONCURRENT_REQUESTS": 4, "DOWNLOAD_DELAY": 0.02, "DOWNLOAD_DELAY_JITTER": 0.0}
 
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__()
         self.n_started = self.n_answered = self.most_ahead = 0
 
-    async def start(self) -> AsyncIterator[Any]:
+    async def start(self):
         for n in range(60):
             if self.crawler.engine.needs_backout():
                 await self.crawler.signals.wait_for(signals.scheduler_empty)
@@ -149,7 +144,7 @@ class Lazy(Kind, Spider):
             self.most_ahead = max(self.most_ahead, self.n_started - self.n_answered)
             yield Request(f"{ROOT}/{n}")
 
-    def parse(self, response: Response) -> Iterator[Any]:
+    def parse(self, response):
         self.n_answered += 1
         self.notes = [f"at most {self.most_ahead // 10 * 10 + 9} ahead"]
         yield {"url": response.url}
@@ -160,11 +155,11 @@ class Console(Kind, Spider):
 
     pages = WEB
 
-    async def start(self) -> AsyncIterator[Any]:
+    async def start(self):
         for n in range(3):
             yield Request(f"{ROOT}/{n}")
 
-    def parse(self, response: Response) -> Iterator[Any]:
+    def parse(self, response):
         from scrapy.utils.engine import get_engine_status
 
         for name, value in get_engine_status(self.crawler.engine):
@@ -174,12 +169,12 @@ class Console(Kind, Spider):
 
 
 @pytest.mark.parametrize("kind", kinds(vars()))
-def test_it_goes_the_same_as_with_scrapy_alone(kind: type[Kind], tmp_path: Path) -> None:
+def test_it_goes_the_same_as_with_scrapy_alone(kind, tmp_path):
     with contextlib.chdir(tmp_path):
         assert_alike(kind, tmp_path)
 
 
-def test_two_runs_and_one_have_the_same_results(tmp_path: Path) -> None:
+def test_two_runs_and_one_have_the_same_results(tmp_path):
     class Whole(Resumed):
         stops = (None,)
 
@@ -195,7 +190,7 @@ class Links(Spider):
     name = "links"
     start = Resumed.start
 
-    def parse(self, response: Response, path: str = "") -> Iterator[Any]:
+    def parse(self, response, path=""):
         yield {"url": response.url}
         yield from response.follow_all(css="a")
 
@@ -237,9 +232,7 @@ process.start()
 """
 
 
-def run_process(
-    script: str, folder: Path, site: Site, settings: Mapping[str, object]
-) -> tuple[list[str], str]:
+def run_process(script, folder, site, settings):
     """Run a script against a site; return its printed lines, sorted, and its log."""
     folder.mkdir()
     done = subprocess.run(
@@ -263,9 +256,7 @@ def run_process(
     ],
     ids=["reactor", "no reactor"],
 )
-def test_two_crawlers_in_one_process_have_the_results_they_have_alone(
-    tmp_path: Path, process: str, more: dict[str, object]
-) -> None:
+def test_two_crawlers_in_one_process_have_the_results_they_have_alone(tmp_path, process, more):
     script = IN_ONE_PROCESS.format(process=process, firsts=["/0", "/1"], here=str(HERE))
     quiet = {"LOG_LEVEL": "WARNING", "TELNETCONSOLE_ENABLED": False, **more}
     ended = []
@@ -277,7 +268,7 @@ def test_two_crawlers_in_one_process_have_the_results_they_have_alone(
     assert "Traceback" not in ended[1][1]
 
 
-def test_consecutive_crawlers_have_the_same_results(tmp_path: Path) -> None:
+def test_consecutive_crawlers_have_the_same_results(tmp_path):
     counts = []
     for addon in ({}, ADDON):
         with Site(WEB) as site:
@@ -287,7 +278,7 @@ def test_consecutive_crawlers_have_the_same_results(tmp_path: Path) -> None:
     assert len(set(counts)) == 1
 
 
-def test_a_projects_unit_tests_can_make_a_crawler_without_a_reactor() -> None:
+def test_a_projects_unit_tests_can_make_a_crawler_without_a_reactor():
     """`get_crawler` of `scrapy.utils.test`, as projects use it."""
     script = (
         "from scrapy.utils.test import get_crawler\n"

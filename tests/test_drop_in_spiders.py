@@ -3,17 +3,12 @@
 Items, requests to the server, Scrapy's stats and warnings are compared; see `drop_in.py`.
 """
 
-from __future__ import annotations
-
-from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from crawls import Answer
 from drop_in import Kind, assert_alike, html, kinds
 from scrapy import FormRequest, Request, Spider
-from scrapy.http import Response
 from scrapy.linkextractors import LinkExtractor
 from scrapy.spiders import CrawlSpider, Rule, SitemapSpider
 
@@ -45,7 +40,7 @@ class AllLinks(Kind, Spider):
     start_urls = (f"{ROOT}/",)
     unlike = FIRST_LINK
 
-    def parse(self, response: Response) -> Iterator[Any]:
+    def parse(self, response):
         yield {"url": response.url, "text": response.css("body::text").get()}
         for link in response.css("a::attr(href)"):
             yield response.follow(link, self.parse)
@@ -78,10 +73,10 @@ class Rules(Kind, CrawlSpider):
         Rule(LinkExtractor(allow="/item/"), callback="parse_item", follow=True),
     )
 
-    def parse_start_url(self, response: Response) -> Iterator[Any]:
+    def parse_start_url(self, response):
         yield {"start": response.url}
 
-    def parse_item(self, response: Response) -> Iterator[Any]:
+    def parse_item(self, response):
         yield {"url": response.url, "text": response.meta.get("link_text")}
 
 
@@ -107,10 +102,10 @@ class Sitemap(Kind, SitemapSpider):
     sitemap_urls = (f"{ROOT}/robots.txt",)
     sitemap_rules = (("/item/", "parse_item"), ("/about", "parse"))
 
-    def parse_item(self, response: Response) -> Iterator[Any]:
+    def parse_item(self, response):
         yield {"item": response.url}
 
-    def parse(self, response: Response) -> Iterator[Any]:
+    def parse(self, response):
         yield {"page": response.url}
 
 
@@ -126,10 +121,10 @@ class Login(Kind, Spider):
     }
     start_urls = (f"{ROOT}/login",)
 
-    def parse(self, response: Response) -> Any:
+    def parse(self, response):
         return FormRequest.from_response(response, formdata={"user": "u"}, callback=self.home)
 
-    def home(self, response: Response) -> Iterator[Any]:
+    def home(self, response):
         cookie = response.request.headers.get("Cookie", b"")
         yield {"url": response.url, "cookies": sorted(cookie.decode().split("; "))}
 
@@ -140,23 +135,23 @@ class OddUrls(Kind, Spider):
     pages = {"/": html("home"), "/%C3%BC": html("u"), "/a%20b": html("ab"), "/x": html("x")}
     urls = ("/#a", "/#b", "/ü", "/a b", "/x?", "/x?q=ä&q=b", "/x;p=1", "/./x", "//x")
 
-    async def start(self) -> AsyncIterator[Any]:
+    async def start(self):
         for url in self.urls:
             yield Request(f"{ROOT}{url}", errback=self.failed)
         yield Request("data:text/plain,hello")
         yield Request("nosuch://shop.test/", errback=self.failed)
         yield Request(Path(__file__).as_uri(), self.file)
 
-    def parse(self, response: Response) -> Iterator[Any]:
+    def parse(self, response):
         yield {"url": response.url, "length": len(response.body)}
 
-    def file(self, response: Response) -> Iterator[Any]:
+    def file(self, response):
         yield {"file": Path(response.url).name}
 
-    def failed(self, failure: Any) -> Iterator[Any]:
+    def failed(self, failure):
         yield {"failed": failure.request.url, "why": failure.type.__name__}
 
 
 @pytest.mark.parametrize("kind", kinds(vars()))
-def test_it_brings_the_same_as_with_scrapy_alone(kind: type[Kind], tmp_path: Path) -> None:
+def test_it_brings_the_same_as_with_scrapy_alone(kind, tmp_path):
     assert_alike(kind, tmp_path)

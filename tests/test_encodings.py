@@ -1,17 +1,13 @@
 """Encodings of pages: by the rules of the HTML standard, and as a real browser reads them."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import subprocess
-from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
 from threading import Thread
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from urllib.parse import unquote
 
 import pytest
@@ -47,18 +43,18 @@ CHROMIUM = shutil.which("chromium")
         ("<meta charset=utf-7>", None),
     ],
 )
-def test_a_meta_declares_what_the_standard_says(start: str, encoding: str | None) -> None:
+def test_a_meta_declares_what_the_standard_says(start, encoding):
     assert declared_encoding(start.encode()) == encoding
 
 
-def test_a_mark_counts_before_the_header_and_the_header_before_a_meta() -> None:
+def test_a_mark_counts_before_the_header_and_the_header_before_a_meta():
     body = b"<meta charset=koi8-r>\xe9"
     assert declared_encoding(b"\xef\xbb\xbf" + body, "text/html; charset=cp866") == "utf-8"
     assert declared_encoding(body, "text/html; charset=cp866") == "cp866"
     assert declared_encoding(body, "text/html; charset=bogus") == "koi8-r"
 
 
-def test_what_is_not_declared_is_utf_8_if_it_can_be_and_windows_1252_otherwise() -> None:
+def test_what_is_not_declared_is_utf_8_if_it_can_be_and_windows_1252_otherwise():
     assert decoded("é".encode()) == ("é".encode(), "utf-8")
     assert decoded(b"\x80 \x81 \xe9") == ("€ \x81 é", "cp1252")
     assert decoded(b"plain") == (b"plain", "")
@@ -91,14 +87,14 @@ CODECS = {"x-mac-cyrillic": "mac-cyrillic", "macintosh": "mac-roman", "windows-8
 
 
 @cache
-def pages() -> list[Served]:
+def pages():
     """Pages in 28 encodings, declared in each way, rightly and wrongly."""
     found = []
     for text, labels in TEXTS.items():
         for label in labels:
             codec = CODECS.get(label, label)
 
-            def page(start: str, text: str = text, codec: str = codec) -> bytes:
+            def page(start, text=text, codec=codec):
                 links = f"<a href='?q={text}&r=1#x'>{text}</a> <a href='/{text}'>{text} €?</a>"
                 return f"{start}<title>{text}</title>{links}".encode(codec, "xmlcharrefreplace")
 
@@ -122,7 +118,7 @@ def pages() -> list[Served]:
 class Pages(BaseHTTPRequestHandler):
     """Serves the pages, and one that reads them all in frames and writes down what it saw."""
 
-    def do_GET(self) -> None:
+    def do_GET(self):
         number = self.path.strip("/").partition("?")[0]
         if number.isdigit():
             page = pages()[int(number)]
@@ -136,7 +132,7 @@ class Pages(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(page.body)
 
-    def log_message(self, format: str, *args: Any) -> None:
+    def log_message(self, format, *args):
         pass
 
 
@@ -161,7 +157,7 @@ async function read(number) {
 
 
 @contextmanager
-def served() -> Iterator[str]:
+def served():
     server = ThreadingHTTPServer(("127.0.0.1", 0), Pages)
     Thread(target=server.serve_forever, daemon=True).start()
     try:
@@ -173,7 +169,7 @@ def served() -> Iterator[str]:
 
 @pytest.mark.slow
 @pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed (apt-get install chromium)")
-def test_links_and_titles_are_those_that_a_browser_sees(tmp_path: Path) -> None:
+def test_links_and_titles_are_those_that_a_browser_sees(tmp_path):
     flags = (
         "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-sync "
         "--disable-background-networking --disable-component-update --virtual-time-budget=600000"

@@ -3,11 +3,7 @@
 If one of these tests fails after an update of Scrapy, change only `crawlprio/live/engine.py`.
 """
 
-from __future__ import annotations
-
-from collections.abc import AsyncIterator, Iterator
 from time import monotonic
-from typing import Any
 
 import pytest
 from crawls import ADDON, Answer, Site, page, run_spider
@@ -15,7 +11,6 @@ from pydispatch import dispatcher
 from scrapy import Request, Spider, signals
 from scrapy.core.scheduler import BaseScheduler, Scheduler
 from scrapy.exceptions import IgnoreRequest
-from scrapy.http import Response
 
 from crawlprio.errors import ConfigError
 from crawlprio.live import engine
@@ -27,11 +22,11 @@ class Starter(Spider):
     name = "starter"
     starts: tuple[str, ...] = ("http://a.test/",)
 
-    async def start(self) -> AsyncIterator[Any]:
+    async def start(self):
         for url in self.starts:
             yield Request(url)
 
-    def parse(self, response: Response) -> Iterator[Any]:
+    def parse(self, response):
         yield {"url": response.url}
 
 
@@ -41,15 +36,15 @@ class HoldingScheduler(BaseScheduler):
     asked_at: list[float]
     opens_at: float
 
-    def open(self, spider: Any) -> None:
+    def open(self, spider):
         type(self).asked_at = []
         self._crawler = spider.crawler
-        self._requests: list[Request] = []
+        self._requests = []
 
-    def has_pending_requests(self) -> bool:
+    def has_pending_requests(self):
         return bool(self._requests)
 
-    def enqueue_request(self, request: Request) -> bool:
+    def enqueue_request(self, request):
         self._requests.append(request)
         type(self).opens_at = monotonic() + 0.5
         alarm = engine.EngineAlarm(self._crawler)
@@ -59,13 +54,13 @@ class HoldingScheduler(BaseScheduler):
         self._alarm = alarm
         return True
 
-    def next_request(self) -> Request | None:
+    def next_request(self):
         self.asked_at.append(monotonic())
         is_open = bool(self._requests) and monotonic() >= self.opens_at
         return self._requests.pop() if is_open else None
 
 
-def test_the_alarm_makes_the_engine_ask_at_once_and_the_earliest_time_counts() -> None:
+def test_the_alarm_makes_the_engine_ask_at_once_and_the_earliest_time_counts():
     """On its own, the engine asks only every 5 s."""
     with Site({"/": page()}) as site:
         run = run_spider(Starter, {"SCHEDULER": HoldingScheduler}, site=site)
@@ -76,18 +71,18 @@ def test_the_alarm_makes_the_engine_ask_at_once_and_the_earliest_time_counts() -
     assert late < 0.05
 
 
-def test_a_cancelled_alarm_does_not_fire() -> None:
-    rung: list[float] = []
+def test_a_cancelled_alarm_does_not_fire():
+    rung = []
 
     class Cancelling(Starter):
-        def parse(self, response: Response) -> Iterator[Any]:
+        def parse(self, response):
             alarm = engine.EngineAlarm(self.crawler)
-            alarm._ring = lambda: rung.append(monotonic())  # type: ignore[method-assign]
+            alarm._ring = lambda: rung.append(monotonic())
             alarm.set(monotonic() + 0.02)
             alarm.cancel()
             yield from super().parse(response)
 
-        async def start(self) -> AsyncIterator[Any]:
+        async def start(self):
             yield Request("http://a.test/")
             await self.crawler.signals.wait_for(signals.item_scraped)
             yield Request("http://a.test/slow")
@@ -102,7 +97,7 @@ class WatchedScheduler(Scheduler):
 
     told: list[tuple[str, str]]
 
-    def open(self, spider: Any) -> Any:
+    def open(self, spider):
         type(self).told = []
         engine.watch_requests(
             spider.crawler,
@@ -114,24 +109,24 @@ class WatchedScheduler(Scheduler):
         return super().open(spider)
 
 
-def test_the_outcome_of_a_request_is_reported_and_its_end_after_its_items() -> None:
+def test_the_outcome_of_a_request_is_reported_and_its_end_after_its_items():
     told = []
 
     class Pipeline:
-        def process_item(self, item: Any) -> Any:
+        def process_item(self, item):
             told.append(("item", list(WatchedScheduler.told)))
             return item
 
     class Asking(Starter):
         starts = ("http://a.test/", "http://a.test/moved")
 
-        def parse(self, response: Response) -> Iterator[Any]:
+        def parse(self, response):
             yield {"url": response.url}
             if not response.url.endswith("/there"):
                 yield Request("http://a.test/refused", errback=lambda failure: None)
 
     class Refusing:
-        def process_request(self, request: Request) -> None:
+        def process_request(self, request):
             if request.url.endswith("/refused"):
                 raise IgnoreRequest
 
@@ -167,19 +162,17 @@ def test_the_outcome_of_a_request_is_reported_and_its_end_after_its_items() -> N
         ({"CLOSESPIDER_ITEMCOUNT": 100}, True),
     ],
 )
-def test_items_are_consumed_by_pipelines_listeners_and_log_lines(
-    settings: dict[str, object], taken: bool
-) -> None:
-    found: list[bool] = []
+def test_items_are_consumed_by_pipelines_listeners_and_log_lines(settings, taken):
+    found = []
 
     class Looking(Starter):
-        def parse(self, response: Response) -> Iterator[Any]:
+        def parse(self, response):
             found.append(engine.items_are_consumed(self.crawler, LinkPairPipeline))
             self.crawler.signals.connect(self.listen, signals.item_scraped)
             found.append(engine.items_are_consumed(self.crawler, LinkPairPipeline))
             yield {}
 
-        def listen(self, item: Any) -> None:
+        def listen(self, item):
             pass
 
     quiet = {"LOG_FORMATTER": "crawlprio.live.engine.QuietLogFormatter"}
@@ -188,17 +181,17 @@ def test_items_are_consumed_by_pipelines_listeners_and_log_lines(
     assert found == [taken, True]
 
 
-def test_a_signal_has_receivers_if_it_or_any_is_connected_from_this_crawler_or_any() -> None:
-    found: list[bool] = []
+def test_a_signal_has_receivers_if_it_or_any_is_connected_from_this_crawler_or_any():
+    found = []
 
     class Looking(Starter):
-        def parse(self, response: Response) -> Iterator[Any]:
+        def parse(self, response):
             one, other = object(), object()
 
-            def look() -> None:
+            def look():
                 found.append(engine.has_receivers(self.crawler, one))
 
-            def listen() -> None:
+            def listen():
                 pass
 
             look()
@@ -224,17 +217,17 @@ def test_a_signal_has_receivers_if_it_or_any_is_connected_from_this_crawler_or_a
 class Passing:
     """A pipeline that does nothing."""
 
-    def process_item(self, item: Any) -> Any:
+    def process_item(self, item):
         return item
 
 
-def test_the_downloaders_delays_can_be_switched_off() -> None:
-    delays: dict[str, tuple[float, float]] = {}
+def test_the_downloaders_delays_can_be_switched_off():
+    delays = {}
 
     class Looking(Starter):
         starts = ("http://a.test/", "http://b.test/")
 
-        def parse(self, response: Response) -> Iterator[Any]:
+        def parse(self, response):
             slots = self.crawler.engine.downloader.slots
             delays.update({name: (slot.delay, slot.jitter) for name, slot in slots.items()})
             request = Request("http://c.test/", meta={"download_slot": "a.test"})
@@ -253,12 +246,12 @@ def test_the_downloaders_delays_can_be_switched_off() -> None:
     assert delays == {"a.test": (0.0, 0.0), "b.test": (0.0, 0.0)}
 
 
-def test_a_refused_crawl_ends_without_a_spider_and_reports_it_once() -> None:
+def test_a_refused_crawl_ends_without_a_spider_and_reports_it_once():
     """Without a spider the command exits with an error."""
 
     class Refused(Starter):
         @classmethod
-        def from_crawler(cls, crawler: Any, *args: Any, **kwargs: Any) -> Any:
+        def from_crawler(cls, crawler, *args, **kwargs):
             crawl = RunningCrawl.of(crawler)
             crawl.refuse(ConfigError("X is 1; give 2."))
             crawl.refuse(ConfigError("Y is 1; give 2."))
@@ -271,11 +264,11 @@ def test_a_refused_crawl_ends_without_a_spider_and_reports_it_once() -> None:
     assert site.fetches == []
 
 
-def test_a_crawl_that_cannot_continue_closes_its_spider_and_reports_it_once() -> None:
+def test_a_crawl_that_cannot_continue_closes_its_spider_and_reports_it_once():
     class Failing(Starter):
         starts = tuple(f"http://a.test/{number}" for number in range(50))
 
-        def parse(self, response: Response) -> Iterator[Any]:
+        def parse(self, response):
             for _ in range(2):
                 RunningCrawl.of(self.crawler).fail(ConfigError("The disk is full."))
             yield {}
@@ -289,7 +282,7 @@ def test_a_crawl_that_cannot_continue_closes_its_spider_and_reports_it_once() ->
     assert len(site.fetches) <= 2
 
 
-def test_waking_an_engine_after_its_end_does_nothing() -> None:
+def test_waking_an_engine_after_its_end_does_nothing():
     with Site({"/": page()}) as site:
         run = run_spider(Starter, {}, site=site)
     engine.wake(run.crawler)
@@ -297,20 +290,20 @@ def test_waking_an_engine_after_its_end_does_nothing() -> None:
     assert len(site.fetches) == 1
 
 
-def test_before_the_spider_is_closed_responses_can_be_fetched_that_nobody_counts() -> None:
-    told: list[object] = []
+def test_before_the_spider_is_closed_responses_can_be_fetched_that_nobody_counts():
+    told = []
 
     class Finishing(Starter):
         @classmethod
-        def from_crawler(cls, crawler: Any, *args: Any, **kwargs: Any) -> Any:
+        def from_crawler(cls, crawler, *args, **kwargs):
             spider = super().from_crawler(crawler, *args, **kwargs)
             crawler.signals.connect(spider.opened, signal=signals.spider_opened)
             return spider
 
-        def opened(self) -> None:
+        def opened(self):
             engine.before_closing(self.crawler, self.finish)
 
-        async def finish(self, reason: str) -> None:
+        async def finish(self, reason):
             engine.hand_out_no_more(self.crawler)
             self.crawler.engine.crawl(Request("http://a.test/waits"))
             assert not engine.is_fetching(self.crawler)

@@ -1,7 +1,5 @@
 """Measures of crawl orders, on examples small enough to work out by hand."""
 
-from __future__ import annotations
-
 import random
 
 import networkx as nx
@@ -22,7 +20,7 @@ RANKS = np.array([0.4, 0.1, 0.2, 0.3])
 NOT_PAGE_1 = np.array([True, False, True, True])
 
 
-def slow_tau_b(x: list[float], y: list[float]) -> float:
+def slow_tau_b(x, y):
     """Kendall's tau-b over all pairs."""
     agree = ties_x = ties_y = pairs = 0
     for i in range(len(x)):
@@ -35,12 +33,12 @@ def slow_tau_b(x: list[float], y: list[float]) -> float:
     return float(agree / np.sqrt((pairs - ties_x) * (pairs - ties_y)))
 
 
-def test_the_best_order_descends_by_importance_and_then_ascends_by_id() -> None:
+def test_the_best_order_descends_by_importance_and_then_ascends_by_id():
     assert best_order(np.array([0.2, 0.3, 0.2, 0.3])).tolist() == [1, 3, 0, 2]
     assert best_order(RANKS, NOT_PAGE_1).tolist() == [0, 3, 2]
 
 
-def test_tau_is_one_when_important_pages_come_first_and_minus_one_when_last() -> None:
+def test_tau_is_one_when_important_pages_come_first_and_minus_one_when_last():
     best = best_order(RANKS)
     assert kendall_tau(best, RANKS) == pytest.approx(1.0)
     assert kendall_tau(best[::-1], RANKS) == pytest.approx(-1.0)
@@ -49,7 +47,7 @@ def test_tau_is_one_when_important_pages_come_first_and_minus_one_when_last() ->
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_tau_on_few_pages_is_over_all_pairs(seed: int) -> None:
+def test_tau_on_few_pages_is_over_all_pairs(seed):
     print(f"seed {seed}")
     rng = random.Random(seed)
     ranks = np.array([rng.choice([0.1, 0.2, 0.3, rng.random()]) for _ in range(60)])
@@ -62,7 +60,7 @@ def test_tau_on_few_pages_is_over_all_pairs(seed: int) -> None:
     assert kendall_tau(order, ranks, reachable=mask) == pytest.approx(expected)
 
 
-def test_tau_on_a_sample_is_seeded_and_close_to_that_of_all_pages() -> None:
+def test_tau_on_a_sample_is_seeded_and_close_to_that_of_all_pages():
     rng = np.random.default_rng(3)
     ranks = rng.random(20_000)
     order = np.argsort(-ranks + 0.3 * rng.standard_normal(20_000))
@@ -73,13 +71,13 @@ def test_tau_on_a_sample_is_seeded_and_close_to_that_of_all_pages() -> None:
     assert sampled == pytest.approx(whole, abs=0.03)
 
 
-def test_tau_is_not_a_number_if_all_pages_tie() -> None:
+def test_tau_is_not_a_number_if_all_pages_tie():
     assert np.isnan(kendall_tau([0, 1], np.ones(2)))
     assert np.isnan(kendall_tau([0], np.ones(1)))
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_reachable_pages_agree_with_networkx(seed: int) -> None:
+def test_reachable_pages_agree_with_networkx(seed):
     print(f"seed {seed}")
     rng = random.Random(seed)
     rows = [rng.sample(range(80), rng.randrange(3)) for _ in range(80)]
@@ -91,7 +89,7 @@ def test_reachable_pages_agree_with_networkx(seed: int) -> None:
     assert np.flatnonzero(found).tolist() == sorted(expected)
 
 
-def test_seeds_must_be_pages() -> None:
+def test_seeds_must_be_pages():
     graph = graph_of([[1], []])
     with pytest.raises(GraphError, match="there are no seeds"):
         reachable(graph, [])
@@ -101,7 +99,7 @@ def test_seeds_must_be_pages() -> None:
         reachable(graph, [-1])
 
 
-def test_a_curve_starts_at_zero_and_ends_at_the_last_fetch() -> None:
+def test_a_curve_starts_at_zero_and_ends_at_the_last_fetch():
     assert curve(np.array([0.5, 1.0])) == [[0.0, 0.0], [0.5, 0.5], [1.0, 1.0]]
     assert curve(np.array([0.5, 0.6]), n_pages=4) == [[0.0, 0.0], [0.25, 0.5], [0.5, 0.6]]
     assert curve(np.array([])) == [[0.0, 0.0]]
@@ -117,15 +115,13 @@ def test_a_curve_starts_at_zero_and_ends_at_the_last_fetch() -> None:
         ([0], np.array([True]), "ranks has 4 elements and reachable has 1"),
     ],
 )
-def test_an_impossible_order_is_refused(
-    order: list[int], mask: np.ndarray | None, complaint: str
-) -> None:
+def test_an_impossible_order_is_refused(order, mask, complaint):
     with pytest.raises(GraphError, match=complaint):
         cumulative_pagerank(order, RANKS, mask)
     with pytest.raises(GraphError, match=complaint):
         kendall_tau(order, RANKS, reachable=mask)
 
 
-def test_importance_that_is_zero_everywhere_is_refused() -> None:
+def test_importance_that_is_zero_everywhere_is_refused():
     with pytest.raises(GraphError, match="the importance of all reachable pages is 0"):
         cumulative_pagerank([0], np.zeros(2))

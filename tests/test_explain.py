@@ -1,13 +1,8 @@
 """`crawlprio explain`: what comes next, and what became of a page, told from a store alone."""
 
-from __future__ import annotations
-
 import json
 import sqlite3
-from collections.abc import Mapping
 from contextlib import closing
-from pathlib import Path
-from typing import Any
 
 import pytest
 from commands import run_command
@@ -39,7 +34,7 @@ SETTINGS = {
 }
 
 
-def crawl(folder: Path, n_pages: int, ordering: str) -> list[str]:
+def crawl(folder, n_pages, ordering):
     """Crawl in a folder; return the paths fetched."""
     settings = {
         **SETTINGS,
@@ -53,7 +48,7 @@ def crawl(folder: Path, n_pages: int, ordering: str) -> list[str]:
         return site.paths()
 
 
-def stored(path: Path, n_visits: int, ordering: str = "opic", n_pages: int = 120) -> Path:
+def stored(path, n_visits, ordering="opic", n_pages=120):
     """Write the store of a crawl of a random web that fetches in order of discovery."""
     pages = WebPages(with_urls(power_law_web(n_pages, seed=5)))
     with Store.create(path) as store:
@@ -65,23 +60,23 @@ def stored(path: Path, n_visits: int, ordering: str = "opic", n_pages: int = 120
     return path
 
 
-def last_url(path: Path) -> str:
+def last_url(path):
     """Return the URL of the page found last."""
     with Store.open(path, readonly=True) as store:
         return list(store.page_urls())[-1]
 
 
-def policy(name: str = "opic", **options: Any) -> Policy:
+def policy(name="opic", **options):
     return Policy(lambda ruled: make_ordering(name, options))
 
 
-def said(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str]:
+def said(capsys, *words):
     """Return status and output of the command."""
     status = run_command("explain", *words, "-s", "CRAWLPRIO_SKIP_EXTENSIONS=zip")
     return status, "".join(capsys.readouterr())
 
 
-def adds_up(part: Mapping[str, Any]) -> bool:
+def adds_up(part):
     """Return whether the parts of an explanation in JSON add up."""
     if "parts" not in part:
         return True
@@ -92,14 +87,14 @@ def adds_up(part: Mapping[str, Any]) -> bool:
 
 
 @pytest.fixture(scope="module")
-def crawled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def crawled(tmp_path_factory):
     """The folder of a crawl that a limit stopped early."""
     folder = tmp_path_factory.mktemp("crawled") / "job"
     assert crawl(folder, 4, "opic") == ["/", "/a", "/b1"]
     return folder
 
 
-def test_the_head_of_the_frontier_is_what_a_resumed_crawl_fetches(tmp_path: Path) -> None:
+def test_the_head_of_the_frontier_is_what_a_resumed_crawl_fetches(tmp_path):
     folder = tmp_path / "job"
     crawl(folder, 3, "breadth-first")
     head = explain_head(folder / "crawl.sqlite", policy("breadth-first"))
@@ -109,7 +104,7 @@ def test_the_head_of_the_frontier_is_what_a_resumed_crawl_fetches(tmp_path: Path
     assert [path for path in resumed if path in expected] == expected
 
 
-def test_the_head_in_words(crawled: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_head_in_words(crawled, capsys):
     status, text = said(capsys, str(crawled))
     assert status == 0
     assert text.splitlines()[:5] == [
@@ -121,7 +116,7 @@ def test_the_head_in_words(crawled: Path, capsys: pytest.CaptureFixture[str]) ->
     ]
 
 
-def test_a_waiting_page_in_words(crawled: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_waiting_page_in_words(crawled, capsys):
     """The delay of the site is 2 s, a fetch takes no time, and three pages come before it."""
     with Store.open(crawled / "crawl.sqlite") as store:
         store.keep_site_state(SiteState("a.test", 2.0, 3, 10.0, 5.0))
@@ -144,7 +139,7 @@ def test_a_waiting_page_in_words(crawled: Path, capsys: pytest.CaptureFixture[st
     assert "could come in" in text.splitlines()[-1]
 
 
-def test_a_fetched_page_in_words(crawled: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_fetched_page_in_words(crawled, capsys):
     status, text = said(capsys, str(crawled), "http://a.test/b1")
     lines = text.splitlines()
     assert status == 0
@@ -177,9 +172,7 @@ def test_a_fetched_page_in_words(crawled: Path, capsys: pytest.CaptureFixture[st
         ("http://a.test/new", 0, "No rule of this crawl refuses it"),
     ],
 )
-def test_a_page_that_is_not_known_in_words(
-    crawled: Path, capsys: pytest.CaptureFixture[str], url: str, n_linking: int, why: str
-) -> None:
+def test_a_page_that_is_not_known_in_words(crawled, capsys, url, n_linking, why):
     status, text = said(capsys, str(crawled), url)
     assert status == 0
     assert text.startswith(f"{url} is not known")
@@ -187,9 +180,7 @@ def test_a_page_that_is_not_known_in_words(
     assert f"not followed: {n_linking}" in text or not n_linking
 
 
-def test_pages_that_failed_or_were_refused_and_nofollow_links(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_pages_that_failed_or_were_refused_and_nofollow_links(tmp_path, capsys):
     folder = tmp_path / "job"
     crawl(folder, 100, "breadth-first")
     _, text = said(capsys, str(folder), "http://a.test/gone")
@@ -204,9 +195,7 @@ def test_pages_that_failed_or_were_refused_and_nofollow_links(
     assert text.endswith("Pages before them that robots.txt forbids, left out: 1\n")
 
 
-def test_a_store_alone_refuses_what_robots_txt_forbids(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_store_alone_refuses_what_robots_txt_forbids(tmp_path, capsys):
     folder = tmp_path / "job"
     assert crawl(folder, 1, "breadth-first") == ["/"]
     url = "http://a.test/secret"
@@ -234,9 +223,7 @@ def test_a_store_alone_refuses_what_robots_txt_forbids(
     assert (status, text.count("\n")) == (2, 1)
 
 
-def test_json_has_the_same_and_its_parts_add_up(
-    crawled: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_json_has_the_same_and_its_parts_add_up(crawled, capsys):
     status, text = said(capsys, str(crawled), "http://a.test/b1", "--json")
     found = json.loads(text)
     assert (status, found["state"], found["visits"][0]["status"]) == (0, "fetched", 200)
@@ -249,7 +236,7 @@ def test_json_has_the_same_and_its_parts_add_up(
 
 
 @pytest.mark.parametrize("name", ["opic", "sibling-sampling", "scout", "pagerank", "random"])
-def test_keys_are_those_of_the_queue_and_parts_add_up(tmp_path: Path, name: str) -> None:
+def test_keys_are_those_of_the_queue_and_parts_add_up(tmp_path, name):
     path = stored(tmp_path / "crawl.sqlite", 40)
     with Store.open(path, readonly=True) as store, store.snapshot():
         past = Past(store, policy(name))
@@ -264,7 +251,7 @@ def test_keys_are_those_of_the_queue_and_parts_add_up(tmp_path: Path, name: str)
         assert adds_up(found["explanation"])
 
 
-def test_a_running_crawl_is_explained_without_being_touched(tmp_path: Path) -> None:
+def test_a_running_crawl_is_explained_without_being_touched(tmp_path):
     path = stored(tmp_path / "crawl.sqlite", 30)
     with Store.open(path) as writer:
         pages = writer.load_pages()
@@ -279,7 +266,7 @@ def test_a_running_crawl_is_explained_without_being_touched(tmp_path: Path) -> N
         assert (leased["state"], leased["place"]["n_before"]) == ("in-flight", 0)
 
 
-def test_a_page_that_was_dropped_names_the_setting(tmp_path: Path) -> None:
+def test_a_page_that_was_dropped_names_the_setting(tmp_path):
     path = stored(tmp_path / "crawl.sqlite", 30)
     bounded = Policy(lambda ruled: make_ordering("opic"), max_waiting=10)
     with Store.open(path, readonly=True) as store:
@@ -290,8 +277,8 @@ def test_a_page_that_was_dropped_names_the_setting(tmp_path: Path) -> None:
 
 
 def test_a_page_is_explained_under_the_ordering_that_ruled_when_it_was_fetched(
-    tmp_path: Path,
-) -> None:
+    tmp_path,
+):
     path = stored(tmp_path / "crawl.sqlite", 20, "backlink-count")
     with Store.open(path) as store:
         store.add_ordering("opic")
@@ -308,9 +295,7 @@ class Mine(Ordering):
     """An ordering of a user's own."""
 
 
-def test_an_ordering_of_a_users_own_must_be_named_again(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_ordering_of_a_users_own_must_be_named_again(tmp_path, capsys):
     path = stored(tmp_path / "crawl.sqlite", 5, "test_explain.Mine")
     status, text = said(capsys, str(path))
     assert (status, text.count("\n")) == (2, 1)
@@ -322,19 +307,17 @@ def test_an_ordering_of_a_users_own_must_be_named_again(
 class Wrong(Ordering):
     """An ordering whose explanation does not add up."""
 
-    def explain(self, page: int) -> Part:
+    def explain(self, page):
         return Part("a guess", 77.0)
 
 
-def test_an_explanation_that_does_not_add_up_is_not_shown(tmp_path: Path) -> None:
+def test_an_explanation_that_does_not_add_up_is_not_shown(tmp_path):
     path = stored(tmp_path / "crawl.sqlite", 5)
     found = explain_url(path, Policy(lambda ruled: Wrong()), last_url(path))
     assert found["explanation"] == {"what": "its key", "amount": found["key"]}
 
 
-def test_what_cannot_be_explained_is_one_sentence(
-    crawled: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_cannot_be_explained_is_one_sentence(crawled, tmp_path, capsys):
     damaged = tmp_path / "damaged.sqlite"
     damaged.write_bytes((crawled / "crawl.sqlite").read_bytes()[:5_000])
     empty = tmp_path / "empty.sqlite"
@@ -356,7 +339,7 @@ def test_what_cannot_be_explained_is_one_sentence(
         assert what in text
 
 
-def test_a_store_without_pages_or_visits_raises_or_has_an_empty_past(tmp_path: Path) -> None:
+def test_a_store_without_pages_or_visits_raises_or_has_an_empty_past(tmp_path):
     path = tmp_path / "crawl.sqlite"
     Store.create(path).close()
     with pytest.raises(StoreError, match="has no crawl"):
@@ -369,9 +352,7 @@ def test_a_store_without_pages_or_visits_raises_or_has_an_empty_past(tmp_path: P
 
 @pytest.mark.parametrize("n_visits", [0, 1, 60])
 @pytest.mark.parametrize("name", ["opic", "sibling-sampling", "breadth-first"])
-def test_places_are_those_of_the_order_in_which_pages_leave(
-    tmp_path: Path, name: str, n_visits: int
-) -> None:
+def test_places_are_those_of_the_order_in_which_pages_leave(tmp_path, name, n_visits):
     path = stored(tmp_path / "crawl.sqlite", n_visits)
     with Store.open(path, readonly=True) as store, store.snapshot():
         past = Past(store, policy(name))

@@ -1,10 +1,6 @@
 """Every ordering explains its keys: the parts add up to the key, which is the oracle's."""
 
-from __future__ import annotations
-
 import random
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
 import oracles
 import pytest
@@ -26,7 +22,7 @@ BY_ALL_LINKS = ("backlink-count", "opic", "rankmass")
 class Replay:
     """A crawl of an oracle, and its visits in our page ids."""
 
-    def __init__(self, seed: int, name: str, options: Mapping[str, Any]) -> None:
+    def __init__(self, seed, name, options):
         rng = random.Random(seed)
         web = with_urls(power_law_web(rng.randrange(30, 90), seed=seed))
         seeds = rng.sample(web.pages, 3)
@@ -43,7 +39,7 @@ class Replay:
         waiting, keys = record.waiting(), policy.keys()
         self.oracle = {pages.find(str(page)): keys[page] for page in waiting}
 
-    def explained(self, name: str, page: int) -> tuple[Ordering, Part]:
+    def explained(self, name, page):
         """Return the ordering after these visits, and how it explains a page."""
         ordering = make_ordering(name, self.options)
         guard.open_ordering(ordering, self.pages, lambda at: self.truth[self.pages.numbers[at]])
@@ -57,7 +53,7 @@ class Replay:
         return ordering, ordering.explain_history(history)
 
 
-def givers(part: Part) -> Iterator[int]:
+def givers(part):
     """Yield the pages that an explanation names."""
     yield from () if part.page == NO_PAGE else (part.page,)
     for inner in part.parts:
@@ -65,13 +61,13 @@ def givers(part: Part) -> Iterator[int]:
 
 
 @pytest.mark.parametrize("name", ORDERINGS)
-def test_the_parts_of_a_thousand_keys_add_up_to_the_oracles(name: str) -> None:
-    cases: Sequence[Mapping[str, Any]] = CASES.get(name, oracles.ORDERINGS[name].cases)
+def test_the_parts_of_a_thousand_keys_add_up_to_the_oracles(name):
+    cases = CASES.get(name, oracles.ORDERINGS[name].cases)
     n_explained = seed = 0
     while n_explained < N_PAGES:
         seed += 1
         replay = Replay(seed, name, cases[seed % len(cases)])
-        linking: dict[int, set[int]] = {}
+        linking = {}
         for visit in replay.visits[1:]:
             for target in visit.targets.tolist():
                 linking.setdefault(target, set()).add(visit.page)
@@ -93,7 +89,7 @@ class Halved(Ordering):
     initial_key = 0.5
 
 
-def test_an_ordering_of_a_users_own_states_the_key() -> None:
+def test_an_ordering_of_a_users_own_states_the_key():
     pages = WebPages(oracles.Web({0: [1]}))
     ordering = Halved()
     ordering.open(pages)
@@ -105,7 +101,7 @@ def test_an_ordering_of_a_users_own_states_the_key() -> None:
     assert ordering.explain_history(history) == Part("its key", 0.5)
 
 
-def test_amounts_that_differ_in_the_last_bit_do_not_add_up() -> None:
+def test_amounts_that_differ_in_the_last_bit_do_not_add_up():
     parts = (Part("a", 0.1), Part("b", 0.2))
     assert Part("key", 0.1 + 0.2, parts=parts).adds_up()
     assert not Part("key", 0.3, parts=parts).adds_up()

@@ -1,7 +1,5 @@
 """What parse_page finds in a page, and how normalise_url normalises a URL."""
 
-from __future__ import annotations
-
 from html import escape
 
 import can_ada
@@ -19,16 +17,16 @@ from crawlprio.web.urls import MAX_URL_LENGTH, host_of, normalise_url
 PAGE = "http://example.org/dir/page.html?q=1"
 
 
-def urls(body: str | bytes, page: str = PAGE, content_type: str = "") -> list[str]:
+def urls(body, page=PAGE, content_type=""):
     raw = body.encode() if isinstance(body, str) else body
     return [link.url for link in parse_page(raw, page, content_type=content_type).links]
 
 
-def links(body: str) -> list[Link]:
+def links(body):
     return parse_page(body.encode(), PAGE).links
 
 
-def test_links_of_a_and_area_are_absolute_and_in_page_order() -> None:
+def test_links_of_a_and_area_are_absolute_and_in_page_order():
     body = """
         <a href="b">B</a> <a href='/a'>A</a> <map><area href=../c alt="C"></map>
         <a href="//other.example/d">D</a> <a href="?q=2">E</a> <link href="no"> <a name="no">no</a>
@@ -42,7 +40,7 @@ def test_links_of_a_and_area_are_absolute_and_in_page_order() -> None:
     ]
 
 
-def test_a_url_is_listed_once_with_its_first_nonempty_anchor() -> None:
+def test_a_url_is_listed_once_with_its_first_nonempty_anchor():
     body = '<a href="/x"> </a><a href="/y">y</a><a href="/x#part">two</a><a href="/x">three</a>'
     assert links(body) == [
         Link("http://example.org/x", "two", False),
@@ -53,27 +51,27 @@ def test_a_url_is_listed_once_with_its_first_nonempty_anchor() -> None:
 @pytest.mark.parametrize(
     "href", ["", "#top", "page.html?q=1", "HTTP://EXAMPLE.org:80/dir/page.html?q=1#x"]
 )
-def test_links_to_the_page_itself_are_dropped(href: str) -> None:
+def test_links_to_the_page_itself_are_dropped(href):
     assert urls(f'<a href="{href}">self</a><a href="/x">x</a>') == ["http://example.org/x"]
 
 
-def test_the_first_base_counts_wherever_it_is() -> None:
+def test_the_first_base_counts_wherever_it_is():
     body = '<a href="x">x</a><base target="_top"><base href="/first/"><base href="/second/">'
     assert urls(body) == ["http://example.org/first/x"]
 
 
 @pytest.mark.parametrize("base", ["http://[", "javascript:alert(1)", "data:text/html,x"])
-def test_an_invalid_base_is_ignored(base: str) -> None:
+def test_an_invalid_base_is_ignored(base):
     assert urls(f'<base href="{base}"><a href="x">') == ["http://example.org/dir/x"]
 
 
-def test_nofollow_is_a_token_of_rel_in_any_case() -> None:
+def test_nofollow_is_a_token_of_rel_in_any_case():
     body = """<a href=1 rel="External NoFollow">1</a><a href=2 rel="nofollowing">2</a>
               <a href=3 rel="ugc sponsored">3</a><a href=4 rel>4</a>"""
     assert [link.nofollow for link in links(body)] == [True, False, False, False]
 
 
-def test_a_url_is_nofollow_only_if_all_its_links_are() -> None:
+def test_a_url_is_nofollow_only_if_all_its_links_are():
     body = "<a href=1 rel=nofollow>1</a><a href=1>1</a>" + 2 * "<a href=2 rel=nofollow></a>"
     assert [link.nofollow for link in links(body)] == [False, True]
 
@@ -88,13 +86,11 @@ def test_a_url_is_nofollow_only_if_all_its_links_are() -> None:
         ("<img alt=''>", "from title"),
     ],
 )
-def test_the_anchor_is_the_text_or_else_the_picture_or_else_the_title(
-    inside: str, anchor: str
-) -> None:
+def test_the_anchor_is_the_text_or_else_the_picture_or_else_the_title(inside, anchor):
     assert links(f'<a href=x title=" from title">{inside}</a>')[0].anchor == anchor
 
 
-def test_anchors_and_titles_are_truncated() -> None:
+def test_anchors_and_titles_are_truncated():
     page = parse_page(f"<title>{'t ' * 999}</title><a href=x>{'é' * 9999}</a>".encode(), PAGE)
     assert page.links[0].anchor == "é" * MAX_ANCHOR_LENGTH
     assert page.title == ("t " * 999)[: MAX_ANCHOR_LENGTH - 1]
@@ -116,7 +112,7 @@ def test_anchors_and_titles_are_truncated() -> None:
         "http://exa&#0;mple.com/",
     ],
 )
-def test_what_is_not_http_or_not_a_url_is_not_a_link(href: str) -> None:
+def test_what_is_not_http_or_not_a_url_is_not_a_link(href):
     page = parse_page(f'<a href="{href}">x</a>'.encode(), PAGE)
     assert (page.links, page.n_dropped) == ([], 0)
 
@@ -139,11 +135,11 @@ def test_what_is_not_http_or_not_a_url_is_not_a_link(href: str) -> None:
         ("http://[::1]:80/[", "http://[::1]/%5B"),
     ],
 )
-def test_links_are_normalised(href: str, url: str) -> None:
+def test_links_are_normalised(href, url):
     assert urls(f'<a href="{href}">x</a>') == [url]
 
 
-def test_too_long_urls_are_dropped_and_counted() -> None:
+def test_too_long_urls_are_dropped_and_counted():
     fits = "x" * (MAX_URL_LENGTH - len("http://example.org/"))
     far = "z" * 10**6
     hrefs = [f"/{fits}", f"/{fits}y", "/" + "é" * 500, far, f"HTTP://h/{far}", f"javascript:{far}"]
@@ -163,9 +159,7 @@ def test_too_long_urls_are_dropped_and_counted() -> None:
         (b"<meta charset=latin1><a href='&uuml;?&uuml;'>&uuml;</a>", ""),
     ],
 )
-def test_the_path_is_utf_8_and_the_query_has_the_encoding_of_the_page(
-    body: bytes, content_type: str
-) -> None:
+def test_the_path_is_utf_8_and_the_query_has_the_encoding_of_the_page(body, content_type):
     page = parse_page(body, PAGE, content_type=content_type)
     assert page.links == [Link("http://example.org/dir/%C3%BC?%FC", "ü", False)]
 
@@ -179,15 +173,13 @@ def test_the_path_is_utf_8_and_the_query_has_the_encoding_of_the_page(
         ("iso-8859-2", "ü中ł", "%FC%26%2320013%3B%B3"),
     ],
 )
-def test_queries_follow_the_url_standard_in_legacy_encodings(
-    encoding: str, text: str, query: str
-) -> None:
+def test_queries_follow_the_url_standard_in_legacy_encodings(encoding, text, query):
     escaped = "".join(f"&#{ord(char)};" for char in text)
     found = urls(f"<meta charset={encoding}><a href='/?{escaped}#{escaped}'>x</a>")
     assert found == [f"http://example.org/?{query}".replace("\\", "%5C")]
 
 
-def test_robots_meta_is_read_in_any_case() -> None:
+def test_robots_meta_is_read_in_any_case():
     cases = {
         "": (False, False),
         "<meta name=robots content='index, follow'>": (False, False),
@@ -202,12 +194,12 @@ def test_robots_meta_is_read_in_any_case() -> None:
     assert [(page.nofollow, page.noindex) for page in pages] == list(cases.values())
 
 
-def test_the_title_is_the_first_that_is_not_empty() -> None:
+def test_the_title_is_the_first_that_is_not_empty():
     body = b"<title> \n A  title\n</title><body><svg><title>no</title></svg>"
     assert parse_page(body, PAGE).title == "A title"
 
 
-def test_text_is_the_visible_text_and_only_on_request() -> None:
+def test_text_is_the_visible_text_and_only_on_request():
     body = b"""<html><head><title>title</title><style>style</style></head><body><h1>One</h1>two
         t<b>h<i>re</i></b><a href=x>e</a><wbr><a name=x></a>!<p>four<p>five<script>script</script>
         <noscript><noscript>no<a href=y>script</a></noscript></noscript><!-- comment -->
@@ -222,7 +214,7 @@ def test_text_is_the_visible_text_and_only_on_request() -> None:
     assert parse_page(body, PAGE).links == page.links
 
 
-def test_an_xlink_outside_svg_and_mathml_is_not_a_link() -> None:
+def test_an_xlink_outside_svg_and_mathml_is_not_a_link():
     body = """<a xlink:href=1>1</a><svg><a XLINK:HREF=2>2</a><a href xlink:href=3>3</a></svg>
               <a name=x xlink:href=4>4</a><math><a xlink:href=5>5</a></math><a href=6>6</a>"""
     assert [link.anchor for link in links(body)] == ["2", "3", "5", "6"]
@@ -249,32 +241,30 @@ def test_an_xlink_outside_svg_and_mathml_is_not_a_link() -> None:
     ],
 )
 @pytest.mark.parametrize("n_others", [0, 1, 100])
-def test_an_anchor_has_single_spaces_and_only_printable_characters(
-    inside: str, anchor: str, n_others: int
-) -> None:
+def test_an_anchor_has_single_spaces_and_only_printable_characters(inside, anchor, n_others):
     others = "".join(f"<a href=o{i}>other</a>" for i in range(n_others))
     found = links(f"<meta charset=utf-8><a href=x>{inside}</a>{others}")
     assert [link.anchor for link in found] == [anchor, *(n_others * ["other"])]
 
 
 @pytest.mark.parametrize("page", ["", "nonsense", "about:blank", "file:///x", "http://[", "\udc80"])
-def test_absolute_links_are_found_without_a_page_url(page: str) -> None:
+def test_absolute_links_are_found_without_a_page_url(page):
     assert urls("<a href=/x></a><a href=http://h.example/>h</a>", page) == ["http://h.example/"]
 
 
-def test_links_inside_links_are_all_found_and_anchors_are_read_near_their_links() -> None:
+def test_links_inside_links_are_all_found_and_anchors_are_read_near_their_links():
     nested = b"<svg>" + b"".join(b"<a href=/%d>" % i for i in range(2000)) + b"deep"
     found = parse_page(nested, PAGE).links
     assert [link.url for link in found] == [f"http://example.org/{i}" for i in range(2000)]
     assert [link.anchor for link in found] == 1801 * [""] + 199 * ["deep"]
 
 
-def test_the_first_of_a_hundred_thousand_links_are_found() -> None:
+def test_the_first_of_a_hundred_thousand_links_are_found():
     flat = b"".join(b"<a href=/%d>x</a>" % i for i in range(100_000))
     assert urls(flat) == [f"http://example.org/{i}" for i in range(MAX_LINKS)]
 
 
-def test_broken_markup_yields_the_links_that_linkextractor_finds() -> None:
+def test_broken_markup_yields_the_links_that_linkextractor_finds():
     body = b"""<table><a href=1>one<td><a href="2>">two</a></b></table><a href='3'<p>three
         <A HREF = 4 >four</A <a href=5>five</a><div <a href=6>six</a><p><a href=7>seven"""
     response = HtmlResponse(PAGE, body=body)
@@ -349,9 +339,7 @@ FRAGMENTS = st.sampled_from(
     ),
 )
 @example(body=b"", page="", content_type="")
-def test_any_bytes_are_a_page_with_normalised_links(
-    body: bytes, page: str, content_type: str
-) -> None:
+def test_any_bytes_are_a_page_with_normalised_links(body, page, content_type):
     parsed = parse_page(body, page, content_type=content_type, want_text=True)
     found = [link.url for link in parsed.links]
     assert found == list(dict.fromkeys(found))
@@ -364,7 +352,7 @@ def test_any_bytes_are_a_page_with_normalised_links(
     assert parse_page(body, page, content_type=content_type).links == parsed.links
 
 
-def resolved(href: str, page: str) -> str | None:
+def resolved(href, page):
     """Return where an ASCII `href` leads, step by step; an empty query does not make it longer."""
     try:
         url = (can_ada.parse(page) + href.partition("#")[0]).href
@@ -431,7 +419,7 @@ PAGES = st.sampled_from(
 @example(href="?x", page=PAGE)
 @example(href="/?x", page=PAGE)
 @example(href="a?", page=PAGE)
-def test_a_link_leads_where_the_url_parser_says(href: str, page: str) -> None:
+def test_a_link_leads_where_the_url_parser_says(href, page):
     expected = resolved(href, page)
     body = f'<a href="{escape(href)}">x</a>'
     assert urls(body, page) == ([] if expected in (None, normalise_url(page)) else [expected])
@@ -450,9 +438,8 @@ URL_CHARACTERS = st.text(st.characters(codec="utf-8") | st.sampled_from("/?#%&=[
 @example(rest="@x:y/", host="u")
 @example(rest="//.[/./", host="h.example")
 @example(rest="]\\\n://./.", host="h.example")
-def test_normalisation_is_stable_and_survives_a_scrapy_request(rest: str, host: str) -> None:
+def test_normalisation_is_stable_and_survives_a_scrapy_request(rest, host):
     url = normalise_url(f"http://{host}/{rest}")
-    assert url is not None
     assert normalise_url(url) == url
     assert Request(url).url == url
     assert url.isascii()
@@ -474,10 +461,10 @@ def test_normalisation_is_stable_and_survives_a_scrapy_request(rest: str, host: 
         "http://h.example/" + "x" * MAX_URL_LENGTH,
     ],
 )
-def test_only_absolute_http_urls_can_be_normalised(url: str) -> None:
+def test_only_absolute_http_urls_can_be_normalised(url):
     assert normalise_url(url) is None
 
 
-def test_a_host_has_no_port() -> None:
+def test_a_host_has_no_port():
     urls = ["http://h.example/", "http://h.example:8080/x:y", "http://[::1]:80/", "https://[::1]/"]
     assert [host_of(url) for url in urls] == ["h.example", "h.example", "::1", "::1"]

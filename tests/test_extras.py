@@ -1,9 +1,6 @@
 """What needs a package that is not installed is refused before anything is created."""
 
-from __future__ import annotations
-
 import sys
-from pathlib import Path
 
 import pytest
 from crawls import ADDON, Site, page, run_spider
@@ -18,7 +15,7 @@ START = "http://a.test/"
 
 
 @pytest.fixture(autouse=True)
-def _bare(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def _bare(monkeypatch, tmp_path):
     monkeypatch.setattr(extras, "find_spec", lambda module: None)
     monkeypatch.chdir(tmp_path)
 
@@ -37,12 +34,12 @@ def _bare(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     ],
 )
 def test_a_command_names_the_extra_and_leaves_nothing_behind(
-    options: list[str],
-    told: str,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    tmp_path: Path,
-) -> None:
+    options,
+    told,
+    monkeypatch,
+    capsys,
+    tmp_path,
+):
     monkeypatch.setattr(sys, "argv", ["crawlprio", "crawl", START, "--folder", "job", *options])
     with pytest.raises(SystemExit) as ended:
         main()
@@ -62,9 +59,7 @@ def test_a_command_names_the_extra_and_leaves_nothing_behind(
         {"CRAWLPRIO_FRONTIER": "redis"},
     ],
 )
-def test_a_project_gets_the_same_sentence_and_no_store(
-    setting: dict[str, object], tmp_path: Path
-) -> None:
+def test_a_project_gets_the_same_sentence_and_no_store(setting, tmp_path):
     with Site({"/": page()}) as site:
         settings = {**ADDON, **setting, "CRAWLPRIO_STORE": "crawl.sqlite"}
         run = run_spider(SiteSpider, settings, site=site, seeds=START)
@@ -74,7 +69,7 @@ def test_a_project_gets_the_same_sentence_and_no_store(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_settings_that_are_off_need_nothing() -> None:
+def test_settings_that_are_off_need_nothing():
     names = ("CRAWLPRIO_BODIES", "CRAWLPRIO_KEEP_TEXT", "CRAWLPRIO_WARC", "CRAWLPRIO_VALUE")
     for off in ("None", "", None):
         require_extras(Settings(dict.fromkeys(names, off)))

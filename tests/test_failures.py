@@ -1,11 +1,7 @@
 """Failures are told apart from fetches: in table, stats, store, log and exit status."""
 
-from __future__ import annotations
-
 import logging
 import socket
-from pathlib import Path
-from typing import Any
 
 import pytest
 from crawls import ADDON, Answer, Site, page, run_spider, scrapy, times_out
@@ -17,13 +13,13 @@ from crawlprio.spiders.site import SiteSpider
 QUIET = {**ADDON, "LOG_FORMATTER": "crawlprio.live.engine.QuietLogFormatter"}
 
 
-def errors(store: Path) -> dict[str, tuple[int, str]]:
+def errors(store):
     """Return status and cause of each visit, by path."""
     rows = query(store, "SELECT url, status, error FROM visits JOIN pages ON pages.id = page")
     return {"/" + url.split("/", 3)[3]: (status, error) for url, status, error in rows}
 
 
-def test_a_page_is_fetched_if_it_was_got_and_failures_are_counted_by_cause(tmp_path: Path) -> None:
+def test_a_page_is_fetched_if_it_was_got_and_failures_are_counted_by_cause(tmp_path):
     links = ["/no/1", "/no/2", "/gone", "/gone2", "/broken", "/slow", "/cut", "/fine"]
     pages = {
         "/": page(*links),
@@ -64,11 +60,11 @@ def test_a_page_is_fetched_if_it_was_got_and_failures_are_counted_by_cause(tmp_p
     told = set(figures["failed_because"].split(", "))
     assert told == {"HTTP 404: 2", "HTTP 500: 1", "timed out: 1", "connection failed: 1"}
     assert figures["forbidden_by_robots.txt"] == 2
-    crawl: Any = open_repository(store)
+    crawl = open_repository(store)
     assert (len(crawl.order), crawl.n_failed, crawl.n_unanswered) == (5, 3, 4)
 
 
-def test_a_failure_is_one_log_line_without_a_traceback() -> None:
+def test_a_failure_is_one_log_line_without_a_traceback():
     """Thirty hosts refuse connections; each page and robots.txt is tried three times."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -98,9 +94,7 @@ def test_a_failure_is_one_log_line_without_a_traceback() -> None:
         (page(), 0, ""),
     ],
 )
-def test_a_crawl_exits_with_an_error_if_no_seed_is_got(
-    answer: Answer, status: int, told: str, tmp_path: Path
-) -> None:
+def test_a_crawl_exits_with_an_error_if_no_seed_is_got(answer, status, told, tmp_path):
     with Site({}, lambda host, path: answer) as site:
         seeds = f"http://{site.address}/a,http://{site.address}/b"
         line = ["-s", "RETRY_ENABLED=False", "-s", "DOWNLOAD_DELAY=0", "-s", "ROBOTSTXT_OBEY=False"]
@@ -110,7 +104,7 @@ def test_a_crawl_exits_with_an_error_if_no_seed_is_got(
     assert "Traceback" not in done.stderr
 
 
-def test_a_redirect_that_is_followed_counts_as_fetched_and_one_to_nowhere_does_not() -> None:
+def test_a_redirect_that_is_followed_counts_as_fetched_and_one_to_nowhere_does_not():
     there = Answer("", 302, {"Location": "/there"})
     nowhere = Answer("", 302)
     loop = Answer("", 302, {"Location": "/loop"})
@@ -123,7 +117,7 @@ def test_a_redirect_that_is_followed_counts_as_fetched_and_one_to_nowhere_does_n
     assert sorted(told) == ["HTTP 302: 1", "redirects to itself: 1"]
 
 
-def test_a_crawl_exits_with_an_error_if_robots_txt_uses_up_its_pages() -> None:
+def test_a_crawl_exits_with_an_error_if_robots_txt_uses_up_its_pages():
     with Site({"/": page()}) as site:
         settings = {
             **QUIET,
@@ -140,7 +134,7 @@ def test_a_crawl_exits_with_an_error_if_robots_txt_uses_up_its_pages() -> None:
     )
 
 
-def test_a_crawl_exits_with_an_error_if_robots_txt_forbids_everything() -> None:
+def test_a_crawl_exits_with_an_error_if_robots_txt_forbids_everything():
     with Site({"/robots.txt": Answer("User-agent: *\nDisallow: /")}) as site:
         settings = {**QUIET, "ROBOTSTXT_OBEY": True}
         run = run_spider(SiteSpider, settings, site=site, seeds="http://a.test/")
@@ -149,7 +143,7 @@ def test_a_crawl_exits_with_an_error_if_robots_txt_forbids_everything() -> None:
     assert told == "No page could be fetched (forbidden by robots.txt: 1); check the seeds."
 
 
-def test_an_unreachable_robots_txt_does_not_count_as_forbidding(tmp_path: Path) -> None:
+def test_an_unreachable_robots_txt_does_not_count_as_forbidding(tmp_path):
     store = tmp_path / "crawl.sqlite"
     settings = {
         **QUIET,

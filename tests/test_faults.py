@@ -1,7 +1,5 @@
 """Whatever goes wrong around a crawl: no hang, one sentence, and nothing lost for the next run."""
 
-from __future__ import annotations
-
 import logging
 import re
 import signal
@@ -9,15 +7,12 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 from crawls import (
     ADDON,
     ONE_AT_A_TIME,
-    Answer,
     Site,
     crawl_demo_web,
     options,
@@ -30,9 +25,6 @@ from stores import change, visited_urls
 from test_resume import SETTINGS
 
 from crawlprio import ALL_PAGES, Ordering
-from crawlprio.graph.pages import Visit
-from crawlprio.orderings import Changed
-from crawlprio.orderings.base import Keys, Pages
 
 N_LINKS = 30
 PATHS = ["/", *(f"/{n}" for n in range(N_LINKS))]
@@ -45,29 +37,29 @@ class Wrong(Ordering):
 
     patience = 4
 
-    def open(self, pages: Pages, truth: Callable[[int], float] | None = None) -> None:
+    def open(self, pages, truth=None):
         super().open(pages, truth)
         self.n_visits = 0
 
     @property
-    def is_wrong(self) -> bool:
+    def is_wrong(self):
         return self.n_visits > self.patience
 
-    def observe(self, visit: Visit) -> Changed:
+    def observe(self, visit):
         self.n_visits += 1
         return self.go_wrong() if self.is_wrong else visit.targets
 
-    def go_wrong(self) -> Any:
+    def go_wrong(self):
         return []
 
 
 class Raises(Wrong):
-    def go_wrong(self) -> Any:
+    def go_wrong(self):
         raise ZeroDivisionError("division by zero")
 
 
 class GivesNan(Wrong):
-    def go_wrong(self) -> Any:
+    def go_wrong(self):
         self.keys[0] = np.nan
         return np.array([0])
 
@@ -75,66 +67,66 @@ class GivesNan(Wrong):
 class GivesInfinity(Wrong):
     patience = 1
 
-    def discover(self, first: int, last: int, visit: Visit) -> None:
+    def discover(self, first, last, visit):
         self.keys[first:last] = np.inf if self.n_visits >= self.patience else 0.0
 
 
 class AnswersText(Wrong):
-    def go_wrong(self) -> Any:
+    def go_wrong(self):
         return "rubbish"
 
 
 class AnswersNothing(Wrong):
-    def go_wrong(self) -> Any:
+    def go_wrong(self):
         return None
 
 
 class NamesNoPage(Wrong):
-    def go_wrong(self) -> Any:
+    def go_wrong(self):
         return np.array([10**9])
 
 
 class NamesNegativePage(Wrong):
-    def go_wrong(self) -> Any:
+    def go_wrong(self):
         return [-1]
 
 
 class ReplacesKeys(Wrong):
-    def go_wrong(self) -> Any:
-        self.keys = [1.0]  # type: ignore[assignment]
+    def go_wrong(self):
+        self.keys = [1.0]
         return ALL_PAGES
 
 
 class CutsKeys(Wrong):
-    def go_wrong(self) -> Any:
+    def go_wrong(self):
         self.keys = self.keys[:2]
         return ALL_PAGES
 
 
 class DiscoverRaises(Wrong):
-    def discover(self, first: int, last: int, visit: Visit) -> None:
+    def discover(self, first, last, visit):
         if self.n_visits >= self.patience - 2:
             raise KeyError("x")
 
 
 class SiteKeyIsNan(Wrong):
-    def site_key(self, site: int, best_key: float, n_waiting: int) -> float:
+    def site_key(self, site, best_key, n_waiting):
         return float("nan") if self.is_wrong else best_key
 
 
 class SiteKeyIsText(Wrong):
-    def site_key(self, site: int, best_key: float, n_waiting: int) -> float:
-        return "far" if self.is_wrong else best_key  # type: ignore[return-value]
+    def site_key(self, site, best_key, n_waiting):
+        return "far" if self.is_wrong else best_key
 
 
 class SiteKeyRaises(Wrong):
-    def site_key(self, site: int, best_key: float, n_waiting: int) -> float:
+    def site_key(self, site, best_key, n_waiting):
         raise LookupError(site)
 
 
 class RecomputationRaises(Wrong):
-    def recomputation(self) -> Callable[[], Keys] | None:
-        def work() -> Keys:
+    def recomputation(self):
+        def work():
             raise ValueError("no rank")
 
         return work if self.n_visits == self.patience else None
@@ -161,8 +153,8 @@ WRONG = {
 @pytest.mark.parametrize("ordering", WRONG, ids=lambda ordering: ordering.__name__)
 @pytest.mark.parametrize("n_at_once", [1, 8])
 def test_a_failing_ordering_stops_the_crawl_which_resumes_under_another(
-    tmp_path: Path, ordering: type[Wrong], n_at_once: int
-) -> None:
+    tmp_path, ordering, n_at_once
+):
     jobdir = {**ADDON, "JOBDIR": str(tmp_path / "job"), "CRAWLPRIO_STORE": "crawl.sqlite"}
     settings = {**jobdir, "CONCURRENT_REQUESTS": n_at_once, "ORDERING": ordering}
     with Site(WEB) as site:
@@ -190,9 +182,7 @@ DAMAGES: dict[str, Callable[[bytes], bytes]] = {
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
-def test_a_damaged_store_is_refused_in_one_sentence_and_left_unchanged(
-    tmp_path: Path, damage: str
-) -> None:
+def test_a_damaged_store_is_refused_in_one_sentence_and_left_unchanged(tmp_path, damage):
     settings = {**ADDON, "JOBDIR": str(tmp_path / "job"), "CRAWLPRIO_STORE": "crawl.sqlite"}
     store = tmp_path / "job" / "crawl.sqlite"
     with Site(WEB) as site:
@@ -206,7 +196,7 @@ def test_a_damaged_store_is_refused_in_one_sentence_and_left_unchanged(
     assert store.read_bytes() == content
 
 
-def test_a_damaged_visit_is_refused_on_resume(tmp_path: Path) -> None:
+def test_a_damaged_visit_is_refused_on_resume(tmp_path):
     settings = {**ADDON, "JOBDIR": str(tmp_path), "CRAWLPRIO_STORE": "crawl.sqlite"}
     with Site(WEB) as site:
         run_spider(OneByOne, {**settings, "CLOSESPIDER_PAGECOUNT": 5}, site=site)
@@ -221,7 +211,7 @@ def test_a_damaged_visit_is_refused_on_resume(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [b"", b"wal"])
-def test_a_store_whose_creation_was_killed_is_created_again(tmp_path: Path, content: bytes) -> None:
+def test_a_store_whose_creation_was_killed_is_created_again(tmp_path, content):
     job = tmp_path / "job"
     job.mkdir()
     if content:
@@ -236,7 +226,7 @@ def test_a_store_whose_creation_was_killed_is_created_again(tmp_path: Path, cont
     assert len(visited_urls(job / "crawl.sqlite")) == len(PATHS)
 
 
-def test_a_job_directory_of_scrapys_own_scheduler_is_left_unchanged(tmp_path: Path) -> None:
+def test_a_job_directory_of_scrapys_own_scheduler_is_left_unchanged(tmp_path):
     queue = tmp_path / "requests.queue"
     queue.mkdir()
     (queue / "active.json").write_text("[]")
@@ -249,7 +239,7 @@ def test_a_job_directory_of_scrapys_own_scheduler_is_left_unchanged(tmp_path: Pa
 
 
 @pytest.fixture(scope="module")
-def whole_order(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+def whole_order(tmp_path_factory):
     """The pages of a crawl of the demo web without a fault, in order."""
     return visited_urls(crawl_demo_web(tmp_path_factory.mktemp("whole"), SETTINGS).store)
 
@@ -278,9 +268,7 @@ _ORDER = "after a limit on the size of files, the resumed crawl sometimes takes 
         "disk",
     ],
 )
-def test_a_full_disk_stops_the_crawl_which_resumes_when_there_is_room(
-    tmp_path: Path, whole_order: list[str], kind: str
-) -> None:
+def test_a_full_disk_stops_the_crawl_which_resumes_when_there_is_room(tmp_path, whole_order, kind):
     script, reason = NO_ROOM[kind]
     shell = ["bash", "-c", script, "-"]
     if kind == "disk":
@@ -315,13 +303,11 @@ def test_a_full_disk_stops_the_crawl_which_resumes_when_there_is_room(
     ],
     ids=["SIGINT", "SIGTERM", "SIGINT twice", "SIGTERM twice"],
 )
-def test_the_first_signal_lets_fetches_end_and_the_second_does_not(
-    tmp_path: Path, signals: list[signal.Signals], ends_fetch: bool
-) -> None:
+def test_the_first_signal_lets_fetches_end_and_the_second_does_not(tmp_path, signals, ends_fetch):
     asked = threading.Event()
     n_asked = 0
 
-    def answer(host: str, path: str) -> Answer | None:
+    def answer(host, path):
         nonlocal n_asked
         if path != "/3":
             return None
@@ -338,7 +324,6 @@ def test_the_first_signal_lets_fetches_end_and_the_second_does_not(
             *options({"CRAWLPRIO_PRINT": False, "ORDERING": "breadth-first"}),
         ]
         process = subprocess.Popen(line, cwd=tmp_path, stderr=subprocess.PIPE, text=True)
-        assert process.stderr is not None
         assert asked.wait(60)
         process.send_signal(signals[0])
         said = ""
@@ -382,7 +367,7 @@ class FewFiles:
 """
 
 
-def test_a_machine_without_free_file_descriptors_retries_and_fails_no_page(tmp_path: Path) -> None:
+def test_a_machine_without_free_file_descriptors_retries_and_fails_no_page(tmp_path):
     (tmp_path / "few_files.py").write_text(FEW_FILES)
     paths = [f"/{n}" for n in range(12)]
     web = {path: page()._replace(seconds=0.2) for path in paths}

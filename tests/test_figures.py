@@ -1,9 +1,5 @@
 """Figures: the requested axes and numbers, colours by ordering, one legend for all panels."""
 
-from __future__ import annotations
-
-from pathlib import Path
-from typing import Any
 from xml.etree import ElementTree
 
 import numpy as np
@@ -22,19 +18,19 @@ from crawlprio.show.plots import ORDERING_STYLES
 RISING = [(1.0, 0.1), (10.0, 0.5), (1000.0, 0.9)]
 
 
-def texts_of(svg: Path) -> list[str]:
+def texts_of(svg):
     root = ElementTree.parse(svg).getroot()
     return [text for text in root.itertext() if text.strip() and "{" not in text]
 
 
-def draw(path: Path, series: dict[str, Any] | None = None, **options: Any) -> list[str]:
+def draw(path, series=None, **options):
     series = {"opic": RISING} if series is None else series
     plot_panels([Panel(series, "a small web", "N", "mean day", **options)], path)
     return texts_of(path) if path.suffix == ".svg" else []
 
 
 @pytest.mark.parametrize("suffix", [".png", ".svg", ".pdf"])
-def test_the_same_lines_give_the_same_file(tmp_path: Path, suffix: str) -> None:
+def test_the_same_lines_give_the_same_file(tmp_path, suffix):
     panels = [Panel({"opic": RISING, "mine": RISING}, "a", "x", "y") for _ in range(3)]
     for name in ("a", "b"):
         plot_panels(panels, tmp_path / f"{name}{suffix}", title="three")
@@ -43,7 +39,7 @@ def test_the_same_lines_give_the_same_file(tmp_path: Path, suffix: str) -> None:
     assert len(first) > 5000
 
 
-def test_axes_are_linear_or_logarithmic_in_percent_or_numbers(tmp_path: Path) -> None:
+def test_axes_are_linear_or_logarithmic_in_percent_or_numbers(tmp_path):
     texts = draw(tmp_path / "a.svg", x_scale="log", y_percent=True)
     assert texts[texts.index("1") :][:4] == ["1", "10", "100", "1,000"]
     assert [t for t in texts if t.endswith("%")] == [f"{p} %" for p in (0, 20, 40, 60, 80, 100)]
@@ -54,14 +50,14 @@ def test_axes_are_linear_or_logarithmic_in_percent_or_numbers(tmp_path: Path) ->
     ]
 
 
-def test_values_without_a_place_on_a_logarithmic_axis_are_left_out(tmp_path: Path) -> None:
+def test_values_without_a_place_on_a_logarithmic_axis_are_left_out(tmp_path):
     line = [(0.0, 0.5), (1.0, 0.0), (10.0, float("nan")), (100.0, 2.0), (1000.0, 3.0)]
     draw(tmp_path / "a.svg", {"opic": line}, x_scale="log", y_scale="log")
     with pytest.raises(ConfigError, match="there is nothing to plot in 'a small web'"):
         draw(tmp_path / "b.svg", {"opic": line[:3]}, x_scale="log", y_scale="log")
 
 
-def test_an_ordering_keeps_its_colour_in_all_its_variants() -> None:
+def test_an_ordering_keeps_its_colour_in_all_its_variants():
     names = ["opic", "opic, r = 64", "larger-sites-first, r = 1", "larger-sites-first, r = 64", "x"]
     styles = figure_styles([names])
     assert styles["opic"] == ORDERING_STYLES["opic"]
@@ -71,7 +67,7 @@ def test_an_ordering_keeps_its_colour_in_all_its_variants() -> None:
     assert len(set(looks)) == 5
 
 
-def test_the_mean_of_runs_has_a_band_of_one_deviation_or_their_range() -> None:
+def test_the_mean_of_runs_has_a_band_of_one_deviation_or_their_range():
     runs = [[(0.0, 0.0), (1.0, 1.0)], [(0.0, 0.0), (0.5, 1.0), (2.0, 1.0)]]
     found = mean_and_spread(runs, points=3)
     assert np.asarray(found.points).tolist() == [[0.0, 0.0], [0.5, 0.75], [1.0, 1.0]]
@@ -94,11 +90,11 @@ def test_the_mean_of_runs_has_a_band_of_one_deviation_or_their_range() -> None:
         (1e5, "100,000"), (1e6, "10⁶"), (2.5e-6, "2.5\u00d710⁻⁶"), (0.001, "0.001"),
     ],
 )  # fmt: skip
-def test_numbers_are_formatted_for_people(value: float, text: str) -> None:
+def test_numbers_are_formatted_for_people(value, text):
     assert number_text(value) == text
 
 
-def test_what_cannot_be_drawn_is_refused_before_anything_is_written(tmp_path: Path) -> None:
+def test_what_cannot_be_drawn_is_refused_before_anything_is_written(tmp_path):
     with pytest.raises(ConfigError, match=r"its name must end in \.png, \.svg or \.pdf"):
         draw(tmp_path / "a.jpg")
     with pytest.raises(ConfigError, match="there is no panel to plot"):

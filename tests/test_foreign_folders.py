@@ -1,14 +1,11 @@
 """Standing in a folder of somebody else runs no code from it and writes to no file outside it."""
 
-from __future__ import annotations
-
 import ast
 import os
 import pickle
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numba
@@ -42,7 +39,7 @@ COMMANDS = (
 )
 
 
-def run(words: str, folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+def run(words, folder, **environment):
     """Run the program as its users do, in a new process."""
     return subprocess.run(
         [Path(sys.executable).with_name("crawlprio"), *words.split()],
@@ -56,7 +53,7 @@ def run(words: str, folder: Path, **environment: str) -> subprocess.CompletedPro
 
 
 @pytest.fixture(scope="module")
-def site() -> Iterator[Site]:
+def site():
     """A site of 40 pages, each of which links to the next three."""
     pages = {f"/{n}": page(*(f"/{(n + k) % 40}" for k in (1, 2, 3))) for n in range(40)}
     with Site({**pages, "/": page("/1", "/2")}) as served:
@@ -64,7 +61,7 @@ def site() -> Iterator[Site]:
 
 
 @pytest.fixture(scope="module")
-def crawled(site: Site, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def crawled(site, tmp_path_factory):
     """A folder with a crawl that has an archive."""
     folder = tmp_path_factory.mktemp("crawled")
     given = "--folder job --warc job/warc --delay 0 --pages 10"
@@ -74,16 +71,14 @@ def crawled(site: Site, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def folder(crawled: Path, tmp_path: Path) -> Path:
+def folder(crawled, tmp_path):
     """The same, in a folder of its own below another."""
     shutil.copytree(crawled, tmp_path / "shared" / "mine")
     return tmp_path / "shared" / "mine"
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_no_command_runs_modules_of_the_working_folder_or_of_one_above_it(
-    folder: Path, command: str
-) -> None:
+def test_no_command_runs_modules_of_the_working_folder_or_of_one_above_it(folder, command):
     for place in (folder, folder.parent):
         (place / "scrapy.cfg").write_text("[settings]\ndefault = planted_settings\n")
         for name in (*OPTIONAL, "planted_settings"):
@@ -94,7 +89,7 @@ def test_no_command_runs_modules_of_the_working_folder_or_of_one_above_it(
     assert (done.returncode, (folder / "ran").exists()) == (0, False), done.stderr
 
 
-def test_a_server_of_its_own_runs_no_modules_of_the_working_folder(folder: Path) -> None:
+def test_a_server_of_its_own_runs_no_modules_of_the_working_folder(folder):
     """Python puts the working folder first where it is told to run a module."""
     for name in ("numpy", "crawlprio", "argparse"):
         (folder / f"{name}.py").write_text(f"open({str(folder / 'ran')!r}, 'a').write({name!r})\n")
@@ -113,8 +108,8 @@ class Mine(Ordering):
 
 
 def test_a_class_that_the_user_names_is_found_in_the_working_folder_and_no_other(
-    folder: Path,
-) -> None:
+    folder,
+):
     (folder.parent / "scrapy.cfg").write_text("[settings]\ndefault = s\n")
     (folder.parent / "above.py").write_text(ORDERING)
     (folder / "own.py").write_text(ORDERING)
@@ -130,9 +125,7 @@ def test_a_class_that_the_user_names_is_found_in_the_working_folder_and_no_other
     )
 
 
-def test_a_pipeline_that_the_command_line_names_is_found_in_the_working_folder(
-    folder: Path, site: Site
-) -> None:
+def test_a_pipeline_that_the_command_line_names_is_found_in_the_working_folder(folder, site):
     (folder / "own.py").write_text(
         "class Count:\n    def process_item(self, item):\n"
         "        open('counted', 'a').write('.')\n        return item\n"
@@ -150,7 +143,7 @@ def test_a_pipeline_that_the_command_line_names_is_found_in_the_working_folder(
     )
 
 
-def test_scrapy_in_a_project_of_the_user_finds_its_modules(site: Site, tmp_path: Path) -> None:
+def test_scrapy_in_a_project_of_the_user_finds_its_modules(site, tmp_path):
     """What Scrapy itself promises stays as it is."""
     (tmp_path / "scrapy.cfg").write_text("[settings]\ndefault = mine.settings\n")
     (tmp_path / "mine").mkdir()
@@ -182,14 +175,14 @@ def test_scrapy_in_a_project_of_the_user_finds_its_modules(site: Site, tmp_path:
 
 
 class _Planted:
-    def __init__(self, file: Path) -> None:
+    def __init__(self, file):
         self._file = file
 
-    def __reduce__(self) -> tuple[Callable[[str], None], tuple[str]]:
+    def __reduce__(self):
         return os.mkdir, (str(self._file),)
 
 
-def test_numba_reads_no_settings_from_the_working_folder(folder: Path, tmp_path: Path) -> None:
+def test_numba_reads_no_settings_from_the_working_folder(folder, tmp_path):
     """A file there could name the folder from which compiled code is unpickled."""
     pytest.importorskip("yaml")
     own, ran = tmp_path / "cache", folder / "ran"
@@ -211,7 +204,7 @@ def test_numba_reads_no_settings_from_the_working_folder(folder: Path, tmp_path:
     assert (done.returncode, done.stderr, ran.exists()) == (0, "", False)
 
 
-def test_no_file_outside_a_folder_is_written_through_a_link(folder: Path, tmp_path: Path) -> None:
+def test_no_file_outside_a_folder_is_written_through_a_link(folder, tmp_path):
     """The names that commands write, of which some were known before, as links to one file."""
     victim = tmp_path / "victim"
     victim.write_text("precious\n" * 100_000)
@@ -242,7 +235,7 @@ def test_no_file_outside_a_folder_is_written_through_a_link(folder: Path, tmp_pa
 
 
 @pytest.mark.parametrize("suffix", ["", "-wal", "-shm", "-journal", "-lock"])
-def test_sqlite_writes_through_no_link(folder: Path, tmp_path: Path, suffix: str) -> None:
+def test_sqlite_writes_through_no_link(folder, tmp_path, suffix):
     victim, linked = tmp_path / "victim", folder / "job" / f"crawl.sqlite{suffix}"
     victim.write_bytes(linked.read_bytes() if not suffix else b"precious\n" * 1000)
     before = victim.read_bytes()
@@ -259,7 +252,7 @@ def test_sqlite_writes_through_no_link(folder: Path, tmp_path: Path, suffix: str
     "name",
     ["crawl.sqlite", "crawl.sqlite-wal", "crawl.sqlite-lock", "crawl.walks.jsonl", "receipt.json"],
 )
-def test_a_pipe_in_the_place_of_a_file_keeps_no_command_waiting(folder: Path, name: str) -> None:
+def test_a_pipe_in_the_place_of_a_file_keeps_no_command_waiting(folder, name):
     pipe = folder / "job" / name
     pipe.unlink(missing_ok=True)
     os.mkfifo(pipe)
@@ -278,7 +271,7 @@ MAY_OPEN = {
 }
 
 
-def test_files_are_written_in_one_place() -> None:
+def test_files_are_written_in_one_place():
     writing = []
     for file in sorted(PACKAGE.rglob("*.py")):
         name = file.relative_to(PACKAGE).as_posix()

@@ -1,12 +1,8 @@
 """The frontier: what it hands out and when, also compared with a slow twin under random actions."""
 
-from __future__ import annotations
-
 import math
 import random
 from collections import Counter
-from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import pytest
@@ -28,12 +24,11 @@ from crawlprio.frontier.records import (
 )
 from crawlprio.graph.pages import NO_PAGE, PageTable, Visit
 from crawlprio.graph.topic import HotQueue, Topic
-from crawlprio.orderings import ALL_PAGES, Changed, Ordering, make_ordering
-from crawlprio.orderings.base import Keys, Pages
+from crawlprio.orderings import ALL_PAGES, Ordering, make_ordering
 from crawlprio.orderings.baseline import LargerSitesFirst
 
 
-def check_invariants(frontier: PageQueue) -> None:
+def check_invariants(frontier):
     """Assert the array invariants of `crawlprio.frontier.heaps`, and that the counts agree."""
     pages, sites, totals = frontier._pages, frontier._sites, frontier._totals[0]
     waiting = np.flatnonzero(pages["state"] == WAITING).tolist()
@@ -43,15 +38,15 @@ def check_invariants(frontier: PageQueue) -> None:
     assert set(np.flatnonzero(pages["state"] == LEASED).tolist()) <= set(leased)
     assert {int(state) for state in pages["state"][leased]} <= {WAITING, LEASED}
 
-    def rank(page: int) -> tuple[int, float, int]:
+    def rank(page):
         return -int(pages["tier"][page]), -float(pages["key"][page]), page
 
-    def site_key(site: int) -> float:
+    def site_key(site):
         if totals["site_rule"] == BY_BEST_PAGE:
             return float(pages["key"][sites["head"][site]])
         return float(sites["n_waiting" if totals["site_rule"] == BY_WAITING_PAGES else "key"][site])
 
-    should_stand: dict[int, list[tuple[float, ...]]] = {READY: [], DELAYED: []}
+    should_stand = {READY: [], DELAYED: []}
     for site in range(frontier.pages.n_sites):
         row = sites[site]
         found = []
@@ -101,7 +96,7 @@ class Restless(Ordering):
 
     initial_key = 1.0
 
-    def open(self, pages: Pages, truth: Callable[[int], float] | None = None) -> None:
+    def open(self, pages, truth=None):
         super().open(pages, truth)
         self.rng = random.Random(1)
         self.n_visits = 0
@@ -109,13 +104,13 @@ class Restless(Ordering):
         self.n_accepted = 0
         self.is_computing = False
 
-    def drawn(self, n: int) -> Keys:
+    def drawn(self, n):
         return np.array([self.rng.randrange(4) for _ in range(n)], dtype=np.float64)
 
-    def discover(self, first: int, last: int, visit: Visit) -> None:
+    def discover(self, first, last, visit):
         self.keys[first:last] = self.drawn(last - first)
 
-    def observe(self, visit: Visit) -> Changed:
+    def observe(self, visit):
         self.n_visits += 1
         if self.n_visits % 13 == 0:
             self.keys[: self.n_pages] = self.drawn(self.n_pages)
@@ -124,7 +119,7 @@ class Restless(Ordering):
         self.keys[changed] = self.drawn(len(changed))
         return np.array(changed, dtype=np.int32)
 
-    def recomputation(self) -> Callable[[], Keys] | None:
+    def recomputation(self):
         if self.is_computing or self.n_visits - self.n_computed < 7:
             return None
         self.is_computing = True
@@ -132,7 +127,7 @@ class Restless(Ordering):
         result = self.drawn(self.n_pages)
         return lambda: result
 
-    def accept(self, result: Keys) -> Changed:
+    def accept(self, result):
         self.is_computing = False
         self.n_accepted += 1
         self.keys[: len(result)] = result
@@ -142,7 +137,7 @@ class Restless(Ordering):
 class RestlessWithSiteKey(Restless):
     """A custom rank of sites with many ties."""
 
-    def site_key(self, site: int, best_key: float, n_waiting: int) -> float:
+    def site_key(self, site, best_key, n_waiting):
         return (site + 2 * best_key + n_waiting) % 3
 
 
@@ -168,47 +163,47 @@ RESTLESS = [Restless, RestlessWithSiteKey, RestlessBySize, RestlessInTurns, Rest
 class SlowFrontier:
     """The slow twin: everything in dicts that are searched on each call."""
 
-    def __init__(self, frontier: PageQueue, limit: int, delay: float, pages_per_visit: int) -> None:
+    def __init__(self, frontier, limit, delay, pages_per_visit):
         self.frontier = frontier
         self.pages_per_visit = pages_per_visit
         self.now = -math.inf
-        self.sites: dict[int, int] = {}
-        self.states: dict[int, int] = {}
-        self.priorities: dict[int, int] = {}
-        self.hot: set[int] = set()
+        self.sites = {}
+        self.states = {}
+        self.priorities = {}
+        self.hot = set()
         self.defaults = (limit, delay)
-        self.limits: dict[int, int] = {}
-        self.delays: dict[int, float] = {}
-        self.times: dict[int, float] = {}
-        self.held: dict[int, int] = {}
-        self.visited: dict[int, int] = {}
-        self.leases: Counter[int] = Counter()
-        self.turns: Counter[int] = Counter()
+        self.limits = {}
+        self.delays = {}
+        self.times = {}
+        self.held = {}
+        self.visited = {}
+        self.leases = Counter()
+        self.turns = Counter()
         self.latest_turn = 0
         self.free_since = -1
 
-    def site(self, page: int) -> int:
+    def site(self, page):
         if page not in self.sites:
             self.sites[page] = int(self.frontier.pages.sites[page])
         return self.sites[page]
 
-    def limit(self, site: int) -> int:
+    def limit(self, site):
         return self.limits.get(site, self.defaults[0])
 
-    def ready_time(self, site: int) -> float:
+    def ready_time(self, site):
         return self.times.get(site, -math.inf)
 
-    def key(self, page: int) -> float:
+    def key(self, page):
         ordering = self.frontier.ordering
         return float(ordering.keys[page]) if page < ordering.n_pages else ordering.initial_key
 
-    def rank(self, page: int) -> tuple[int, int, float, int]:
+    def rank(self, page):
         return -self.priorities[page], -(page in self.hot), -self.key(page), page
 
-    def in_state(self, state: int) -> list[int]:
+    def in_state(self, state):
         return sorted(page for page, found in self.states.items() if found == state)
 
-    def waiting_of(self, site: int) -> list[int]:
+    def waiting_of(self, site):
         """Return the waiting pages of a site, in the order in which they leave."""
         waiting = [
             page
@@ -217,7 +212,7 @@ class SlowFrontier:
         ]
         return sorted(waiting, key=self.rank)
 
-    def may_leave(self, site: int) -> bool:
+    def may_leave(self, site):
         """Return whether the first waiting page of a site, if it has one, is not held back."""
         for page in self.waiting_of(site)[:1]:
             is_first = 2 * self.priorities[page] + (page in self.hot) > 0
@@ -226,7 +221,7 @@ class SlowFrontier:
             return is_first or not holds or self.key(page) >= ordering.held_below
         return False
 
-    def free_sites(self) -> list[int]:
+    def free_sites(self):
         """Return the sites that have a page that may leave, and a free lease."""
         free = []
         for site in range(self.frontier.pages.n_sites):
@@ -237,7 +232,7 @@ class SlowFrontier:
                 free.append(site)
         return free
 
-    def site_rank(self, site: int) -> tuple[float, ...]:
+    def site_rank(self, site):
         waiting = self.waiting_of(site)
         head = waiting[0]
         ordering = self.frontier.ordering
@@ -247,7 +242,7 @@ class SlowFrontier:
         at_round = self.turns[site] // share if share else 0
         return -visiting, *self.rank(head)[:2], at_round, -key, head
 
-    def wait(self, page: int) -> None:
+    def wait(self, page):
         """Queue a page; if its site has no other page, the site joins the current round."""
         site = self.site(page)
         if not self.waiting_of(site):
@@ -256,11 +251,11 @@ class SlowFrontier:
             self.turns[site] = max(self.turns[site], start)
         self.states[page] = WAITING
 
-    def end_turn(self, site: int) -> None:
+    def end_turn(self, site):
         self.latest_turn = max(self.latest_turn, self.turns[site])
         self.turns[site] += 1
 
-    def observe(self, visit: Visit, first: int, topic: bool) -> None:
+    def observe(self, visit, first, topic):
         for page in range(first, len(self.frontier.pages)):
             self.priorities.setdefault(page, 0)
             if page not in self.states:
@@ -269,16 +264,16 @@ class SlowFrontier:
             if shown and "hot" in self.frontier.pages.url(page):
                 self.hot.add(page)
 
-    def leased(self) -> list[int]:
+    def leased(self):
         """Return the leased pages, once per lease."""
         return sorted(self.leases.elements())
 
-    def release(self, page: int) -> None:
+    def release(self, page):
         self.leases[page] -= 1
         if self.states[page] == LEASED and not self.leases[page]:
             self.states[page] = DONE
 
-    def put_back(self, page: int) -> None:
+    def put_back(self, page):
         """Queue a page whose lease produced nothing, so its site has not had a turn."""
         site = self.site(page)
         turns = self.turns[site] - 1
@@ -287,14 +282,14 @@ class SlowFrontier:
             self.wait(page)
         self.turns[site] = turns
 
-    def add(self, page: int, priority: int) -> None:
+    def add(self, page, priority):
         if self.states.get(page) == WAITING:
             self.priorities[page] = max(priority, self.priorities[page])
             return
         self.priorities[page] = priority
         self.wait(page)
 
-    def next_page(self, now: float) -> int:
+    def next_page(self, now):
         self.now = max(now, self.now)
         sites = range(self.frontier.pages.n_sites)
         ordering = self.frontier.ordering
@@ -314,14 +309,14 @@ class SlowFrontier:
             self.times[site] = max(self.ready_time(site), self.now + delay)
         return page
 
-    def end_fetch(self, site: int, ready_at: float, ends_visit: bool) -> None:
+    def end_fetch(self, site, ready_at, ends_visit):
         self.visited[site] = self.visited.get(site, 0) + 1
         is_last = self.visited[site] >= self.pages_per_visit or not self.may_leave(site)
         if ends_visit or is_last:
             self.visited[site] = 0
             self.times[site] = max(self.ready_time(site), ready_at)
 
-    def ready_at(self) -> float:
+    def ready_at(self):
         times = [self.ready_time(site) for site in self.free_sites()]
         if any(time <= self.now for time in times):
             return 0.0
@@ -333,15 +328,15 @@ class Pair:
 
     def __init__(
         self,
-        ordering: Ordering,
-        seed: int,
+        ordering,
+        seed,
         *,
-        limit: int,
-        pages_per_visit: int,
-        topic: bool,
-        late: bool,
-        plain_until: int = 0,
-    ) -> None:
+        limit,
+        pages_per_visit,
+        topic,
+        late,
+        plain_until=0,
+    ):
         self.rng = random.Random(seed)
         self.pages = PageTable()
         self.topic = topic
@@ -354,22 +349,22 @@ class Pair:
             hot_queue=HotQueue(Topic("hot"), distance=0) if topic else None,
             plain_until=plain_until,
         )
-        self.works: list[Callable[[], Keys]] = []
+        self.works = []
         if late:
             self.frontier.recompute = self.works.append
         self.twin = SlowFrontier(self.frontier, limit, 1.5, pages_per_visit)
         self.now = 0.0
 
-    def new_page(self) -> int:
+    def new_page(self):
         number = len(self.pages)
         site = self.pages.site(f"s{self.rng.randrange(6)}")
         word = "hot" if self.rng.random() < 0.3 else "cold"
         return self.pages.add(str(number), f"http://s{site}/{word}/{number}", site)
 
-    def some_site(self) -> int:
+    def some_site(self):
         return self.rng.randrange(self.pages.n_sites)
 
-    def observe(self) -> None:
+    def observe(self):
         rng, first = self.rng, self.frontier.ordering.n_pages
         sources = self.twin.leased() * 3 + self.twin.in_state(WAITING) + [NO_PAGE]
         page = rng.choice(sources)
@@ -380,25 +375,25 @@ class Pair:
         self.frontier.observe(visit)
         self.twin.observe(visit, first, self.topic)
 
-    def add(self) -> None:
+    def add(self):
         pages = [page for page, state in self.twin.states.items() if state != UNKNOWN]
         page = self.rng.choice(pages) if pages and self.rng.random() < 0.6 else self.new_page()
         priority = self.rng.choice([-1, 0, 0, 1, 5])
         self.frontier.add(page, priority)
         self.twin.add(page, priority)
 
-    def next_page(self) -> None:
+    def next_page(self):
         self.now += self.rng.choice([0.0, 0.0, 0.5, 1.0])
         assert self.frontier.next_page(self.now) == self.twin.next_page(self.now)
 
-    def release(self) -> None:
+    def release(self):
         leased = self.twin.leased()
         if leased:
             page = self.rng.choice(leased)
             self.frontier.release(page)
             self.twin.release(page)
 
-    def finish(self) -> None:
+    def finish(self):
         pages = [page for page in self.twin.states if not self.twin.leases[page]]
         if pages:
             page = self.rng.choice(pages)
@@ -407,42 +402,42 @@ class Pair:
                 self.twin.states[page] = DONE
                 self.twin.end_turn(self.twin.site(page))
 
-    def put_back(self) -> None:
+    def put_back(self):
         pages = self.twin.leased()
         if pages:
             page = self.rng.choice(pages)
             self.frontier.put_back(page)
             self.twin.put_back(page)
 
-    def end_fetch(self) -> None:
+    def end_fetch(self):
         site = self.some_site()
         ready_at = self.now + self.rng.choice([0.0, 1.0, 3.0])
         ends_visit = self.rng.random() < 0.3
         self.frontier.end_fetch(site, ready_at, ends_visit=ends_visit)
         self.twin.end_fetch(site, ready_at, ends_visit)
 
-    def hold(self) -> None:
+    def hold(self):
         site = self.some_site()
         n_held = self.twin.held.get(site, 0)
         change = -n_held if n_held else self.rng.randrange(1, 3)
         self.frontier.hold(site, change)
         self.twin.held[site] = n_held + change
 
-    def set_ready_at(self) -> None:
+    def set_ready_at(self):
         site, until = self.some_site(), self.now + self.rng.choice([-1.0, 0.5, 2.0])
         self.frontier.set_ready_at(site, until)
         self.twin.times[site] = until
 
-    def set_site(self) -> None:
+    def set_site(self):
         site, limit, delay = self.some_site(), self.rng.randrange(1, 4), self.rng.random()
         self.frontier.set_site(site, limit=limit, delay=delay)
         self.twin.limits[site], self.twin.delays[site] = limit, delay
 
-    def accept(self) -> None:
+    def accept(self):
         if self.works:
             self.frontier.accept(self.works.pop(0)())
 
-    def act(self) -> str:
+    def act(self):
         """Perform one action on both, compare everything observable, and return the action."""
         actions = [self.next_page] * 8 + [self.observe] * 6 + [self.release] * 6 + [self.add] * 3
         actions += [self.end_fetch] * 4 + [self.put_back, self.hold]
@@ -453,7 +448,7 @@ class Pair:
         action()
         return action.__name__
 
-    def compare(self) -> None:
+    def compare(self):
         frontier, twin = self.frontier, self.twin
         if not frontier.is_plain:
             check_invariants(frontier)
@@ -466,7 +461,7 @@ class Pair:
             assert frontier.site_ready_at(site) == twin.ready_time(site)
             assert frontier.site_limit(site) == twin.limit(site)
 
-    def drain(self) -> None:
+    def drain(self):
         """Lease every page that still waits."""
         for site, n_held in self.twin.held.items():
             self.frontier.hold(site, -n_held)
@@ -488,8 +483,8 @@ class Pair:
 @pytest.mark.parametrize("topic", [False, True], ids=["no topic", "topic"])
 @pytest.mark.parametrize("late", [False, True], ids=["at once", "late"])
 def test_a_frontier_behaves_like_its_slow_twin_under_any_actions(
-    ordering: type[Ordering], limit: int, pages_per_visit: int, topic: bool, late: bool
-) -> None:
+    ordering, limit, pages_per_visit, topic, late
+):
     for seed in range(3):
         print("seed", seed)
         pair = Pair(
@@ -505,8 +500,8 @@ def test_a_frontier_behaves_like_its_slow_twin_under_any_actions(
 @pytest.mark.parametrize(("limit", "pages_per_visit"), [(1, 1), (2, 3)])
 @pytest.mark.parametrize("plain_until", [25, 10**6])
 def test_a_plain_queue_behaves_like_its_slow_twin_and_continues_as_a_compiled_one(
-    ordering: type[Ordering], limit: int, pages_per_visit: int, plain_until: int
-) -> None:
+    ordering, limit, pages_per_visit, plain_until
+):
     for seed in range(4):
         print("seed", seed)
         pair = Pair(
@@ -529,28 +524,26 @@ def test_a_plain_queue_behaves_like_its_slow_twin_and_continues_as_a_compiled_on
 class Fixed(Ordering):
     """Keys that a test sets before the pages are discovered."""
 
-    def __init__(self, keys: dict[int, float] | None = None) -> None:
+    def __init__(self, keys=None):
         self.fixed = keys or {}
 
-    def discover(self, first: int, last: int, visit: Visit) -> None:
+    def discover(self, first, last, visit):
         for page in range(first, last):
             self.keys[page] = self.fixed.get(page, 0.0)
 
 
-def frontier_of(
-    sites: list[int], keys: dict[int, float] | None = None, **options: object
-) -> PageQueue:
+def frontier_of(sites, keys=None, **options):
     """Return a frontier with one waiting page for each site named, in this order."""
     pages = PageTable()
     for number, site in enumerate(sites):
         host = f"s{site}.example"
         pages.add(str(number), f"http://{host}/{number}", pages.site(host))
-    frontier = PageQueue(Fixed(keys), pages, **options)  # type: ignore[arg-type]
+    frontier = PageQueue(Fixed(keys), pages, **options)
     frontier.observe(Visit(NO_PAGE, np.arange(len(sites), dtype=np.int32)))
     return frontier
 
 
-def leave(frontier: PageQueue, now: float = 0.0) -> list[int]:
+def leave(frontier, now=0.0):
     """Lease pages at one point in time until none is handed out."""
     pages = []
     while (page := frontier.next_page(now)) != NO_PAGE:
@@ -558,7 +551,7 @@ def leave(frontier: PageQueue, now: float = 0.0) -> list[int]:
     return pages
 
 
-def leave_one_by_one(frontier: PageQueue, now: float = 0.0) -> list[int]:
+def leave_one_by_one(frontier, now=0.0):
     """Lease and release pages at one point in time until none is handed out."""
     pages = []
     while (page := frontier.next_page(now)) != NO_PAGE:
@@ -569,7 +562,7 @@ def leave_one_by_one(frontier: PageQueue, now: float = 0.0) -> list[int]:
 
 @pytest.mark.parametrize("plain_until", [0, 10], ids=["compiled", "plain"])
 @pytest.mark.parametrize("wrong", [-1, 3, 2**40, 0.5, "0", None])
-def test_ids_that_are_not_in_the_page_table_are_refused(plain_until: int, wrong: Any) -> None:
+def test_ids_that_are_not_in_the_page_table_are_refused(plain_until, wrong):
     """They ended in an IndexError, or counted from the end of the table."""
     pages = PageTable()
     for n in range(3):
@@ -591,7 +584,7 @@ def test_ids_that_are_not_in_the_page_table_are_refused(plain_until: int, wrong:
     check_invariants(frontier)
 
 
-def test_a_site_has_at_most_its_limit_of_pages_leased() -> None:
+def test_a_site_has_at_most_its_limit_of_pages_leased():
     frontier = frontier_of([0, 0, 0, 1, 1, 1], limit=2)
     assert leave(frontier) == [0, 1, 3, 4]
     frontier.set_site(0, limit=3)
@@ -600,12 +593,12 @@ def test_a_site_has_at_most_its_limit_of_pages_leased() -> None:
     assert leave(frontier) == [5]
 
 
-def test_the_largest_key_leaves_first_and_of_equal_keys_the_page_found_first() -> None:
+def test_the_largest_key_leaves_first_and_of_equal_keys_the_page_found_first():
     frontier = frontier_of([0, 1, 2, 0, 1], {0: 0.5, 1: 2.0, 2: -1.0, 3: 2.0, 4: 0.5})
     assert leave_one_by_one(frontier) == [1, 3, 0, 4, 2]
 
 
-def test_an_added_page_waits_before_any_visit_shows_it_and_after_all_keys_change() -> None:
+def test_an_added_page_waits_before_any_visit_shows_it_and_after_all_keys_change():
     pages = PageTable()
     site = pages.site("s")
     frontier = PageQueue(Restless(), pages)
@@ -616,7 +609,7 @@ def test_an_added_page_waits_before_any_visit_shows_it_and_after_all_keys_change
     assert leave_one_by_one(frontier) == [0, 1, 2]
 
 
-def test_ready_at_says_when_the_next_page_can_leave() -> None:
+def test_ready_at_says_when_the_next_page_can_leave():
     frontier = frontier_of([0, 0, 1])
     assert frontier.ready_at() == 0.0
     assert leave(frontier, 1.0) == [0, 2]
@@ -634,9 +627,9 @@ def test_ready_at_says_when_the_next_page_can_leave() -> None:
     assert frontier.ready_at() == math.inf
 
 
-def test_the_delay_applies_after_the_pages_of_a_visit() -> None:
+def test_the_delay_applies_after_the_pages_of_a_visit():
     frontier = frontier_of([0, 1, 0, 0, 1, 0], {1: 2.0, 4: 2.0}, pages_per_visit=3)
-    times: list[tuple[int, float]] = []
+    times = []
     now = 0.0
     while len(times) < 6:
         page = frontier.next_page(now)
@@ -650,7 +643,7 @@ def test_the_delay_applies_after_the_pages_of_a_visit() -> None:
     assert times == [(1, 0.0), (4, 1.0), (0, 2.0), (2, 3.0), (3, 4.0), (5, 15.0)]
 
 
-def test_a_crawl_of_ten_thousand_sites_grows_all_arrays_and_loses_nothing() -> None:
+def test_a_crawl_of_ten_thousand_sites_grows_all_arrays_and_loses_nothing():
     rng = random.Random(5)
     pages = PageTable()
     frontier = PageQueue(make_ordering("random"), pages)
@@ -663,10 +656,10 @@ def test_a_crawl_of_ten_thousand_sites_grows_all_arrays_and_loses_nothing() -> N
     assert leave_one_by_one(frontier) == np.argsort(-keys, kind="stable").tolist()
 
 
-def test_sites_keep_their_delay_and_turn_while_others_are_discovered() -> None:
+def test_sites_keep_their_delay_and_turn_while_others_are_discovered():
     pages = PageTable()
     frontier = PageQueue(Fixed({number: float(number) for number in range(1000)}), pages)
-    expected: list[int] = []
+    expected = []
     for first in range(0, 1000, 100):
         for number in range(first, first + 100):
             pages.add(str(number), "", pages.site(str(number)))
@@ -681,7 +674,7 @@ def test_sites_keep_their_delay_and_turn_while_others_are_discovered() -> None:
     ]
 
 
-def test_pages_added_one_by_one_leave_the_first_of_a_site_few_children() -> None:
+def test_pages_added_one_by_one_leave_the_first_of_a_site_few_children():
     keys = np.random.default_rng(6).random(20_000)
     frontier = frontier_of([0] * len(keys), dict(enumerate(keys.tolist())))
     for expected in np.argsort(-keys)[:3].tolist():

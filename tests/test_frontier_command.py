@@ -1,15 +1,10 @@
 """`crawlprio frontier` shows the crawls in Redis, and pauses, drains and resumes them."""
 
-from __future__ import annotations
-
 import json
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 from time import monotonic, sleep
-from typing import Any
 
 import pytest
-from redis_servers import RedisServer
 from redis_workers import Workers
 from settled_redis import SettledRedis
 
@@ -24,10 +19,10 @@ Run = Callable[..., tuple[int, str, str]]
 
 @pytest.fixture
 def run(
-    redis_server: RedisServer,
-    capsys: pytest.CaptureFixture[str],
-) -> Run:
-    def call(*words: str) -> tuple[int, str, str]:
+    redis_server,
+    capsys,
+):
+    def call(*words):
         with pytest.raises(SystemExit) as ended:
             cli.main(["frontier", *words, "-s", f"REDIS_URL={redis_server.url}"])
         out, err = capsys.readouterr()
@@ -37,18 +32,16 @@ def run(
 
 
 @pytest.fixture
-def frontier(redis_server: RedisServer) -> Iterator[SettledRedis]:
+def frontier(redis_server):
     """A crawl with pages in every state."""
     frontier = SettledRedis(
         redis_server.client(), "shop", ORDERING="sibling-sampling", DOWNLOAD_DELAY=0
     )
     frontier.add_seeds(["http://a.test/", "http://b.test/", "http://c.test/"])
     first = frontier.next_page(0.0)
-    assert first is not None
     frontier.observe(first.lease, PageVisit(LinkPairs(first.url, [LONG, "http://a.test/2"])))
     frontier.add(Entry("http://d.test/", "http://d.test/", "d.test", priority=3))
     second = frontier.next_page(0.0)
-    assert second is not None
     frontier._call(0, "end_lease", second.lease, "bury", "a\x1b[31mreason", "", ends=second.lease)
     frontier._leases.end(second.lease)
     assert frontier.next_page(0.0) is not None
@@ -56,9 +49,7 @@ def frontier(redis_server: RedisServer) -> Iterator[SettledRedis]:
     frontier.close()
 
 
-def test_the_output_about_a_crawl_fits_a_terminal_and_matches_the_json(
-    run: Run, frontier: SettledRedis, tmp_path: Path
-) -> None:
+def test_the_output_about_a_crawl_fits_a_terminal_and_matches_the_json(run, frontier, tmp_path):
     status, out, err = run("show", "shop", "--json", str(tmp_path / "shop.json"))
     assert (status, err) == (0, "")
     lines = out.splitlines()
@@ -67,7 +58,7 @@ def test_the_output_about_a_crawl_fits_a_terminal_and_matches_the_json(
     assert max(map(len, lines)) <= 80
     assert out.isascii()
     assert "\x1b" not in out
-    shown: dict[str, Any] = json.loads((tmp_path / "shop.json").read_text())
+    shown = json.loads((tmp_path / "shop.json").read_text())
     counts = shown["counts"]
     assert (counts["pages"], counts["visits"], counts["waiting"]) == (6, 1, 3)
     assert (counts["leased"], counts["dead"], shown["sites"]) == (1, 1, 4)
@@ -80,21 +71,20 @@ def test_the_output_about_a_crawl_fits_a_terminal_and_matches_the_json(
     assert "  ".join(lines).count("http://d.test/") == 1
     # The head of the order is what leaves next.
     handout = frontier.next_page(0.0)
-    assert handout is not None
     assert handout.url == head[0]
 
 
-def test_no_more_is_shown_than_requested(run: Run, frontier: SettledRedis) -> None:
+def test_no_more_is_shown_than_requested(run, frontier):
     _, out, _ = run("show", "shop", "--most", "1")
     after = out.partition("Next pages")[2].partition("\n\n")[0].splitlines()
     assert len(after) == 3  # remaining title, header, one page
 
 
 def test_without_arguments_all_crawls_are_listed(
-    run: Run,
-    frontier: SettledRedis,
-    redis_server: RedisServer,
-) -> None:
+    run,
+    frontier,
+    redis_server,
+):
     other = SettledRedis(redis_server.client(), "another", ORDERING="opic", DOWNLOAD_DELAY=0)
     other.add_seeds(["http://a.test/"])
     _, out, _ = run()
@@ -106,7 +96,7 @@ def test_without_arguments_all_crawls_are_listed(
     other.close()
 
 
-def test_a_server_without_crawls_is_reported_as_such(run: Run) -> None:
+def test_a_server_without_crawls_is_reported_as_such(run):
     assert run() == (0, "There is no crawl in Redis.\n", "")
 
 
@@ -120,18 +110,14 @@ def test_a_server_without_crawls_is_reported_as_such(run: Run) -> None:
         (("show", "shop", "--most", "0"), "--most is '0'; give a whole number of 1 or more."),
     ],
 )
-def test_bad_input_ends_with_one_sentence(
-    words: tuple[str, ...], sentence: str, run: Run, frontier: SettledRedis
-) -> None:
+def test_bad_input_ends_with_one_sentence(words, sentence, run, frontier):
     status, out, err = run(*words)
     assert (status, out) == (2, "")
     assert err.startswith(sentence)
     assert err.count("\n") == 1
 
 
-def test_no_page_leaves_a_paused_crawl_until_it_is_resumed(
-    run: Run, frontier: SettledRedis
-) -> None:
+def test_no_page_leaves_a_paused_crawl_until_it_is_resumed(run, frontier):
     assert run("pause", "shop")[1] == "shop: no pages are handed out until it is resumed.\n"
     assert "(as before)" in run("pause", "shop")[1]
     assert run("show", "shop")[1].startswith("shop: paused, ")
@@ -145,10 +131,10 @@ def test_no_page_leaves_a_paused_crawl_until_it_is_resumed(
 
 
 def test_a_drained_crawl_continues_with_other_workers_and_fetches_everything_once(
-    run: Run,
-    redis_server: RedisServer,
-    tmp_path: Path,
-) -> None:
+    run,
+    redis_server,
+    tmp_path,
+):
     workers = Workers(
         tmp_path,
         redis_server.url,

@@ -1,9 +1,5 @@
 """Every implementation of the `Frontier` protocol behaves the same, local or in another process."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import pytest
 from crawls import fetched_urls, run_spider
 from remote_frontier import SettledRemote, local_frontier
@@ -11,54 +7,53 @@ from settled_redis import SettledRedis
 from shared_frontier import SettledShared
 
 import crawlprio.settings
-from crawlprio import Frontier
 from crawlprio.spiders.site import SiteSpider
 from crawlprio.testing import FrontierContract
 
 
 class TestInThisProcess(FrontierContract):
-    def make_frontier(self, settings: dict[str, Any]) -> Frontier:
+    def make_frontier(self, settings):
         return local_frontier(settings)
 
 
 class TestInAnotherProcess(FrontierContract):
-    def make_frontier(self, settings: dict[str, Any]) -> Frontier:
+    def make_frontier(self, settings):
         return SettledRemote(settings)
 
 
 class TestInABrain(FrontierContract):
-    def make_frontier(self, settings: dict[str, Any]) -> Frontier:
+    def make_frontier(self, settings):
         return SettledShared(settings)
 
 
 class TestInRedis(FrontierContract):
     @pytest.fixture(autouse=True)
-    def server(self, redis_server: Any) -> None:
+    def server(self, redis_server):
         self._client = redis_server.client
 
-    def make_frontier(self, settings: dict[str, Any]) -> Frontier:
+    def make_frontier(self, settings):
         return SettledRedis(self._client(), **settings)
 
 
 class _Forgetful:
     """A local frontier that forgets to end leases: the contract must notice."""
 
-    def __init__(self, settings: dict[str, Any]) -> None:
+    def __init__(self, settings):
         self._frontier = local_frontier(settings)
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name):
         return getattr(self._frontier, name)
 
-    def __len__(self) -> int:
+    def __len__(self):
         return len(self._frontier)
 
-    def put_back(self, lease: int, *_: Any) -> None:
+    def put_back(self, lease, *_):
         pass
 
 
-def test_the_contract_notices_a_frontier_that_forgets_pages() -> None:
+def test_the_contract_notices_a_frontier_that_forgets_pages():
     class Contract(FrontierContract):
-        def make_frontier(self, settings: dict[str, Any]) -> Any:
+        def make_frontier(self, settings):
             return _Forgetful(settings)
 
     with pytest.raises(AssertionError):
@@ -67,9 +62,7 @@ def test_the_contract_notices_a_frontier_that_forgets_pages() -> None:
 
 
 @pytest.mark.parametrize("ordering", ["opic", "breadth-first"])
-def test_a_crawl_over_a_remote_frontier_has_the_order_of_a_local_one(
-    tmp_path: Any, ordering: str
-) -> None:
+def test_a_crawl_over_a_remote_frontier_has_the_order_of_a_local_one(tmp_path, ordering):
     orders = []
     for scheduler in ("crawlprio.schedulers.Scheduler", "remote_frontier.RemoteScheduler"):
         log = tmp_path / f"{scheduler}.jsonl"

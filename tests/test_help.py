@@ -1,7 +1,5 @@
 """What `--help` shows: proper titles, and names that are not broken across lines."""
 
-from __future__ import annotations
-
 import argparse
 from itertools import pairwise
 
@@ -19,14 +17,14 @@ TITLES = {
 }
 
 
-def command(name: str) -> ScrapyCommand:
+def command(name):
     made = command_of(name)
     assert isinstance(made, ScrapyCommand)
     made.settings = Settings(made.default_settings)
     return made
 
 
-def help_of(name: str) -> str:
+def help_of(name):
     """Return what `scrapy NAME --help` prints, with the parser built as in Scrapy."""
     made = command(name)
     parser = argparse.ArgumentParser(
@@ -41,9 +39,7 @@ def help_of(name: str) -> str:
 
 
 @pytest.mark.parametrize("name", TITLES)
-def test_no_line_of_help_becomes_a_title_at_any_width(
-    name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_line_of_help_becomes_a_title_at_any_width(name, monkeypatch):
     for width in range(60, 140):
         monkeypatch.setenv("COLUMNS", str(width))
         lines = help_of(name).splitlines()
@@ -51,12 +47,12 @@ def test_no_line_of_help_becomes_a_title_at_any_width(
         assert titles == TITLES[name]
 
 
-def _rules(line: str) -> bool:
+def _rules(line):
     return len(line) > 2 and set(line) in ({"="}, {"-"})
 
 
 @pytest.mark.parametrize("name", ["simulate", "score"])
-def test_hyphenated_names_are_not_broken(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hyphenated_names_are_not_broken(name, monkeypatch):
     for width in range(60, 140):
         monkeypatch.setenv("COLUMNS", str(width))
         assert [line for line in help_of(name).splitlines() if line.endswith("-")] == [
@@ -65,5 +61,5 @@ def test_hyphenated_names_are_not_broken(name: str, monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.parametrize("name", TITLES)
-def test_the_list_of_commands_has_one_line_each_in_80_columns(name: str) -> None:
+def test_the_list_of_commands_has_one_line_each_in_80_columns(name):
     assert len(f"  {name:<13} {command(name).short_desc()}") <= 80

@@ -1,15 +1,12 @@
 """However a page spells a private host, a spider with the guard on does not reach it."""
 
-from __future__ import annotations
-
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
-from crawls import ADDON, Answer, Run, Site, page, run_spider
+from crawls import ADDON, Answer, Site, page, run_spider
 from hostile import crawl as crawl_site
 from hostile import urls_in
 from scrapy.linkextractors import LinkExtractor
@@ -19,17 +16,17 @@ HTML = {"Content-Type": "text/html"}
 HOST = "127.0.0.2:{port}"
 
 
-def link(href: str) -> bytes:
+def link(href):
     return f'<a href="{href}/reached">x</a>'.encode()
 
 
-def coded(codec: str) -> tuple[bytes, Mapping[str, str]]:
+def coded(codec):
     """Return a page in another encoding, in which its links cannot be read byte by byte."""
     text = f"<html><body>{link(f'http://{HOST}').decode()}</body></html>"
     return text.encode(codec), {"Content-Type": f"text/html; charset={codec}"}
 
 
-def moved(location: str) -> tuple[bytes, Mapping[str, str]]:
+def moved(location):
     return b"", {"Location": location}
 
 
@@ -63,20 +60,20 @@ PAYLOADS: dict[str, bytes | tuple[bytes, Mapping[str, str]]] = {
 class Web:
     """A server on 127.0.0.1 with one page for each payload, and one on 127.0.0.2 to be reached."""
 
-    def __enter__(self) -> Web:
-        self.requested: list[str] = []
+    def __enter__(self):
+        self.requested = []
         self._servers = [self._serve("127.0.0.1"), self._serve("127.0.0.2")]
         public, private = (server.server_address[1] for server in self._servers)
         self._port = str(private)
         self.seed = f"http://127.0.0.1:{public}/"
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, *_):
         for server in self._servers:
             server.shutdown()
             server.server_close()
 
-    def answer(self, path: str) -> tuple[bytes, Mapping[str, str]]:
+    def answer(self, path):
         """Return body and headers of a page."""
         if path == "/":
             links = (f'<a href="/{number}">x</a>' for number in range(len(PAYLOADS)))
@@ -92,11 +89,11 @@ class Web:
             located["Location"] = located["Location"].format(port=port)
         return body, located
 
-    def _serve(self, address: str) -> ThreadingHTTPServer:
+    def _serve(self, address):
         web = self
 
         class Handler(BaseHTTPRequestHandler):
-            def do_GET(self) -> None:
+            def do_GET(self):
                 web.requested.append(f"{address}{self.path}")
                 body, headers = web.answer(self.path) if address == "127.0.0.1" else (b"", HTML)
                 self.send_response(302 if "Location" in headers else 200)
@@ -106,7 +103,7 @@ class Web:
                 self.end_headers()
                 self.wfile.write(body)
 
-            def log_message(self, *_: object) -> None:
+            def log_message(self, *_):
                 pass
 
         server = ThreadingHTTPServer((address, 0), Handler)
@@ -120,11 +117,11 @@ class Everything(CrawlSpider):
     name = "everything"
     rules: ClassVar[Any] = (Rule(LinkExtractor(), callback="parse_page", follow=True),)
 
-    def parse_page(self, response: Any) -> Iterator[Any]:
+    def parse_page(self, response):
         yield {"url": response.url}
 
 
-def crawl(web: Web, settings: Mapping[str, object]) -> Run:
+def crawl(web, settings):
     return run_spider(Everything, {**ADDON, **settings}, start_urls=[web.seed])
 
 
@@ -136,7 +133,7 @@ GUARDED = {"CRAWLPRIO_PRIVATE_ADDRESSES": "seeds"}
     [{}, {"ROBOTSTXT_OBEY": True}, {"SCHEDULER": "scrapy.core.scheduler.Scheduler"}],
     ids=["crawlprio", "robots", "scrapy"],
 )
-def test_no_spelling_of_a_private_host_reaches_it(others: dict[str, object]) -> None:
+def test_no_spelling_of_a_private_host_reaches_it(others):
     with Web() as web:
         run = crawl(web, {**GUARDED, **others})
     pages = {f"127.0.0.1/{number}" for number in range(len(PAYLOADS))}
@@ -146,7 +143,7 @@ def test_no_spelling_of_a_private_host_reaches_it(others: dict[str, object]) -> 
     assert run.stats["crawlprio/refused/private-address"] >= 2
 
 
-def test_without_the_guard_most_of_the_same_spellings_reach_it() -> None:
+def test_without_the_guard_most_of_the_same_spellings_reach_it():
     """So the addresses were reachable, and only the guard kept the spider from them."""
     n_reached = 0
     for name in PAYLOADS:
@@ -160,14 +157,12 @@ def test_without_the_guard_most_of_the_same_spellings_reach_it() -> None:
 class Reader(Everything):
     """Yields what it read."""
 
-    def parse_page(self, response: Any) -> Iterator[Any]:
+    def parse_page(self, response):
         yield {"text": response.text}
 
 
 @pytest.mark.parametrize(("settings", "n_read"), [({}, 1), (GUARDED, 0)], ids=["off", "on"])
-def test_a_projects_spider_reads_linked_files_unless_the_guard_is_on(
-    tmp_path: Path, settings: dict[str, object], n_read: int
-) -> None:
+def test_a_projects_spider_reads_linked_files_unless_the_guard_is_on(tmp_path, settings, n_read):
     """As in Scrapy, which the add-on does not change; docs/security.md says so."""
     secret = tmp_path / "secret.html"
     secret.write_text("<p>secret</p>")
@@ -176,7 +171,7 @@ def test_a_projects_spider_reads_linked_files_unless_the_guard_is_on(
     assert [item["text"] for item in run.items] == ["<p>secret</p>"] * n_read
 
 
-def test_the_site_spider_follows_no_link_to_a_file(tmp_path: Path) -> None:
+def test_the_site_spider_follows_no_link_to_a_file(tmp_path):
     secret = tmp_path / "secret.html"
     secret.write_text("<p>secret</p>")
     uri = secret.as_uri()

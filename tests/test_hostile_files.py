@@ -1,7 +1,5 @@
 """Files made to exhaust memory, crash the interpreter or write to a terminal are refused."""
 
-from __future__ import annotations
-
 import gzip
 import io
 import random
@@ -27,7 +25,7 @@ from crawlprio.store.graph_files import read_graph
 Write = Callable[[Path], Path]
 
 
-def test_a_webgraph_with_no_bits_in_its_code_does_not_crash_the_interpreter(tmp_path: Path) -> None:
+def test_a_webgraph_with_no_bits_in_its_code_does_not_crash_the_interpreter(tmp_path):
     """With zetak=0, numbers were read from before the stream: exit status 139."""
     script = """
 import sys
@@ -61,9 +59,7 @@ except GraphError as error:
         ("nodes=900\narcs=3\n", "too few for 900 pages"),
     ],
 )
-def test_a_webgraph_that_claims_more_than_it_holds_is_refused(
-    tmp_path: Path, properties: str, what: str
-) -> None:
+def test_a_webgraph_that_claims_more_than_it_holds_is_refused(tmp_path, properties, what):
     (tmp_path / "a.graph").write_bytes(bytes(12) + b"x")
     (tmp_path / "a.properties").write_text(properties)
     with pytest.raises(GraphError, match=what):
@@ -71,9 +67,7 @@ def test_a_webgraph_that_claims_more_than_it_holds_is_refused(
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_any_webgraph_stream_under_any_properties_is_read_or_refused(
-    tmp_path: Path, seed: int
-) -> None:
+def test_any_webgraph_stream_under_any_properties_is_read_or_refused(tmp_path, seed):
     """Runs in its own process, so that a read out of bounds would show."""
     script = f"""
 import random, sys
@@ -120,9 +114,7 @@ BAD_ROWS = [
 
 
 @pytest.mark.parametrize(("indptr", "indices", "what"), BAD_ROWS)
-def test_pagerank_of_an_invalid_graph_is_refused(
-    indptr: list[int], indices: list[int], what: str
-) -> None:
+def test_pagerank_of_an_invalid_graph_is_refused(indptr, indices, what):
     """A decreasing indptr crashed the interpreter."""
     with pytest.raises(GraphError, match=what):
         pagerank(np.array(indptr), np.array(indices))
@@ -139,12 +131,12 @@ def test_pagerank_of_an_invalid_graph_is_refused(
         ([0, 1], [1, 1, 1], "row_length has 3 elements"),
     ],
 )
-def test_rows_outside_the_links_are_refused(start: list[int], length: list[int], what: str) -> None:
+def test_rows_outside_the_links_are_refused(start, length, what):
     with pytest.raises(GraphError, match=what):
         partial_pagerank(np.array(start), np.array(length), np.array([0, 1]))
 
 
-def test_other_functions_that_reach_compiled_code_check_their_arguments() -> None:
+def test_other_functions_that_reach_compiled_code_check_their_arguments():
     graph = LinkGraph(np.array([0, 1, 1]), np.array([1]))
     for fetched in ([5], [-1], [2**40]):
         with pytest.raises(GraphError, match="fetched has page"):
@@ -158,7 +150,7 @@ def test_other_functions_that_reach_compiled_code_check_their_arguments() -> Non
     assert round_significant(np.array([3])).tolist() == [3.0]
 
 
-def refusal_of(path: Path, most_bytes: int | None = None) -> str:
+def refusal_of(path, most_bytes=None):
     """Return the error for a file that cannot be read."""
     try:
         read_graph(path, most_bytes)
@@ -167,27 +159,25 @@ def refusal_of(path: Path, most_bytes: int | None = None) -> str:
     return ""
 
 
-def edge_list(path: Path) -> Path:
+def edge_list(path):
     path = path / "a.txt.gz"
     path.write_bytes(gzip.compress(b"#" + b" " * 30_000_000 + b"\n0 1\n"))
     return path
 
 
-def url_list(path: Path) -> Path:
+def url_list(path):
     np.savez(path / "a.npz", indptr=np.array([0, 1, 1]), indices=np.array([1]))
     (path / "a.urls.gz").write_bytes(gzip.compress(b"x" * 30_000_000 + b"\ny\n"))
     return path / "a.npz"
 
 
-def deflated_npz(path: Path) -> Path:
+def deflated_npz(path):
     np.savez_compressed(path / "a.npz", indptr=np.zeros(4_000_000, np.int64), indices=np.array([]))
     return path / "a.npz"
 
 
 @pytest.mark.parametrize("write", [edge_list, url_list, deflated_npz])
-def test_a_graph_file_unpacks_only_as_far_as_its_size_allows(
-    tmp_path: Path, write: Write, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_graph_file_unpacks_only_as_far_as_its_size_allows(tmp_path, write, monkeypatch):
     """2.9 MB became 3 to 6 GB."""
     monkeypatch.setattr(unpacking, "FREE_BYTES", 1_000_000)
     path = write(tmp_path)
@@ -196,7 +186,7 @@ def test_a_graph_file_unpacks_only_as_far_as_its_size_allows(
     assert "unpacks to more" not in refusal_of(path, 10**9)
 
 
-def npz_that_asks_for(shape: str, path: Path, name: str) -> Path:
+def npz_that_asks_for(shape, path, name):
     """An archive whose array claims to have another shape."""
     buffer = io.BytesIO()
     header = f"{{'descr': '<i8', 'fortran_order': False, 'shape': {shape}, }}".ljust(117) + "\n"
@@ -210,7 +200,7 @@ def npz_that_asks_for(shape: str, path: Path, name: str) -> Path:
 @pytest.mark.parametrize(
     "shape", ["(15000000000,)", "(100000, 150000)", "(-3,)", "(10**3,)", "(3,), ("]
 )
-def test_an_array_that_claims_112_gib_is_one_sentence(tmp_path: Path, shape: str) -> None:
+def test_an_array_that_claims_112_gib_is_one_sentence(tmp_path, shape):
     for name, read in (("indptr", read_graph), ("scores", read_scores)):
         path = npz_that_asks_for(shape, tmp_path, name)
         with pytest.raises(CrawlprioError) as caught:
@@ -218,7 +208,7 @@ def test_an_array_that_claims_112_gib_is_one_sentence(tmp_path: Path, shape: str
         assert str(caught.value).isprintable()
 
 
-def warc(path: Path, *bodies: bytes, headers: bytes = b"") -> Path:
+def warc(path, *bodies, headers=b""):
     records = b""
     for number, body in enumerate(bodies):
         packed = gzip.compress(body)
@@ -237,9 +227,7 @@ def warc(path: Path, *bodies: bytes, headers: bytes = b"") -> Path:
     return path / "a.warc.gz"
 
 
-def test_a_recorded_body_is_served_only_up_to_a_bound(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_recorded_body_is_served_only_up_to_a_bound(tmp_path, monkeypatch):
     """2.9 MB became 5.9 GB in a replay."""
     monkeypatch.setattr(recordings, "MAX_BODY", 2_000_000)
     web = WarcWeb(warc(tmp_path, b"x" * 50_000_000, b"<a href=/0>"))
@@ -250,14 +238,12 @@ def test_a_recorded_body_is_served_only_up_to_a_bound(
 @pytest.mark.parametrize(
     "headers", [b"X: " + b"y" * 5_000_000 + b"\r\n", b"X: y\r\n" * 300_000], ids=["line", "lines"]
 )
-def test_an_endless_recorded_header_counts_as_damage(
-    tmp_path: Path, headers: bytes, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_an_endless_recorded_header_counts_as_damage(tmp_path, headers, caplog):
     with pytest.raises(StoreError, match="damaged in its first record"):
         WarcWeb(warc(tmp_path, b"x", headers=headers))
 
 
-def test_broken_graph_files_of_every_kind_are_one_sentence(tmp_path: Path) -> None:
+def test_broken_graph_files_of_every_kind_are_one_sentence(tmp_path):
     seed = 20261122
     print("seed", seed)
     source = random.Random(seed)

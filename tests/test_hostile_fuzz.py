@@ -1,15 +1,12 @@
 """Nothing from the web or a file raises an exception or exceeds the stated bounds."""
 
-from __future__ import annotations
-
 import random
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from hostile import Raw, RawSite, crawl, raw
+from hostile import RawSite, crawl, raw
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -77,7 +74,7 @@ BYTES = st.one_of(
 
 
 @pytest.mark.parametrize("target", TARGETS.values(), ids=TARGETS.keys())
-def test_any_bytes_are_handled(target: Callable[[bytes], None]) -> None:
+def test_any_bytes_are_handled(target):
     n_examples = 100 if target.__name__ in ("store", "schema", "row", "graph") else 300
 
     @settings(max_examples=n_examples, deadline=None, derandomize=True, database=None)
@@ -85,7 +82,7 @@ def test_any_bytes_are_handled(target: Callable[[bytes], None]) -> None:
     @example(b"")
     # A store on which SQLite cannot even end a transaction.
     @example(b"\x0e\xf7\xff\xdf\n&")
-    def holds(data: bytes) -> None:
+    def holds(data):
         target(data)
 
     holds()
@@ -95,21 +92,21 @@ CORPUS = sorted(path for path in (FUZZ / "corpus").rglob("*") if path.is_file())
 
 
 @pytest.mark.parametrize("path", CORPUS, ids=[f"{path.parent.name}-{path.name}" for path in CORPUS])
-def test_earlier_findings_stay_fixed(path: Path) -> None:
+def test_earlier_findings_stay_fixed(path):
     """Inputs of each finding, which also seed the fuzzer that is run by hand."""
     TARGETS[path.parent.name](path.read_bytes())
 
 
 @pytest.mark.parametrize("seed", [0, 1])
-def test_a_crawl_of_sites_with_random_answers_ends(seed: int) -> None:
+def test_a_crawl_of_sites_with_random_answers_ends(seed):
     """Random robots.txt, status, headers and bodies, each on its own site."""
     print("seed", seed)
     source = random.Random(seed)
 
-    def noise(most: int) -> bytes:
+    def noise(most):
         return source.randbytes(source.randrange(most))
 
-    def answer(host: str, path: str) -> Raw:
+    def answer(host, path):
         if host == "a.test":
             links = "".join(f"<a href=http://h{n}.test/>x</a>" for n in range(60))
             return raw(links.encode() if path == "/" else b"")
@@ -144,9 +141,9 @@ def test_a_crawl_of_sites_with_random_answers_ends(seed: int) -> None:
     assert {host for host, _ in site.requests} >= {f"h{n}.test" for n in range(60)}
 
 
-def test_the_manual_fuzzer_says_so_if_it_cannot_run() -> None:
+def test_the_manual_fuzzer_says_so_if_it_cannot_run():
     try:
-        import atheris  # type: ignore[import-not-found] # noqa: F401
+        import atheris  # noqa: F401
     except ImportError:
         run = subprocess.run(
             [sys.executable, FUZZ / "by_hand.py", "page"],

@@ -1,12 +1,8 @@
 """Crawls of endless, malformed and huge pages end, bounded and counted."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import logging
-from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 from crawls import Answer, Site, page
@@ -23,18 +19,18 @@ OFF = {
 }
 
 
-def calendar(host: str, path: str) -> Answer:
+def calendar(host, path):
     """A page per month, with links to the next month and the one before."""
     month = int(path.strip("/").partition("/")[2] or 0)
     return page(f"/month/{month + 1}", f"/month/{month - 1}")
 
 
-def deeper(host: str, path: str) -> Answer:
+def deeper(host, path):
     """A relative link on a page that is served for every path below it."""
     return page("a/")
 
 
-def sessions(host: str, path: str) -> Answer:
+def sessions(host, path):
     """A new session for each visitor, in every form."""
     token = f"{next(SESSION):032x}"
     where = path.partition("?")[0].partition(";")[0].rsplit("/", 1)[-1]
@@ -49,13 +45,13 @@ def sessions(host: str, path: str) -> Answer:
 SESSION = itertools.count(1)
 
 
-def facets(host: str, path: str) -> Answer:
+def facets(host, path):
     """A shop whose filters accumulate in the query, in every order."""
     chosen = [name for name in path.partition("?")[2].split("&") if name]
     return page(*("/?" + "&".join([*chosen, f"f{n}=1"]) for n in range(3) if len(chosen) < 40))
 
 
-def longer(host: str, path: str) -> Answer:
+def longer(host, path):
     """Each page has a longer name than the one before."""
     return page(path + "x" * 100)
 
@@ -72,9 +68,7 @@ def longer(host: str, path: str) -> Answer:
         (longer, NO_DEPTH, "long-url", 21),
     ],
 )
-def test_a_trap_ends_at_its_own_bound_and_is_counted(
-    trap: Callable[[str, str], Answer], settings: dict[str, object], reason: str, most: int
-) -> None:
+def test_a_trap_ends_at_its_own_bound_and_is_counted(trap, settings, reason, most):
     with Site({}, trap) as site:
         run = crawl(site, settings)
     assert run.reason == "finished"
@@ -84,22 +78,22 @@ def test_a_trap_ends_at_its_own_bound_and_is_counted(
 
 @pytest.mark.parametrize("trap", [calendar, deeper, sessions])
 def test_with_the_heuristics_off_only_the_crawls_budget_ends_a_trap(
-    trap: Callable[[str, str], Answer],
-) -> None:
+    trap,
+):
     """So the guards are what ended the crawls above."""
     with Site({}, trap) as site:
         run = crawl(site, OFF)
     assert run.reason == "closespider_pagecount"
 
 
-def test_sessions_in_links_do_not_make_new_pages() -> None:
+def test_sessions_in_links_do_not_make_new_pages():
     with Site({}, sessions) as site:
         run = crawl(site, NO_DEPTH)
     assert run.reason == "finished"
     assert sorted(site.paths()) == ["/", "/0", "/0?x=1", "/1", "/1?x=1", "/2", "/2?x=1"]
 
 
-def test_parameters_in_another_order_are_the_same_page() -> None:
+def test_parameters_in_another_order_are_the_same_page():
     names = ["a=1", "b=2", "c=3", "d=4"]
     orders = ["/?" + "&".join(order) for order in itertools.permutations(names)]
     with Site({"/": page(*orders)}, lambda host, path: page() if "?" in path else None) as site:
@@ -107,8 +101,8 @@ def test_parameters_in_another_order_are_the_same_page() -> None:
     assert site.paths() == ["/", "/?a=1&b=2&c=3&d=4"]
 
 
-def test_endless_sites_under_one_domain_share_its_budget() -> None:
-    def farm(host: str, path: str) -> Answer:
+def test_endless_sites_under_one_domain_share_its_budget():
+    def farm(host, path):
         number = int(host.partition(".")[0][1:] or 0)
         return page(*(f"http://h{10 * number + n}.farm.test/" for n in range(1, 11)))
 
@@ -124,7 +118,7 @@ def test_endless_sites_under_one_domain_share_its_budget() -> None:
     assert refused(run)["refused/domain-budget"] > 0
 
 
-def test_the_first_of_a_million_links_count() -> None:
+def test_the_first_of_a_million_links_count():
     links = "".join(f"<a href=/{n}>" for n in range(1_000_000))
     with Site({"/": html(links)}) as site:
         run = crawl(site, {"CLOSESPIDER_PAGECOUNT": 5, "DOWNLOAD_MAXSIZE": 100_000_000})
@@ -132,7 +126,7 @@ def test_the_first_of_a_million_links_count() -> None:
     assert refused(run) == {"cut/links": 1, "refused/pattern-budget": MAX_LINKS - 5_000}
 
 
-def test_megabytes_of_url_anchor_and_title_are_refused_or_truncated() -> None:
+def test_megabytes_of_url_anchor_and_title_are_refused_or_truncated():
     body = (
         f"<title>{'t' * 10**6}</title><a href=/{'u' * 10**6}>u</a>"
         f"<a href=/a>{'a' * 10**6}</a><a href=/b title='{'b' * 10**6}'></a>"
@@ -146,7 +140,7 @@ def test_megabytes_of_url_anchor_and_title_are_refused_or_truncated() -> None:
     assert refused(run) == {"refused/long-url": 1}
 
 
-def test_control_and_direction_characters_are_in_no_url_title_or_anchor(tmp_path: Path) -> None:
+def test_control_and_direction_characters_are_in_no_url_title_or_anchor(tmp_path):
     odd = "".join(map(chr, [*range(1, 32), 127, *range(128, 160), 0x202E, 0x2066]))
     body = f"<title>a{odd}b</title><a href='/x\x01\x1b[31my\x7f'>c{odd}d</a>"
     with Site({"/": html(body, **{"Content-Type": "text/html; charset=utf-8"})}) as site:
@@ -157,7 +151,7 @@ def test_control_and_direction_characters_are_in_no_url_title_or_anchor(tmp_path
     assert all(url.isprintable() and url.isascii() for url in urls_in(tmp_path / "crawl.sqlite"))
 
 
-def test_user_names_and_passwords_are_neither_sent_nor_stored(tmp_path: Path) -> None:
+def test_user_names_and_passwords_are_neither_sent_nor_stored(tmp_path):
     moved = Answer(status=302, headers={"Location": "http://user:secret@a.test/z"})
     pages = {"/": page("http://user:secret@a.test/x", "/y"), "/y": moved}
     with Site(pages) as site:
@@ -181,13 +175,13 @@ def test_user_names_and_passwords_are_neither_sent_nor_stored(tmp_path: Path) ->
      "http://[", "http://a.test:99999/", "http://a b.test/", "http://%00.test/", "ws://a.test/",
      "http://xn--.test/", "http:\\\\", "intent://a.test#x", "http://" + "a" * 3000 + ".test/"],
 )  # fmt: skip
-def test_what_is_not_a_web_page_is_not_a_link(href: str) -> None:
+def test_what_is_not_a_web_page_is_not_a_link(href):
     with Site({"/": page(href, "/x"), "/x": page()}) as site:
         run = crawl(site, follow="web")
     assert (run.reason, site.paths()) == ("finished", ["/", "/x"])
 
 
-def test_unusual_but_valid_urls_are_fetched_under_their_normal_form() -> None:
+def test_unusual_but_valid_urls_are_fetched_under_their_normal_form():
     links = [
         *("http://b\u00fccher.test/", "http://a.test:80/p"),
         *("HTTP://A.TEST:8080/q", "/\u00e9?\u00e9"),
@@ -219,7 +213,7 @@ def test_unusual_but_valid_urls_are_fetched_under_their_normal_form() -> None:
         (b"\0" * 5_000_000, ""),
     ],
 )
-def test_a_page_made_to_be_slow_to_parse_is_read_in_part(bomb: bytes, cut: str) -> None:
+def test_a_page_made_to_be_slow_to_parse_is_read_in_part(bomb, cut):
     """Read whole, most of these would take the parser minutes or gigabytes."""
     first = b"<title>t</title><a href=/first>x</a>"
     found = parse_page(first + bomb, "http://a.test/", want_text=True)
@@ -227,7 +221,7 @@ def test_a_page_made_to_be_slow_to_parse_is_read_in_part(bomb: bytes, cut: str) 
     assert found.cut in (cut, "") if cut == "tags" else found.cut == cut
 
 
-def test_a_long_base_expands_short_links_only_to_the_bound_of_a_page(tmp_path: Path) -> None:
+def test_a_long_base_expands_short_links_only_to_the_bound_of_a_page(tmp_path):
     """26 kB on the wire became 20.8 MB in the store, out of scope and so in no budget."""
     base = f"http://b.test/{'x' * 2_000}/"
     links = "".join(f"<a href={n}>{n}" for n in range(MAX_LINKS))
@@ -244,7 +238,7 @@ def test_a_long_base_expands_short_links_only_to_the_bound_of_a_page(tmp_path: P
     assert path.stat().st_size < 2_000_000
 
 
-def test_the_total_anchor_text_of_a_page_is_bounded() -> None:
+def test_the_total_anchor_text_of_a_page_is_bounded():
     links = "".join(f"<a href=/{n}>{'a' * 600}</a>" for n in range(3_000))
     parsed = parse_page(links.encode(), "http://a.test/")
     assert len(parsed.urls) == 3_000
@@ -253,9 +247,9 @@ def test_the_total_anchor_text_of_a_page_is_bounded() -> None:
 
 
 def test_a_store_at_its_size_limit_closes_the_crawl_which_can_be_resumed(
-    tmp_path: Path,
-) -> None:
-    def many(host: str, path: str) -> Answer:
+    tmp_path,
+):
+    def many(host, path):
         return page(*(f"http://b.test/{path[1:]}{n}{'x' * 1_000}" for n in range(300)), f"{path}x")
 
     settings = {

@@ -1,22 +1,18 @@
 """Crawls of broken, slow and bloated servers end, bounded and counted."""
 
-from __future__ import annotations
-
 import gzip
 import itertools
 import resource
 import time
 import tracemalloc
 import zlib
-from collections.abc import Callable, Iterator
 from email.utils import formatdate
 from ipaddress import ip_address
 from itertools import repeat
-from pathlib import Path
 
 import pytest
 from crawls import Answer, Site, page
-from hostile import Raw, RawSite, crawl, raw, refused, urls_in
+from hostile import RawSite, crawl, raw, refused, urls_in
 from scrapy import Request
 from scrapy.downloadermiddlewares.httpcompression import HttpCompressionMiddleware
 from scrapy.exceptions import IgnoreRequest
@@ -31,28 +27,28 @@ OBEY = {"ROBOTSTXT_OBEY": True}
 LINKS = b"<title>t</title><a href=/x>x</a><a href=/y>y</a>"
 
 
-def around(hostile: Callable[[], Raw]) -> Callable[[str, str], Raw]:
+def around(hostile):
     """A site whose page /x is hostile, between a first and a last page."""
 
-    def answer(host: str, path: str) -> Raw:
+    def answer(host, path):
         return hostile() if path == "/x" else raw(LINKS)
 
     return answer
 
 
-def drip() -> Iterator[bytes]:
+def drip():
     yield b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n"
     for _ in range(30):
         time.sleep(0.5)
         yield b"<"
 
 
-def endless() -> Iterator[bytes]:
+def endless():
     yield b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nTransfer-Encoding: chunked\r\n\r\n"
     yield from repeat(b"10000\r\n" + b"x" * 65536 + b"\r\n", 4_000)
 
 
-def bomb(name: str, packed: bytes) -> bytes:
+def bomb(name, packed):
     return raw(packed, f"Content-Encoding: {name}")
 
 
@@ -84,7 +80,7 @@ DEFLATED = zlib.compress(ZEROS, 9)
         pytest.param(lambda: [b"HTTP/1.1 100 Continue\r\n\r\n"] * 1_000, id="continue for ever"),
     ],
 )
-def test_a_broken_response_costs_only_its_own_page(hostile: Callable[[], Raw]) -> None:
+def test_a_broken_response_costs_only_its_own_page(hostile):
     with RawSite(around(hostile)) as site:
         run = crawl(site, silent=["/x"])
     assert run.reason == "finished"
@@ -102,7 +98,7 @@ def test_a_broken_response_costs_only_its_own_page(hostile: Callable[[], Raw]) -
         pytest.param(lambda: bomb("deflate, deflate", zlib.compress(DEFLATED)), id="two layers"),
     ],
 )
-def test_no_body_exceeds_the_maximum_size_compressed_or_not(hostile: Callable[[], Raw]) -> None:
+def test_no_body_exceeds_the_maximum_size_compressed_or_not(hostile):
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     with RawSite(around(hostile)) as site:
         run = crawl(site)
@@ -112,7 +108,7 @@ def test_no_body_exceeds_the_maximum_size_compressed_or_not(hostile: Callable[[]
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 200_000
 
 
-def test_html_sent_as_text_has_no_links() -> None:
+def test_html_sent_as_text_has_no_links():
     with RawSite(around(lambda: raw(b"<a href=/z>z</a>", "Content-Type: text/plain"))) as site:
         assert crawl(site).reason == "finished"
     assert sorted(path for _, path in site.requests) == ["/", "/x", "/y"]
@@ -135,7 +131,7 @@ def test_html_sent_as_text_has_no_links() -> None:
         ("http://\xff\xfe.test/", ""),
     ],
 )
-def test_a_redirect_to_nowhere_ends_there(location: str, reason: str) -> None:
+def test_a_redirect_to_nowhere_ends_there(location, reason):
     with RawSite(around(lambda: raw(b"", f"Location: {location}", status="302 Found"))) as site:
         run = crawl(site)
     assert run.reason == "finished"
@@ -146,15 +142,15 @@ def test_a_redirect_to_nowhere_ends_there(location: str, reason: str) -> None:
     )
 
 
-def test_a_redirect_to_a_non_ascii_name_is_followed() -> None:
+def test_a_redirect_to_a_non_ascii_name_is_followed():
     moved = b"HTTP/1.1 302 Found\r\nLocation: /caf\xc3\xa9\r\nContent-Length: 0\r\n\r\n"
     with RawSite(lambda host, path: moved if path == "/x" else raw(LINKS)) as site:
         assert crawl(site).reason == "finished"
     assert sorted(path for _, path in site.requests) == ["/", "/caf%C3%A9", "/x", "/y"]
 
 
-def test_endless_and_circular_redirects_end(tmp_path: Path) -> None:
-    def answer(host: str, path: str) -> Answer:
+def test_endless_and_circular_redirects_end(tmp_path):
+    def answer(host, path):
         if path == "/":
             return page("/loop", "/chain0")
         to = {"/loop": "/pool", "/pool": "/loop"}.get(path) or f"/chain{int(path[6:]) + 1}"
@@ -186,8 +182,8 @@ def test_endless_and_circular_redirects_end(tmp_path: Path) -> None:
         pytest.param(lambda: raw(b"\xff\xfeU\0s\0e\0r\0"), id="UTF-16"),
     ],
 )
-def test_no_robots_txt_keeps_a_crawl_from_ending(robots: Callable[[], Raw]) -> None:
-    def answer(host: str, path: str) -> Raw:
+def test_no_robots_txt_keeps_a_crawl_from_ending(robots):
+    def answer(host, path):
         return robots() if path == "/robots.txt" else raw(LINKS)
 
     open_anyway = {"CRAWLPRIO_ROBOTS_UNREACHABLE": "allow"}
@@ -202,10 +198,10 @@ def test_no_robots_txt_keeps_a_crawl_from_ending(robots: Callable[[], Raw]) -> N
 @pytest.mark.parametrize(
     "delay", ["nan", "-1", "-inf", "1e999", "inf", "31536000", "x", "", "1e-9"]
 )
-def test_no_crawl_delay_exceeds_its_bound_or_is_not_a_number(delay: str) -> None:
+def test_no_crawl_delay_exceeds_its_bound_or_is_not_a_number(delay):
     robots = f"User-agent: *\nCrawl-delay: {delay}\nDisallow: /y\n".encode()
 
-    def answer(host: str, path: str) -> Raw:
+    def answer(host, path):
         return raw(robots, "Content-Type: text/plain") if path == "/robots.txt" else raw(LINKS)
 
     with RawSite(answer) as site:
@@ -220,7 +216,7 @@ def test_no_crawl_delay_exceeds_its_bound_or_is_not_a_number(delay: str) -> None
      formatdate(253402300799, usegmt=True), "Fri, 31 Dec 9999 23:59:59 -2359",
      "Mon, 1 Jan 0001 00:00:00 +2359", "Thu, 99 Foo 2020 99:99:99 GMT"],
 )  # fmt: skip
-def test_no_retry_after_exceeds_its_bound_or_is_not_a_number(wait: str) -> None:
+def test_no_retry_after_exceeds_its_bound_or_is_not_a_number(wait):
     with RawSite(around(lambda: raw(b"", f"Retry-After: {wait}", status="503 Busy"))) as site:
         run = crawl(site, {"CRAWLPRIO_MAX_BACK_OFF": 0.2})
     assert run.reason == "finished"
@@ -229,10 +225,8 @@ def test_no_retry_after_exceeds_its_bound_or_is_not_a_number(wait: str) -> None:
 
 @pytest.mark.parametrize("mode", ["forbid", "allow"])
 @pytest.mark.parametrize("status", ["500 Oops", "503 Busy", None])
-def test_a_site_whose_robots_txt_cannot_be_read_is_closed_until_it_can(
-    mode: str, status: str | None
-) -> None:
-    def answer(host: str, path: str) -> Raw:
+def test_a_site_whose_robots_txt_cannot_be_read_is_closed_until_it_can(mode, status):
+    def answer(host, path):
         if path == "/robots.txt" and host == "b.test":
             return None if status is None else raw(b"", status=status)
         if path == "/robots.txt":
@@ -255,11 +249,11 @@ def test_a_site_whose_robots_txt_cannot_be_read_is_closed_until_it_can(
         assert pages == [("a.test", "/"), ("b.test", "/"), ("b.test", "/2")]
 
 
-def test_a_closed_site_is_retried_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_closed_site_is_retried_after_a_while(monkeypatch):
     monkeypatch.setattr(robots_txt, "ASK_AGAIN", 0)
     n_asked = itertools.count()
 
-    def answer(host: str, path: str) -> Raw:
+    def answer(host, path):
         if path == "/robots.txt":
             return raw(b"", status="500 Oops" if next(n_asked) == 0 else "404 None")
         return raw(b"<a href=/x>x</a>")
@@ -272,7 +266,7 @@ def test_a_closed_site_is_retried_after_a_while(monkeypatch: pytest.MonkeyPatch)
     assert run.reason == "finished"
 
 
-def test_a_refused_bomb_is_not_kept_in_memory() -> None:
+def test_a_refused_bomb_is_not_kept_in_memory():
     """The frames of the exception kept each body; a hundred bombs took a gigabyte."""
     crawler = get_crawler(settings_dict={"DOWNLOAD_MAXSIZE": 5_000_000})
     crawler.stats = crawler.stats or StatsCollector(crawler)
@@ -293,13 +287,11 @@ def test_a_refused_bomb_is_not_kept_in_memory() -> None:
 @pytest.mark.parametrize(
     "page", [b"<p>plain", "<p>f\u00fcr".encode(), "<p>f\u00fcr".encode("cp1252")]
 )
-def test_the_encoding_of_compressed_bytes_is_never_guessed(
-    monkeypatch: pytest.MonkeyPatch, page: bytes
-) -> None:
+def test_the_encoding_of_compressed_bytes_is_never_guessed(monkeypatch, page):
     """Scrapy guesses it for every compressed page whose Content-Type has no charset: 3 ms each."""
     crawler = get_crawler()
     crawler.stats = crawler.stats or StatsCollector(crawler)
-    guessed: list[bytes] = []
+    guessed = []
     monkeypatch.setattr(
         TextResponse, "_auto_detect_fun", lambda self, text: guessed.append(text) or "cp1252"
     )

@@ -1,7 +1,5 @@
 """The hot queue and its topic, page by page."""
 
-from __future__ import annotations
-
 import numpy as np
 import oracles
 import pytest
@@ -10,7 +8,7 @@ from graphs import distance_through_old_links, webs
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracles import Topic as OracleTopic
-from oracles import Web, occurrences
+from oracles import occurrences
 
 from crawlprio.errors import ConfigError
 from crawlprio.graph.pages import NO_PAGE, PageTable, Visit
@@ -32,14 +30,12 @@ TOPIC = OracleTopic(["crawling"])
         ("web", "", 0),
     ],
 )
-def test_words_and_phrases_are_counted_by_word_and_case_folded(
-    terms: str | list[str], text: str, n: int
-) -> None:
+def test_words_and_phrases_are_counted_by_word_and_case_folded(terms, text, n):
     assert Topic(terms).count(text) == n
     assert occurrences(text, terms.split(",") if isinstance(terms, str) else terms) == n
 
 
-def test_a_stemmer_merges_the_forms_of_a_word() -> None:
+def test_a_stemmer_merges_the_forms_of_a_word():
     topic = Topic("crawlers, ordered links", stem="english")
     assert topic.count("A crawler orders links and crawlers order a link") == 3
     assert Topic("crawlers").count("A crawler") == 0
@@ -50,7 +46,7 @@ ALPHABET = st.text(alphabet="aAbB .-_1\N{LATIN SMALL LETTER E WITH ACUTE}", max_
 
 @settings(max_examples=200, deadline=None, derandomize=True, database=None)
 @given(ALPHABET, st.lists(ALPHABET, min_size=1, max_size=3))
-def test_a_topic_counts_as_the_oracle_does(text: str, terms: list[str]) -> None:
+def test_a_topic_counts_as_the_oracle_does(text, terms):
     if not any(oracles.words(term) for term in terms):
         with pytest.raises(ConfigError, match="contains no word"):
             Topic(terms)
@@ -67,15 +63,13 @@ def test_a_topic_counts_as_the_oracle_does(text: str, terms: list[str]) -> None:
         ("", "crawling " * 10, True),
     ],
 )
-def test_a_fetched_page_is_hot_by_one_word_in_the_title_or_ten_in_the_body(
-    title: str, body: str, is_hot: bool
-) -> None:
+def test_a_fetched_page_is_hot_by_one_word_in_the_title_or_ten_in_the_body(title, body, is_hot):
     queue = HotQueue(Topic("crawling"))
     visit = Visit(0, np.empty(0, dtype=np.int32), title=title, text=body)
     assert queue.is_hot(visit) is is_hot
 
 
-def test_the_number_of_words_that_makes_a_page_hot_can_be_set() -> None:
+def test_the_number_of_words_that_makes_a_page_hot_can_be_set():
     queue = HotQueue(Topic("crawling"), title=2, body=3)
     page = np.empty(0, dtype=np.int32)
     assert not queue.is_hot(Visit(0, page, title="Crawling", text="crawling crawling"))
@@ -83,14 +77,14 @@ def test_the_number_of_words_that_makes_a_page_hot_can_be_set() -> None:
     assert queue.is_hot(Visit(0, page, text="crawling crawling crawling"))
 
 
-def test_a_hot_page_found_later_shortens_distances_over_links_seen_before() -> None:
+def test_a_hot_page_found_later_shortens_distances_over_links_seen_before():
     for distance, order in ((3, [0, 1, 2, 3, 5, 4]), (4, [0, 1, 2, 3, 4, 5])):
         topic = OracleTopic(["crawling"], distance=distance)
         found = fetch_order(distance_through_old_links(), [0], "breadth-first", topic=topic)
         assert found == order
 
 
-def test_hot_pages_found_are_counted() -> None:
+def test_hot_pages_found_are_counted():
     queue = HotQueue(Topic("crawling"))
     pages = PageTable()
     site = pages.site("s")
@@ -104,9 +98,7 @@ def test_hot_pages_found_are_counted() -> None:
 
 @settings(max_examples=100, deadline=None, derandomize=True, database=None)
 @given(webs(max_pages=30), st.integers(0, 6), st.integers(1, 3), st.integers(1, 12))
-def test_random_webs_are_fetched_hot_pages_first_as_the_oracle_does(
-    web: Web, distance: int, title: int, body: int
-) -> None:
+def test_random_webs_are_fetched_hot_pages_first_as_the_oracle_does(web, distance, title, body):
     topic = OracleTopic(["frontier", "the web"], title=title, body=body, distance=distance)
     for name in ("breadth-first", "depth-first"):
         found = fetch_order(web, [0], name, topic=topic)
@@ -124,17 +116,15 @@ def test_random_webs_are_fetched_hot_pages_first_as_the_oracle_does(
         ({"body": "many"}, "body is 'many'; give a whole number of 1 or more."),
     ],
 )
-def test_a_bad_option_of_the_hot_queue_is_refused_in_one_sentence(
-    options: dict[str, int], sentence: str
-) -> None:
+def test_a_bad_option_of_the_hot_queue_is_refused_in_one_sentence(options, sentence):
     with pytest.raises(ConfigError) as caught:
         HotQueue(Topic("crawling"), **options)
     assert str(caught.value) == f"TOPIC_OPTIONS: {sentence}"
 
 
-def test_a_topic_that_is_not_a_text_or_a_list_is_refused_in_one_sentence() -> None:
+def test_a_topic_that_is_not_a_text_or_a_list_is_refused_in_one_sentence():
     with pytest.raises(ConfigError) as caught:
-        Topic(5)  # type: ignore[arg-type]
+        Topic(5)
     assert str(caught.value) == "TOPIC is 5; give comma-separated words or phrases."
     with pytest.raises(ConfigError, match=r"^The topic's stemmer is 'klingon'; known stemmers: "):
         Topic("crawling", stem="klingon")

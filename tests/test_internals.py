@@ -1,7 +1,5 @@
 """Scrapy's and Twisted's private names are used only in `crawlprio/live/engine.py`."""
 
-from __future__ import annotations
-
 import ast
 from pathlib import Path
 
@@ -15,7 +13,7 @@ SCRAPY_LAYER = sorted(
 ) + sorted(PACKAGE.glob("*.py"))
 
 
-def private_names(file: Path) -> set[str]:
+def private_names(file):
     """Return the private attributes that a module uses but does not define."""
     tree = ast.parse(file.read_text())
     own = {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
@@ -41,7 +39,7 @@ NOT_OF_SCRAPY = {
 
 
 @pytest.mark.parametrize("file", SCRAPY_LAYER, ids=lambda file: str(file.relative_to(PACKAGE)))
-def test_private_names_are_used_in_one_module(file: Path) -> None:
+def test_private_names_are_used_in_one_module(file):
     found = private_names(file) - set(NOT_OF_SCRAPY)
     if file == PACKAGE / "live" / "engine.py":
         assert {"_slot", "_delay"} <= found, "this test would not see them elsewhere"

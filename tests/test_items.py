@@ -1,7 +1,5 @@
 """CRAWLPRIO_ITEMS: each item is stored once, with the visit of its page, after any kills."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os
@@ -12,17 +10,13 @@ import subprocess
 import sys
 import textwrap
 from collections import Counter
-from collections.abc import AsyncIterator
 from contextlib import closing
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
 
 import pytest
 from commands import run_command
 from crawls import ADDON, Answer, Site, killed_once, page, run_spider
 from scrapy import Request, Spider
-from scrapy.http import Response
 from stores import change, query
 
 from crawlprio import LinkPairs, read
@@ -39,7 +33,7 @@ for number in range(1, N_PAGES + 1):
 KEEPS = {**ADDON, "CRAWLPRIO_ITEMS": True, "CRAWLPRIO_STORE": "crawl.sqlite"}
 
 
-def kept(store: Path) -> list[dict[str, Any]]:
+def kept(store):
     with Store.open(store, readonly=True) as opened:
         return [json.loads(item) for _, item in opened.kept_items()]
 
@@ -55,11 +49,11 @@ class Mixed(Spider):
 
     name = "mixed"
 
-    async def start(self) -> AsyncIterator[Any]:
+    async def start(self):
         yield {"from": "start"}
         yield Request("http://a.test/")
 
-    async def parse(self, response: Response) -> AsyncIterator[Any]:
+    async def parse(self, response):
         yield {"url": response.url, "n": 0}
         for link in response.css("a::attr(href)").getall():
             yield response.follow(link)
@@ -69,7 +63,7 @@ class Mixed(Spider):
             raise ValueError("after two items")
 
 
-def test_items_are_stored_with_the_page_they_come_from(tmp_path: Path) -> None:
+def test_items_are_stored_with_the_page_they_come_from(tmp_path):
     path = tmp_path / "crawl.sqlite"
     web = {"/": page("/2", "/3"), "/2": page(), "/3": page()}
     with Site(web) as site:
@@ -88,12 +82,12 @@ def test_items_are_stored_with_the_page_they_come_from(tmp_path: Path) -> None:
     assert [json.loads(item) for (item,) in starts] == [{"from": "start"}]
 
 
-def test_what_json_cannot_hold_is_reported_once_and_counted(tmp_path: Path) -> None:
+def test_what_json_cannot_hold_is_reported_once_and_counted(tmp_path):
     class Odd(Spider):
         name = "odd"
         start_urls = ("http://a.test/1", "http://a.test/2")
 
-        def parse(self, response: Response) -> Any:
+        def parse(self, response):
             yield {"url": response.url, "odd": object()}
             yield {"url": response.url}
 
@@ -105,7 +99,7 @@ def test_what_json_cannot_hold_is_reported_once_and_counted(tmp_path: Path) -> N
     assert len(kept(tmp_path / "crawl.sqlite")) == 2
 
 
-def test_bodies_are_stored_with_the_visits_of_their_pages(tmp_path: Path) -> None:
+def test_bodies_are_stored_with_the_visits_of_their_pages(tmp_path):
     path = tmp_path / "crawl.sqlite"
     web = {"/": page("/2", "/missing"), "/2": page("/")}
     settings = {**ADDON, "CRAWLPRIO_BODIES": True, "CRAWLPRIO_STORE": str(path)}
@@ -134,27 +128,27 @@ def test_bodies_are_stored_with_the_visits_of_their_pages(tmp_path: Path) -> Non
         ),
     ],
 )
-def test_bodies_need_a_store_of_this_process(settings: dict[str, Any], sentence: str) -> None:
+def test_bodies_need_a_store_of_this_process(settings, sentence):
     run = run_spider(Mixed, {**ADDON, "CRAWLPRIO_BODIES": True, **settings})
     assert sentence in "".join(run.messages())
 
 
-def test_items_besides_link_pairs_are_in_the_visit_of_the_pairs(tmp_path: Path) -> None:
+def test_items_besides_link_pairs_are_in_the_visit_of_the_pairs(tmp_path):
     """A page is not done when its links are known: later items belong to it too."""
     path = tmp_path / "crawl.sqlite"
-    at_visit: list[tuple[int, int]] = []
+    at_visit = []
 
     class Pairs(Spider):
         name = "pairs"
         start_urls = ("http://a.test/",)
 
-        async def parse(self, response: Response) -> AsyncIterator[Any]:
+        async def parse(self, response):
             links = [response.urljoin(link) for link in response.css("a::attr(href)").getall()]
             yield LinkPairs(response.url, links)
             await asyncio.sleep(0.01)
             yield {"url": response.url}
 
-        def closed(self, reason: str) -> None:
+        def closed(self, reason):
             counts = "SELECT (SELECT count(*) FROM items), (SELECT count(*) FROM visits)"
             at_visit.extend(query(path, counts))
 
@@ -173,9 +167,7 @@ def test_items_besides_link_pairs_are_in_the_visit_of_the_pairs(tmp_path: Path) 
         ({"SCHEDULER": "scrapy.core.scheduler.Scheduler"}, "SCHEDULER is not crawlprio's"),
     ],
 )
-def test_settings_that_would_break_the_promise_are_refused(
-    settings: dict[str, Any], told: str, tmp_path: Path
-) -> None:
+def test_settings_that_would_break_the_promise_are_refused(settings, told, tmp_path):
     every = {**KEEPS, "CRAWLPRIO_STORE": str(tmp_path / "crawl.sqlite"), **settings}
     with Site(WEB) as site:
         run = run_spider(Mixed, every, site=site)
@@ -183,9 +175,7 @@ def test_settings_that_would_break_the_promise_are_refused(
     assert site.paths() == []
 
 
-def test_export_writes_one_item_per_line(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_export_writes_one_item_per_line(tmp_path, capsys):
     path = tmp_path / "crawl.sqlite"
     with Site({"/": page()}) as site:
         run_spider(Mixed, {**KEEPS, "CRAWLPRIO_STORE": str(path)}, site=site)
@@ -262,7 +252,7 @@ process.start()
 """
 
 
-def test_what_start_yields_again_in_each_run_leaves_each_item_once(tmp_path: Path) -> None:
+def test_what_start_yields_again_in_each_run_leaves_each_item_once(tmp_path):
     """Start requests with dont_filter are sent again, and so is what follows from them."""
     script = tmp_path / "started.py"
     script.write_text(START_URLS)
@@ -278,7 +268,7 @@ def test_what_start_yields_again_in_each_run_leaves_each_item_once(tmp_path: Pat
     assert site.paths().count("/2") > 2
 
 
-def test_a_crawl_that_is_killed_again_and_again_has_every_item_once(tmp_path: Path) -> None:
+def test_a_crawl_that_is_killed_again_and_again_has_every_item_once(tmp_path):
     script = tmp_path / "killed.py"
     script.write_text(textwrap.dedent(KILLED))
     store = tmp_path / "job" / "crawl.sqlite"

@@ -4,8 +4,6 @@ By default it is killed four times. `CRAWLPRIO_KILLS=100 pytest tests/test_kills
 hundred times, in crawls of 2,000 pages. `CRAWLPRIO_KILLS_SEED` draws other moments.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os
@@ -15,8 +13,6 @@ import sqlite3
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterator
-from pathlib import Path
 from time import monotonic
 from typing import NamedTuple
 
@@ -72,22 +68,22 @@ class Killed(NamedTuple):
 class Web:
     """The demo web, served by a process that outlives the crawls and logs each request."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder):
         self.log = folder / "server.jsonl"
         self.server = LoopbackServer(pages=N_PAGES, sites=N_PAGES // 40, seed=1, log=self.log)
 
-    def __enter__(self) -> Web:
+    def __enter__(self):
         self.server.start()
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, *_):
         self.server.stop()
 
-    def asked_for(self) -> list[str]:
+    def asked_for(self):
         """Return the URLs requested so far, in order of the responses."""
         return [json.loads(line)["url"] for line in self.log.read_text().splitlines()]
 
-    def crawl(self, folder: Path, settings: dict[str, object]) -> subprocess.Popen[bytes]:
+    def crawl(self, folder, settings):
         """Start a crawl in `folder`, or resume the one that is there."""
         handler = "crawlprio.demo.handler.LoopbackHandler"
         (folder / "scrapy.cfg").write_text("[settings]\ndefault = crawlprio.settings\n")
@@ -109,7 +105,7 @@ class Web:
             )
 
 
-def query(folder: Path, sql: str) -> list[tuple[str, ...]]:
+def query(folder, sql):
     """Query the store of a crawl; return nothing until it exists."""
     store = folder / "job" / "crawl.sqlite"
     if not store.exists():
@@ -125,27 +121,27 @@ def query(folder: Path, sql: str) -> list[tuple[str, ...]]:
             raise
 
 
-def said(folder: Path) -> str:
+def said(folder):
     """Return what the crawls in a folder wrote to the terminal: warnings and errors."""
     return (folder / "log.txt").read_text()[-3000:]
 
 
-def visited(folder: Path) -> list[str]:
+def visited(folder):
     sql = "SELECT url FROM visits JOIN pages ON pages.id = page ORDER BY seq"
     return [url for (url,) in query(folder, sql)]
 
 
-def n_visited(folder: Path) -> int:
+def n_visited(folder):
     rows = query(folder, "SELECT max(seq) FROM visits")
     return int(rows[0][0] or 0) if rows else 0
 
 
-def ended(folder: Path, asked_for: list[str]) -> Ended:
+def ended(folder, asked_for):
     links = query(folder, "SELECT source_url, target_url, anchor FROM link_urls ORDER BY 1, 2, 3")
     return Ended(visited(folder), links, Counter(asked_for))
 
 
-def undisturbed(web: Web, folder: Path, settings: dict[str, object]) -> tuple[Ended, float]:
+def undisturbed(web, folder, settings):
     """Crawl to the end; return what is left, and the seconds it took."""
     folder.mkdir()
     before = len(web.asked_for())
@@ -154,9 +150,7 @@ def undisturbed(web: Web, folder: Path, settings: dict[str, object]) -> tuple[En
     return ended(folder, web.asked_for()[before:]), monotonic() - started_at
 
 
-def crawl_until_killed(
-    web: Web, folder: Path, settings: dict[str, object], n_more: int, seconds: float
-) -> Killed | None:
+def crawl_until_killed(web, folder, settings, n_more, seconds):
     """Crawl until `n_more` more visits and some seconds; return None if the crawl ended before."""
     finished = set(visited(folder))
     before = len(web.asked_for())
@@ -182,9 +176,7 @@ def crawl_until_killed(
     return Killed(killed_after, n_visits, n_visits > n_before, again)
 
 
-def moments(
-    choose: random.Random, n_kills: int, start_seconds: float
-) -> Iterator[tuple[int, float]]:
+def moments(choose, n_kills, start_seconds):
     """Return when to kill: a quarter while the process starts, the others after so many visits."""
     for _ in range(n_kills):
         if choose.random() < 0.25:
@@ -194,7 +186,7 @@ def moments(
 
 
 @pytest.fixture(scope="module")
-def web(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Web]:
+def web(tmp_path_factory):
     with Web(tmp_path_factory.mktemp("web")) as served:
         yield served
 
@@ -203,15 +195,15 @@ def web(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Web]:
     "settings", [ONE_AT_A_TIME, MANY_AT_ONCE], ids=["one at a time", "many at once"]
 )
 def test_a_crawl_killed_at_random_moments_reaches_every_page_and_fetches_none_twice(
-    tmp_path: Path, web: Web, settings: dict[str, object]
-) -> None:
+    tmp_path, web, settings
+):
     print("seed", SEED)
     choose = random.Random(SEED + len(str(settings)))
     whole, seconds = undisturbed(web, tmp_path / "undisturbed", settings)
     print(f"undisturbed: {len(whole.order)} visits, {len(whole.links)} links, {seconds:.1f} s")
     assert len(set(whole.order)) == len(whole.order) > N_PAGES / 2
     n_at_once = int(str(settings["CONCURRENT_REQUESTS"]))
-    kills: list[Killed] = []
+    kills = []
     crawl = 0
     while len(kills) < N_KILLS // 2:
         crawl += 1
@@ -291,8 +283,8 @@ process.start()
 @pytest.mark.parametrize("n_at_once", [1, 4])
 @pytest.mark.parametrize("of", ["callback", "errback"])
 def test_what_a_callback_yields_before_it_awaits_is_not_fetched_again_after_a_kill(
-    tmp_path: Path, of: str, n_at_once: int
-) -> None:
+    tmp_path, of, n_at_once
+):
     script = tmp_path / "waiting.py"
     script.write_text(WAITING_CALLBACK)
     leaves = [f"/{n}" for n in range(25)]

@@ -1,17 +1,11 @@
 """The scope decides which links are followed; the graph has every link between known pages."""
 
-from __future__ import annotations
-
 import sqlite3
-from collections.abc import AsyncIterator
 from contextlib import closing
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
-from crawls import ADDON, Answer, Run, Site, page, run_spider
-from scrapy.http import Response
+from crawls import ADDON, Answer, Site, page, run_spider
 from spiders import Follower
 from stores import query
 
@@ -32,7 +26,7 @@ WEB = {
 }
 
 
-def crawl(folder: Path, web: dict[str, Any], seeds: str = "/", **settings: Any) -> Run:
+def crawl(folder, web, seeds="/", **settings):
     pages = {path: link if isinstance(link, Answer) else page(*link) for path, link in web.items()}
     every = {
         **ADDON,
@@ -46,26 +40,25 @@ def crawl(folder: Path, web: dict[str, Any], seeds: str = "/", **settings: Any) 
         return run_spider(SiteSpider, every, site=site, seeds=starts)
 
 
-def in_sql(folder: Path) -> set[tuple[str, str]]:
+def in_sql(folder):
     return set(query(folder / "crawl.sqlite", "SELECT source_url, target_url FROM link_urls"))
 
 
-def in_graph(folder: Path) -> set[tuple[str, str]]:
+def in_graph(folder):
     graph = open_repository(folder / "crawl.sqlite").graph
-    assert graph.urls is not None
     sources = np.repeat(np.arange(graph.n_pages), np.diff(graph.indptr))
     pairs = zip(sources.tolist(), graph.indices.tolist(), strict=True)
     return {(graph.urls[source], graph.urls[target]) for source, target in pairs}
 
 
-def exported(folder: Path) -> set[tuple[str, str]]:
+def exported(folder):
     with Store.open(folder / "crawl.sqlite", readonly=True) as store:
         export_links(store, folder / "links.csv")
     lines = (folder / "links.csv").read_text().splitlines()[1:]
-    return {tuple(line.split(",")[:2]) for line in lines}  # type: ignore[misc]
+    return {tuple(line.split(",")[:2]) for line in lines}
 
 
-def between(known: set[str], fetched: set[str]) -> set[tuple[str, str]]:
+def between(known, fetched):
     """Return the links of the web from fetched pages to known pages."""
     return {
         (HOST + source, HOST + target)
@@ -85,9 +78,7 @@ def between(known: set[str], fetched: set[str]) -> set[tuple[str, str]]:
         ({"CRAWLPRIO_MAX_PAGES_PER_PATTERN": 2}, {"/", "/1", "/2"}),
     ],
 )
-def test_no_limit_on_depth_or_number_removes_links_between_known_pages(
-    settings: dict[str, Any], known: set[str], tmp_path: Path
-) -> None:
+def test_no_limit_on_depth_or_number_removes_links_between_known_pages(settings, known, tmp_path):
     crawl(tmp_path, WEB, **settings)
     expected = between(known, known)
     assert in_sql(tmp_path) == in_graph(tmp_path) == exported(tmp_path) == expected
@@ -97,9 +88,7 @@ def test_no_limit_on_depth_or_number_removes_links_between_known_pages(
 class Choosy:
     """A project's spider middleware that follows no link to /3 or beyond."""
 
-    async def process_spider_output(
-        self, response: Response, result: AsyncIterator[Any]
-    ) -> AsyncIterator[Any]:
+    async def process_spider_output(self, response, result):
         async for output in result:
             if isinstance(output, dict) or output.url[-1] < "3":
                 yield output
@@ -116,8 +105,8 @@ class Choosy:
     ],
 )
 def test_links_that_a_middleware_drops_are_in_the_graph_under_the_add_on(
-    settings: dict[str, Any], known: set[str], scheduler: str, tmp_path: Path
-) -> None:
+    settings, known, scheduler, tmp_path
+):
     every = {
         **ADDON,
         "CRAWLPRIO_STORE": str(tmp_path / "crawl.sqlite"),
@@ -155,9 +144,7 @@ def test_links_that_a_middleware_drops_are_in_the_graph_under_the_add_on(
         ),
     ],
 )
-def test_an_unfollowed_link_to_a_seed_is_in_the_graph(
-    home: Answer, settings: dict[str, Any], tmp_path: Path
-) -> None:
+def test_an_unfollowed_link_to_a_seed_is_in_the_graph(home, settings, tmp_path):
     html = {"Content-Type": "text/html"}
     web = {"/": home._replace(headers=html), "/x.zip": [], "/1": [], "/2": []}
     crawl(tmp_path, web, "/,/x.zip,/1", **settings)
@@ -166,9 +153,7 @@ def test_an_unfollowed_link_to_a_seed_is_in_the_graph(
 
 
 @pytest.mark.parametrize("killed", [False, True])
-def test_a_link_whose_target_becomes_known_later_is_in_the_graph(
-    killed: bool, tmp_path: Path
-) -> None:
+def test_a_link_whose_target_becomes_known_later_is_in_the_graph(killed, tmp_path):
     """/deep is fetched first; it is too deep for its links to pages with a query to be followed."""
     web = {
         "/": ["/a", "/g"],
@@ -192,7 +177,7 @@ def test_a_link_whose_target_becomes_known_later_is_in_the_graph(
     assert not any("never" in target for _, target in in_graph(tmp_path))
 
 
-def test_the_cash_of_opic_flows_over_links_that_are_too_deep(tmp_path: Path) -> None:
+def test_the_cash_of_opic_flows_over_links_that_are_too_deep(tmp_path):
     """Of two waiting pages, the one with links from pages at the depth limit goes first."""
     web = {
         "/": ["/a", "/x", "/y"],
@@ -208,7 +193,7 @@ def test_the_cash_of_opic_flows_over_links_that_are_too_deep(tmp_path: Path) -> 
     assert site.paths() == ["/", "/a", "/b", "/y", "/x"]
 
 
-def test_a_resumed_crawl_replays_the_original_evidence(tmp_path: Path) -> None:
+def test_a_resumed_crawl_replays_the_original_evidence(tmp_path):
     """In one run or in three, the pages are fetched in the same order."""
     web = {"/": ["/1", "/2"], **{f"/{n}": [f"/{2 * n}", f"/{n // 3}", "/7"] for n in range(1, 99)}}
     orders = []
@@ -236,7 +221,7 @@ def test_a_resumed_crawl_replays_the_original_evidence(tmp_path: Path) -> None:
     assert one == three == in_sql(tmp_path / "one") == in_sql(tmp_path / "three")
 
 
-def test_a_store_without_the_table_gets_it_when_it_is_next_written(tmp_path: Path) -> None:
+def test_a_store_without_the_table_gets_it_when_it_is_next_written(tmp_path):
     path = tmp_path / "crawl.sqlite"
     pages = PageTable()
     for n in range(2):
@@ -263,7 +248,7 @@ def test_a_store_without_the_table_gets_it_when_it_is_next_written(tmp_path: Pat
     assert query(path, "SELECT * FROM links ORDER BY target") == [(0, 1, ""), (0, 2, "two")]
 
 
-def test_simulate_sees_the_links_that_score_sees(tmp_path: Path) -> None:
+def test_simulate_sees_the_links_that_score_sees(tmp_path):
     crawl(tmp_path, WEB, DEPTH_LIMIT=2)
     source = Source.open(tmp_path / "crawl.sqlite")
     assert source.graph.n_links == len(in_graph(tmp_path)) == 13

@@ -1,10 +1,7 @@
 """The rooms of the package hold: each imports only rooms above it, and no name stands for two."""
 
-from __future__ import annotations
-
 import ast
 from collections import Counter
-from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
 
@@ -51,7 +48,7 @@ MOST_MODULES, MOST_LINES = 277, 60_600
 TWICE_BY_CONVENTION = {"__init__", "__main__", "base", "schema"}
 
 
-def imports_of(tree: ast.AST) -> Iterator[str]:
+def imports_of(tree):
     """Return the modules that a module imports, when it is loaded or in a function."""
     for node in _running(tree):
         if isinstance(node, ast.Import):
@@ -62,7 +59,7 @@ def imports_of(tree: ast.AST) -> Iterator[str]:
                 yield inner if inner in MODULES else node.module
 
 
-def _running(tree: ast.AST) -> Iterator[ast.AST]:
+def _running(tree):
     """Return all statements but those for type checkers alone."""
     for node in ast.iter_child_nodes(tree):
         if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
@@ -72,7 +69,7 @@ def _running(tree: ast.AST) -> Iterator[ast.AST]:
 
 
 @cache
-def graph() -> dict[str, set[str]]:
+def graph():
     """Return what each module imports, of the package or not, when loaded or in a function."""
     return {
         name: {found for found in imports_of(ast.parse(file.read_text())) if found != name}
@@ -80,17 +77,17 @@ def graph() -> dict[str, set[str]]:
     }
 
 
-def room_of(module: str) -> str:
+def room_of(module):
     """Return the room of a module: a folder or file of the package, or a plugin."""
     parts = module.split(".")[1:]
     return ".".join(parts[:2] if parts[0] == "plugins" else parts[:1])
 
 
-def cycle(imported: Mapping[str, set[str]]) -> str:
+def cycle(imported):
     """Return a cycle of imports as `a -> b -> a`, or an empty string."""
-    done: set[str] = set()
+    done = set()
 
-    def visit(name: str, path: tuple[str, ...]) -> str:
+    def visit(name, path):
         if name in path:
             return " -> ".join((*path[path.index(name) :], name))
         if name in done:
@@ -103,17 +100,17 @@ def cycle(imported: Mapping[str, set[str]]) -> str:
     return next(filter(None, (visit(name, ()) for name in imported)), "")
 
 
-def repeated(names: Iterator[str]) -> set[str]:
+def repeated(names):
     """Return the names that occur more than once."""
     return {name for name, count in Counter(names).items() if count > 1}
 
 
-def test_a_cycle_is_found_in_whatever_order_it_is_looked_for() -> None:
+def test_a_cycle_is_found_in_whatever_order_it_is_looked_for():
     assert cycle({"a": {"b"}, "b": {"c"}, "c": {"b"}}) == "b -> c -> b"
     assert cycle({"a": {"b", "c"}, "b": {"c"}, "c": set()}) == ""
 
 
-def test_no_modules_import_each_other_not_even_in_functions() -> None:
+def test_no_modules_import_each_other_not_even_in_functions():
     imported = {
         name: found & set(MODULES) - ({"crawlprio.orderings"} if name in BOTH_WAYS else set())
         for name, found in graph().items()
@@ -122,7 +119,7 @@ def test_no_modules_import_each_other_not_even_in_functions() -> None:
 
 
 @pytest.mark.parametrize("name", [name for name in MODULES if "." in name])
-def test_a_room_imports_only_rooms_above_it(name: str) -> None:
+def test_a_room_imports_only_rooms_above_it(name):
     room = room_of(name)
     if room == "__main__":
         return
@@ -134,7 +131,7 @@ def test_a_room_imports_only_rooms_above_it(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", [name for name in MODULES if "." in name])
-def test_what_decides_on_the_order_knows_no_scrapy(name: str) -> None:
+def test_what_decides_on_the_order_knows_no_scrapy(name):
     room = room_of(name)
     is_known = {room, name.removeprefix("crawlprio.")} & KNOWS_SCRAPY
     plugin = room.startswith("plugins.") and not is_known
@@ -144,12 +141,12 @@ def test_what_decides_on_the_order_knows_no_scrapy(name: str) -> None:
         assert found.split(".")[0] not in ("scrapy", "twisted", "redis")
 
 
-def test_no_file_name_stands_for_two_modules() -> None:
+def test_no_file_name_stands_for_two_modules():
     files = (file.stem for name, file in MODULES.items() if room_of(name + ".x") != "plugins.redis")
     assert repeated(files) - TWICE_BY_CONVENTION == {"items"}
 
 
-def test_no_class_name_stands_for_two_classes() -> None:
+def test_no_class_name_stands_for_two_classes():
     classes = (
         node.name
         for name, file in MODULES.items()
@@ -160,7 +157,7 @@ def test_no_class_name_stands_for_two_classes() -> None:
     assert repeated(classes) == set()
 
 
-def test_the_package_stays_within_its_figures() -> None:
+def test_the_package_stays_within_its_figures():
     sources = [
         file
         for suffix in ("py", "lua", "js", "css", "html", "jinja")
@@ -170,5 +167,5 @@ def test_the_package_stays_within_its_figures() -> None:
     assert sum(len(file.read_text().splitlines()) for file in sources) <= MOST_LINES
 
 
-def test_the_root_holds_only_what_a_user_names() -> None:
+def test_the_root_holds_only_what_a_user_names():
     assert len(list(PACKAGE.glob("*.py"))) <= 8

@@ -1,7 +1,5 @@
 """The coverage estimate: between the bound and 1, equal to its oracle, and true on known webs."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -30,7 +28,7 @@ Web = dict[int, list[int]]
 
 
 @st.composite
-def crawls(draw: st.DrawFn) -> tuple[Web, list[int], list[int]]:
+def crawls(draw):
     """A web, the order in which some of its pages were fetched, and its seeds."""
     n_pages = draw(st.integers(1, 12))
     pages = range(n_pages)
@@ -45,9 +43,7 @@ def crawls(draw: st.DrawFn) -> tuple[Web, list[int], list[int]]:
     return links, order, seeds
 
 
-def fetches(
-    links: Web, order: list[int], seeds: list[int], folders: list[int] | None = None
-) -> Fetches:
+def fetches(links, order, seeds, folders=None):
     return Fetches(
         len(links),
         np.array(seeds, dtype=np.int32),
@@ -60,8 +56,8 @@ def fetches(
 @settings(deadline=None)
 @given(crawls())
 def test_what_is_certain_is_the_bound_and_the_interval_lies_above_it(
-    crawl: tuple[Web, list[int], list[int]],
-) -> None:
+    crawl,
+):
     links, order, seeds = crawl
     found = likely_coverage(fetches(*crawl))
     ranks = trusted_pagerank(links, seeds)
@@ -72,9 +68,7 @@ def test_what_is_certain_is_the_bound_and_the_interval_lies_above_it(
 
 @settings(deadline=None)
 @given(crawls(), st.data())
-def test_the_estimates_are_those_of_webs_whose_unfetched_pages_are_one(
-    crawl: tuple[Web, list[int], list[int]], data: st.DataObject
-) -> None:
+def test_the_estimates_are_those_of_webs_whose_unfetched_pages_are_one(crawl, data):
     """In one of them, pages of folders that were not opened are a place of no return."""
     links, order, _ = crawl
     n_folders = len(links) if len(order) < OPENED else 1
@@ -96,7 +90,7 @@ def test_the_estimates_are_those_of_webs_whose_unfetched_pages_are_one(
     assert found.shares.sum() <= 1 + 1e-9
 
 
-def test_everything_fetched_means_all_of_it_for_certain() -> None:
+def test_everything_fetched_means_all_of_it_for_certain():
     web = {0: [1, 2], 1: [0], 2: []}
     found = likely_coverage(fetches(web, [0, 2, 1], [0]))
     assert (found.at_least, found.low, found.likely, found.high) == (1, 1, 1, 1)
@@ -104,12 +98,12 @@ def test_everything_fetched_means_all_of_it_for_certain() -> None:
     assert found.shares == pytest.approx([ranks[page] for page in range(3)], abs=1e-6)
 
 
-def test_nothing_fetched_means_anything_is_possible() -> None:
+def test_nothing_fetched_means_anything_is_possible():
     found = likely_coverage(fetches({0: [1], 1: []}, [], [0]))
     assert (found.at_least, found.low, found.high) == (0, 0, 1)
 
 
-def linked(pages: range) -> Web:
+def linked(pages):
     """Pages that each link to the first of them, the next, and three others of them."""
     n, first = len(pages), pages[0]
     offsets = {
@@ -120,7 +114,7 @@ def linked(pages: range) -> Web:
     }
 
 
-def test_the_interval_knows_that_a_language_was_never_opened() -> None:
+def test_the_interval_knows_that_a_language_was_never_opened():
     """The front page links to three manuals, which link only within; one of them was fetched."""
     manuals = [range(1 + 60 * n, 61 + 60 * n) for n in range(3)]
     web = {0: [manual[0] for manual in manuals]}
@@ -143,33 +137,31 @@ def test_the_interval_knows_that_a_language_was_never_opened() -> None:
     assert found.low <= truth <= found.high
 
 
-def test_a_seed_that_waits_on_an_opened_site_is_like_other_waiting_pages() -> None:
+def test_a_seed_that_waits_on_an_opened_site_is_like_other_waiting_pages():
     """It counted as if nobody could come back from it: .17 was said for .75."""
     web = linked(range(60))
     order = list(range(30))
     truth = sum(trusted_pagerank(web, [0, 45])[page] for page in order)
     found = likely_coverage(fetches(web, order, [0, 45]))
-    assert found.estimates is not None
     assert (found.estimates.strange, found.estimates.lower) == (0, found.estimates.higher)
     assert found.low <= truth <= found.high
 
 
-def test_a_seed_that_waits_on_another_site_may_hold_half_of_everything() -> None:
+def test_a_seed_that_waits_on_another_site_may_hold_half_of_everything():
     web = linked(range(30)) | linked(range(30, 60))
     order = list(range(30))
     found = likely_coverage(fetches(web, order, [0, 30], [page // 30 for page in range(60)]))
-    assert found.estimates is not None
     assert found.estimates.lower == pytest.approx(0.5, abs=1e-4)
     assert found.low <= 0.5 <= found.high
 
 
-def test_folders_are_of_a_host_and_without_the_query() -> None:
+def test_folders_are_of_a_host_and_without_the_query():
     urls = ["http://a.test/x/1", "http://a.test/x/?q=/y/", "http://a.test/x", "http://b.test/x/1"]
     assert folders_of(urls).tolist() == [0, 0, 1, 2]
 
 
-def test_the_interval_is_wider_where_less_is_certain_and_more_is_strange() -> None:
-    def width(bound: float, lower: float, strange: float) -> float:
+def test_the_interval_is_wider_where_less_is_certain_and_more_is_strange():
+    def width(bound, lower, strange):
         low, _, high = interval(Estimates(bound, lower, (1 + bound) / 2, strange))
         return high - low
 
@@ -181,7 +173,7 @@ def test_the_interval_is_wider_where_less_is_certain_and_more_is_strange() -> No
     assert 0 < LEAST < 0.5
 
 
-def test_the_interval_holds_in_nine_of_ten_crawls_of_a_synthetic_web() -> None:
+def test_the_interval_holds_in_nine_of_ten_crawls_of_a_synthetic_web():
     """Of a kind that the calibration did not see: other sizes, other seeds."""
     inside = []
     for draw in (7, 8):

@@ -1,10 +1,7 @@
 """Link graphs in memory, and their file formats."""
 
-from __future__ import annotations
-
 import gzip
 import random
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -19,25 +16,25 @@ from crawlprio.store.graph_files import read_graph
 TRIANGLE = LinkGraph(np.array([0, 2, 3, 3]), np.array([2, 1, 0]))
 
 
-def slow_cleaned(rows: list[list[int]]) -> list[list[int]]:
+def slow_cleaned(rows):
     """Rows without self-links and duplicates; the first of each stays, in order."""
     return [list(dict.fromkeys(t for t in row if t != page)) for page, row in enumerate(rows)]
 
 
-def random_rows(seed: int, n_pages: int = 40) -> list[list[int]]:
+def random_rows(seed, n_pages=40):
     print(f"seed {seed}")
     rng = random.Random(seed)
     return [[rng.randrange(n_pages) for _ in range(rng.randrange(12))] for _ in range(n_pages)]
 
 
-def test_rows_keep_their_order() -> None:
+def test_rows_keep_their_order():
     assert rows_of(TRIANGLE) == [[2, 1], [0], []]
     assert (TRIANGLE.n_pages, TRIANGLE.n_links, TRIANGLE.n_sites) == (3, 3, 1)
     assert TRIANGLE.site.tolist() == [0, 0, 0]
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_in_links_are_the_pages_whose_rows_name_the_page(seed: int) -> None:
+def test_in_links_are_the_pages_whose_rows_name_the_page(seed):
     rows = slow_cleaned(random_rows(seed))
     graph = LinkGraph(*as_arrays(rows))
     expected = [[s for s, row in enumerate(rows) if page in row] for page in range(len(rows))]
@@ -45,14 +42,14 @@ def test_in_links_are_the_pages_whose_rows_name_the_page(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_cleaning_keeps_the_first_of_duplicates_and_counts_what_it_drops(seed: int) -> None:
+def test_cleaning_keeps_the_first_of_duplicates_and_counts_what_it_drops(seed):
     rows = random_rows(seed)
     graph = LinkGraph.cleaned(*as_arrays(rows))
     assert rows_of(graph) == slow_cleaned(rows)
     assert graph.n_dropped == sum(map(len, rows)) - graph.n_links > 0
 
 
-def test_sites_are_counted_by_host_name_if_known() -> None:
+def test_sites_are_counted_by_host_name_if_known():
     graph = LinkGraph(np.array([0, 0]), np.array([], dtype=int), np.array([1]), hosts=["a", "b"])
     assert graph.n_sites == 2
 
@@ -73,9 +70,7 @@ def test_sites_are_counted_by_host_name_if_known() -> None:
         ([0, 1], [2**40], [], "they must fit int32"),
     ],
 )
-def test_invalid_arrays_are_refused_with_the_position(
-    indptr: list[int], indices: list[int], site: list[int], complaint: str
-) -> None:
+def test_invalid_arrays_are_refused_with_the_position(indptr, indices, site, complaint):
     with pytest.raises(GraphError, match=complaint):
         LinkGraph(
             np.array(indptr) if indptr else np.empty(0, dtype=np.int64),
@@ -84,14 +79,14 @@ def test_invalid_arrays_are_refused_with_the_position(
         )
 
 
-def test_there_must_be_one_url_per_page_and_one_host_per_site() -> None:
+def test_there_must_be_one_url_per_page_and_one_host_per_site():
     with pytest.raises(GraphError, match="there are 1 URLs for 3 pages"):
         LinkGraph(TRIANGLE.indptr, TRIANGLE.indices, urls=["http://a/"])
     with pytest.raises(GraphError, match="there are 1 hosts but a page is on site 1"):
         LinkGraph(TRIANGLE.indptr, TRIANGLE.indices, np.array([0, 1, 0]), hosts=["a"])
 
 
-def test_an_npz_is_restored_with_its_urls_and_sites(tmp_path: Path) -> None:
+def test_an_npz_is_restored_with_its_urls_and_sites(tmp_path):
     urls = ["http://a/", "http://b/ü", "http://b/c"]
     graph = LinkGraph(TRIANGLE.indptr, TRIANGLE.indices, np.array([0, 1, 1]), urls)
     write_npz(graph, tmp_path / "web.npz")
@@ -102,13 +97,13 @@ def test_an_npz_is_restored_with_its_urls_and_sites(tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["web.npz", "web.urls.gz"]
 
 
-def test_a_url_with_a_line_break_is_not_written(tmp_path: Path) -> None:
+def test_a_url_with_a_line_break_is_not_written(tmp_path):
     graph = LinkGraph(np.array([0, 0]), np.array([], dtype=int), urls=["http://a/\nb"])
     with pytest.raises(GraphError, match="a URL has a line break"):
         write_npz(graph, tmp_path / "web.npz")
 
 
-def test_a_broken_npz_is_refused_in_one_sentence(tmp_path: Path) -> None:
+def test_a_broken_npz_is_refused_in_one_sentence(tmp_path):
     path = tmp_path / "web.npz"
     write_npz(TRIANGLE, path)
     whole = path.read_bytes()
@@ -127,7 +122,7 @@ def test_a_broken_npz_is_refused_in_one_sentence(tmp_path: Path) -> None:
         read_graph(path)
 
 
-def test_a_url_file_must_fit_and_be_complete(tmp_path: Path) -> None:
+def test_a_url_file_must_fit_and_be_complete(tmp_path):
     write_npz(TRIANGLE, tmp_path / "web.npz")
     urls = tmp_path / "web.urls.gz"
     urls.write_bytes(gzip.compress(b"http://a/\nhttp://b/\n"))
@@ -139,9 +134,7 @@ def test_a_url_file_must_fit_and_be_complete(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("suffix", [".txt", ".txt.gz"])
-def test_an_edge_list_may_have_comments_blanks_gaps_and_any_line_ends(
-    tmp_path: Path, suffix: str
-) -> None:
+def test_an_edge_list_may_have_comments_blanks_gaps_and_any_line_ends(tmp_path, suffix):
     text = b"# FromNodeId\tToNodeId\n\n0 1\r\n  3\t0  # home\r3 5\n \t\n#0 4\n0\t 3\n0 1\n3 3"
     text = text.replace(b"\r3", b"\r\n3")
     path = tmp_path / f"web{suffix}"
@@ -152,13 +145,11 @@ def test_an_edge_list_may_have_comments_blanks_gaps_and_any_line_ends(
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_an_edge_list_in_any_order_gives_rows_in_the_order_of_its_lines(
-    tmp_path: Path, seed: int
-) -> None:
+def test_an_edge_list_in_any_order_gives_rows_in_the_order_of_its_lines(tmp_path, seed):
     links = [(s, t) for s, row in enumerate(random_rows(seed)) for t in row]
     random.Random(seed).shuffle(links)
     (tmp_path / "web.txt").write_text("".join(f"{s} {t}\n" for s, t in links))
-    rows: list[list[int]] = [[] for _ in range(1 + max(max(link) for link in links))]
+    rows = [[] for _ in range(1 + max(max(link) for link in links))]
     for source, target in links:
         rows[source].append(target)
     assert rows_of(read_graph(tmp_path / "web.txt")) == slow_cleaned(rows)
@@ -177,9 +168,7 @@ def test_an_edge_list_in_any_order_gives_rows_in_the_order_of_its_lines(
         ("0 1\n5 0x", 2, "5 0x"),
     ],
 )
-def test_a_line_that_is_not_two_ids_is_named(
-    tmp_path: Path, text: str, line: int, found: str
-) -> None:
+def test_a_line_that_is_not_two_ids_is_named(tmp_path, text, line, found):
     path = tmp_path / "web.txt"
     path.write_text(text)
     with pytest.raises(GraphError) as error:
@@ -189,19 +178,19 @@ def test_a_line_that_is_not_two_ids_is_named(
     )
 
 
-def test_ids_far_beyond_the_number_of_links_are_refused(tmp_path: Path) -> None:
+def test_ids_far_beyond_the_number_of_links_are_refused(tmp_path):
     (tmp_path / "web.txt").write_text("0 2000000000\n")
     with pytest.raises(GraphError, match="the largest page id is 2000000000, but there are only 1"):
         read_graph(tmp_path / "web.txt")
 
 
-def test_a_truncated_gzipped_edge_list_is_refused(tmp_path: Path) -> None:
+def test_a_truncated_gzipped_edge_list_is_refused(tmp_path):
     (tmp_path / "web.txt.gz").write_bytes(gzip.compress(b"0 1\n" * 100)[:-3])
     with pytest.raises(GraphError, match=r"web\.txt\.gz cannot be read"):
         read_graph(tmp_path / "web.txt.gz")
 
 
-def test_a_missing_or_unknown_file_is_named(tmp_path: Path) -> None:
+def test_a_missing_or_unknown_file_is_named(tmp_path):
     with pytest.raises(GraphError, match=r"web\.npz: there is no such file"):
         read_graph(tmp_path / "web.npz")
     (tmp_path / "web.xls").write_text("0,1\n")
@@ -211,7 +200,7 @@ def test_a_missing_or_unknown_file_is_named(tmp_path: Path) -> None:
         read_graph(tmp_path)
 
 
-def test_a_crawl_store_is_a_graph_whatever_its_name(tmp_path: Path) -> None:
+def test_a_crawl_store_is_a_graph_whatever_its_name(tmp_path):
     from crawlprio.store import Store
 
     pages = PageTable()

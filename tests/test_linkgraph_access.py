@@ -1,7 +1,5 @@
 """Links by page and by URL, in and out, all and between sites, compared with slow code."""
 
-from __future__ import annotations
-
 import random
 from pathlib import Path
 
@@ -21,7 +19,7 @@ from crawlprio.store.graph_files import read_graph
 SEEDS = range(4)
 
 
-def random_web(seed: int, n_pages: int = 60) -> tuple[LinkGraph, list[list[int]], list[int]]:
+def random_web(seed, n_pages=60):
     """A graph, and the same as lists: rows and site of each page."""
     print(f"seed {seed}")
     rng = random.Random(seed)
@@ -32,12 +30,12 @@ def random_web(seed: int, n_pages: int = 60) -> tuple[LinkGraph, list[list[int]]
     return LinkGraph(*as_arrays(rows), np.array(site), urls), rows, site
 
 
-def sources(rows: list[list[int]], page: int) -> list[int]:
+def sources(rows, page):
     return [source for source, row in enumerate(rows) if page in row]
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_links_are_available_in_both_directions_and_between_sites_only(seed: int) -> None:
+def test_links_are_available_in_both_directions_and_between_sites_only(seed):
     graph, rows, site = random_web(seed)
     for page in range(graph.n_pages):
         back = sources(rows, page)
@@ -52,7 +50,7 @@ def test_links_are_available_in_both_directions_and_between_sites_only(seed: int
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_the_graph_between_sites_has_all_pages_and_no_link_inside_a_site(seed: int) -> None:
+def test_the_graph_between_sites_has_all_pages_and_no_link_inside_a_site(seed):
     graph, rows, site = random_web(seed)
     between = graph.between_sites()
     assert [between.out_links(page).tolist() for page in range(graph.n_pages)] == [
@@ -61,7 +59,7 @@ def test_the_graph_between_sites_has_all_pages_and_no_link_inside_a_site(seed: i
     assert (between.site.tolist(), between.urls) == (site, graph.urls)
 
 
-def slow_reach(rows: list[list[int]], start: list[int], n_steps: int) -> list[int]:
+def slow_reach(rows, start, n_steps):
     """Return the pages at most so many links away, breadth-first."""
     found = list(start)
     last = list(start)
@@ -73,9 +71,7 @@ def slow_reach(rows: list[list[int]], start: list[int], n_steps: int) -> list[in
 
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize(("out", "back"), [(1, 1), (2, 0), (0, 3), (2, 2), (9, 1), (0, 0)])
-def test_a_neighbourhood_lists_successors_and_then_predecessors(
-    seed: int, out: int, back: int
-) -> None:
+def test_a_neighbourhood_lists_successors_and_then_predecessors(seed, out, back):
     graph, rows, _ = random_web(seed)
     start = [7, 3]
     reversed_rows = [sources(rows, page) for page in range(graph.n_pages)]
@@ -85,7 +81,7 @@ def test_a_neighbourhood_lists_successors_and_then_predecessors(
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_a_subgraph_numbers_its_pages_in_the_given_order(seed: int) -> None:
+def test_a_subgraph_numbers_its_pages_in_the_given_order(seed):
     graph, rows, site = random_web(seed)
     chosen = random.Random(seed).sample(range(graph.n_pages), 25)
     part = graph.subgraph([*chosen, chosen[0]])
@@ -98,7 +94,7 @@ def test_a_subgraph_numbers_its_pages_in_the_given_order(seed: int) -> None:
 
 
 @pytest.mark.parametrize("page", [-1, 60])
-def test_a_page_outside_the_graph_is_named(page: int) -> None:
+def test_a_page_outside_the_graph_is_named(page):
     graph, _, _ = random_web(0)
     with pytest.raises(GraphError, match=f"there is no page {page}; page ids are 0 to 59"):
         graph.neighbourhood([3, page])
@@ -109,7 +105,7 @@ def test_a_page_outside_the_graph_is_named(page: int) -> None:
 
 @settings(deadline=None)
 @given(st.lists(st.text(max_size=6)), st.text(max_size=6))
-def test_urls_in_bytes_are_found_and_listed_as_in_a_list(texts: list[str], other: str) -> None:
+def test_urls_in_bytes_are_found_and_listed_as_in_a_list(texts, other):
     urls = Urls(texts)
     assert len(urls) == len(texts)
     assert list(urls) == [urls[place] for place in range(len(texts))] == texts
@@ -121,7 +117,7 @@ def test_urls_in_bytes_are_found_and_listed_as_in_a_list(texts: list[str], other
     assert (other in urls) == (other in texts)
 
 
-def test_many_urls_with_a_common_prefix_are_told_apart() -> None:
+def test_many_urls_with_a_common_prefix_are_told_apart():
     texts = [f"http://host.example/path/{number:b}" for number in range(20_000)]
     urls = Urls(texts)
     assert [urls.find(text) for text in texts] == list(range(20_000))
@@ -129,7 +125,7 @@ def test_many_urls_with_a_common_prefix_are_told_apart() -> None:
     assert list(urls) == texts
 
 
-def test_urls_can_be_indexed_from_the_end_and_not_beyond_the_ends() -> None:
+def test_urls_can_be_indexed_from_the_end_and_not_beyond_the_ends():
     urls = Urls(["a", "ü", "\udcff"])
     assert [urls[-1], urls[-2], urls[np.int32(0)]] == ["\udcff", "ü", "a"]
     for place in (3, -4):
@@ -141,7 +137,7 @@ UCI_ICS = Path(__file__).parents[2] / "shared" / "data" / "uci-ics.npz"
 
 
 @pytest.mark.skipif(not UCI_ICS.exists(), reason="the recorded graph is not here")
-def test_a_recorded_graph_takes_5_bytes_per_link_and_direction() -> None:
+def test_a_recorded_graph_takes_5_bytes_per_link_and_direction():
     graph = read_graph(UCI_ICS)
     expected = to_scipy(graph).T.tocsr()
     expected.sort_indices()

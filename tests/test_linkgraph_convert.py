@@ -1,7 +1,5 @@
 """Link graphs as NetworkX, igraph and SciPy objects, and back again."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -34,17 +32,17 @@ PLAIN = LinkGraph(WEB.indptr, np.array([2, 1, 0, 2, 0]), np.array([1, 0, 0, 4]))
 Pair = tuple[Callable[[LinkGraph], Any], Callable[[Any], LinkGraph]]
 
 
-def igraph_pair() -> Pair:
+def igraph_pair():
     pytest.importorskip("igraph")
     return to_igraph, from_igraph
 
 
 @pytest.fixture(params=["networkx", "igraph"])
-def there_and_back(request: pytest.FixtureRequest) -> Pair:
+def there_and_back(request):
     return igraph_pair() if request.param == "igraph" else (to_networkx, from_networkx)
 
 
-def facts(graph: LinkGraph) -> list[Any]:
+def facts(graph):
     """Return everything in a graph as lists."""
     rows = [graph.out_links(page).tolist() for page in range(graph.n_pages)]
     urls = None if graph.urls is None else list(graph.urls)
@@ -52,14 +50,12 @@ def facts(graph: LinkGraph) -> list[Any]:
 
 
 @pytest.mark.parametrize("graph", [WEB, PLAIN], ids=["with URLs", "plain"])
-def test_a_graph_survives_a_round_trip_with_rows_sites_and_urls(
-    graph: LinkGraph, there_and_back: Pair
-) -> None:
+def test_a_graph_survives_a_round_trip_with_rows_sites_and_urls(graph, there_and_back):
     there, back = there_and_back
     assert facts(back(there(graph))) == facts(graph)
 
 
-def test_networkx_nodes_are_pages_with_url_and_host() -> None:
+def test_networkx_nodes_are_pages_with_url_and_host():
     made = to_networkx(WEB)
     assert isinstance(made, networkx.DiGraph)
     assert list(made.nodes(data=True))[3] == (3, {"url": "http://c/", "site": "c"})
@@ -67,7 +63,7 @@ def test_networkx_nodes_are_pages_with_url_and_host() -> None:
     assert list(to_networkx(PLAIN).nodes(data=True))[3] == (3, {"site": 4})
 
 
-def test_igraph_vertices_are_pages_with_url_and_host() -> None:
+def test_igraph_vertices_are_pages_with_url_and_host():
     to_igraph, _ = igraph_pair()
     made = to_igraph(WEB)
     assert made.is_directed()
@@ -75,7 +71,7 @@ def test_igraph_vertices_are_pages_with_url_and_host() -> None:
     assert made.get_edgelist() == [(0, 2), (0, 1), (1, 0), (3, 2), (3, 0)]
 
 
-def test_networkx_text_nodes_are_urls_on_their_hosts() -> None:
+def test_networkx_text_nodes_are_urls_on_their_hosts():
     given = networkx.MultiDiGraph()
     given.add_edges_from([("http://x:80/1", "http://y/"), ("http://y/", "http://X/2")] * 2)
     graph = from_networkx(given)
@@ -87,7 +83,7 @@ def test_networkx_text_nodes_are_urls_on_their_hosts() -> None:
     ]
 
 
-def test_igraph_names_are_urls_on_their_hosts() -> None:
+def test_igraph_names_are_urls_on_their_hosts():
     igraph = pytest.importorskip("igraph")
     given = igraph.Graph.TupleList([("http://x/", "http://y/"), ("http://y/", "x")], directed=True)
     assert facts(from_igraph(given)) == [
@@ -98,7 +94,7 @@ def test_igraph_names_are_urls_on_their_hosts() -> None:
     ]
 
 
-def test_undirected_graphs_are_refused() -> None:
+def test_undirected_graphs_are_refused():
     with pytest.raises(GraphError, match=r"undirected; give graph\.to_directed\(\)"):
         from_networkx(networkx.Graph([(0, 1)]))
     igraph = pytest.importorskip("igraph")
@@ -113,9 +109,7 @@ def test_undirected_graphs_are_refused() -> None:
         ({"site": 3}, "node 'b' has no site but others have one"),
     ],
 )
-def test_an_attribute_of_only_some_nodes_is_refused(
-    attributes: dict[str, Any], complaint: str
-) -> None:
+def test_an_attribute_of_only_some_nodes_is_refused(attributes, complaint):
     given = networkx.DiGraph([("a", "b")])
     given.nodes["a"].update(attributes)
     with pytest.raises(GraphError, match=f"^NetworkX graph: {complaint}"):
@@ -123,7 +117,7 @@ def test_an_attribute_of_only_some_nodes_is_refused(
 
 
 @pytest.mark.parametrize("site", [-1, 2**31, 0.5, None, float("nan")])
-def test_a_site_that_is_neither_host_nor_id_is_refused(site: object) -> None:
+def test_a_site_that_is_neither_host_nor_id_is_refused(site):
     given = networkx.DiGraph()
     given.add_node("a", site=0)
     given.add_node("b", site=site)
@@ -131,14 +125,14 @@ def test_a_site_that_is_neither_host_nor_id_is_refused(site: object) -> None:
         from_networkx(given)
 
 
-def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_package_is_named(monkeypatch):
     for package, convert in (("networkx", to_networkx), ("igraph", to_igraph)):
         monkeypatch.setitem(sys.modules, package, None)
         with pytest.raises(GraphError, match=f"{package}, which is not installed; run `pip"):
             convert(WEB)
 
 
-def test_a_scipy_matrix_has_a_one_per_link_and_shares_them() -> None:
+def test_a_scipy_matrix_has_a_one_per_link_and_shares_them():
     matrix = to_scipy(WEB)
     dense = np.zeros((4, 4), dtype=np.int8)
     for page in range(4):
@@ -147,7 +141,7 @@ def test_a_scipy_matrix_has_a_one_per_link_and_shares_them() -> None:
     assert np.shares_memory(matrix.indices, WEB.indices)
 
 
-def test_a_scipy_matrix_of_any_form_becomes_a_graph() -> None:
+def test_a_scipy_matrix_of_any_form_becomes_a_graph():
     dense = np.array([[0, 2.5, 0], [0, 0, 0], [-1, 0, 7]])
     for form in (sparse.csr_array, sparse.csc_matrix, sparse.coo_array, sparse.lil_matrix):
         graph = from_scipy(form(dense), site=np.array([0, 1, 0]), urls=["a", "b", "c"])
@@ -157,6 +151,6 @@ def test_a_scipy_matrix_of_any_form_becomes_a_graph() -> None:
 
 
 @pytest.mark.parametrize("matrix", [np.eye(2), sparse.csr_array((2, 3)), "text"])
-def test_only_square_sparse_matrices_are_accepted(matrix: object) -> None:
+def test_only_square_sparse_matrices_are_accepted(matrix):
     with pytest.raises(GraphError, match="it must be sparse and square"):
         from_scipy(matrix)

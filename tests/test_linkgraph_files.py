@@ -1,16 +1,11 @@
 """Tables, GraphML and npz as graphs: what is read, and what is refused with which line."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import random
 import subprocess
 import sys
 import zipfile
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
 import networkx
 import numpy as np
@@ -30,7 +25,7 @@ from crawlprio.store.graph_files import WRITTEN, export_links, read_graph
 A, B, C = "http://a.example/", "http://b.example/ü,\n", "http://a.example/<&>?'"
 
 
-def facts(graph: LinkGraph) -> list[Any]:
+def facts(graph):
     """Return everything in a graph as lists."""
     rows = [graph.out_links(page).tolist() for page in range(graph.n_pages)]
     urls = None if graph.urls is None else list(graph.urls)
@@ -38,7 +33,7 @@ def facts(graph: LinkGraph) -> list[Any]:
     return [rows, graph.site.tolist(), urls, hosts]
 
 
-def links_by_url(graph: LinkGraph) -> list[tuple[str, str, str, str]]:
+def links_by_url(graph):
     """Return every link by source and target, with their hosts, in order of sources."""
     assert graph.urls is not None
     hosts = graph.hosts or ["" for _ in range(graph.n_sites)]
@@ -52,7 +47,7 @@ def links_by_url(graph: LinkGraph) -> list[tuple[str, str, str, str]]:
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Path:
+def store(tmp_path):
     """A crawl store of 40 pages on 6 hosts, visited in random order."""
     rng = random.Random(5)
     pages = PageTable()
@@ -67,7 +62,7 @@ def store(tmp_path: Path) -> Path:
     return tmp_path / "crawl.sqlite"
 
 
-def export(store: Path, suffix: str) -> Path:
+def export(store, suffix):
     if suffix == ".parquet":
         pytest.importorskip("pyarrow")
     with Store.open(store, readonly=True) as opened:
@@ -75,7 +70,7 @@ def export(store: Path, suffix: str) -> Path:
 
 
 @pytest.mark.parametrize("suffix", WRITTEN)
-def test_every_format_that_is_written_reads_back_link_by_link(store: Path, suffix: str) -> None:
+def test_every_format_that_is_written_reads_back_link_by_link(store, suffix):
     original, again = read_graph(store), read_graph(export(store, suffix))
     if again.urls is None:
         assert facts(again)[0] == facts(original)[0]
@@ -86,11 +81,11 @@ def test_every_format_that_is_written_reads_back_link_by_link(store: Path, suffi
     assert again.n_dropped == 0
 
 
-def test_graphml_keeps_pages_that_nothing_links_to(store: Path) -> None:
+def test_graphml_keeps_pages_that_nothing_links_to(store):
     assert facts(read_graph(export(store, ".graphml"))) == facts(read_graph(store))
 
 
-def written(path: Path, text: str | bytes) -> Path:
+def written(path, text):
     path.write_bytes(text if isinstance(text, bytes) else text.encode())
     return path
 
@@ -103,7 +98,7 @@ def written(path: Path, text: str | bytes) -> Path:
         f'source,source_url,target_url,target\n1,{A},{C},x\n1,"{B}",{A},x\n1,{A},"{B}",x\n',
     ],
 )
-def test_a_csv_of_urls_numbers_pages_in_order_of_first_mention(tmp_path: Path, text: str) -> None:
+def test_a_csv_of_urls_numbers_pages_in_order_of_first_mention(tmp_path, text):
     assert facts(read_graph(written(tmp_path / "web.csv", text))) == [
         [[1, 2], [], [0]],
         [0, 0, 1],
@@ -112,7 +107,7 @@ def test_a_csv_of_urls_numbers_pages_in_order_of_first_mention(tmp_path: Path, t
     ]
 
 
-def test_csv_and_jsonl_of_page_ids_are_edge_lists(tmp_path: Path) -> None:
+def test_csv_and_jsonl_of_page_ids_are_edge_lists(tmp_path):
     csv = written(tmp_path / "web.csv", "source,target\n0,3\n0,1\n3,0\n0,3\n")
     jsonl = "".join(
         json.dumps({"source": s, "target": t}) + "\n\n" for s, t in [(0, 3), (0, 1), (3, 0), (0, 3)]
@@ -123,13 +118,13 @@ def test_csv_and_jsonl_of_page_ids_are_edge_lists(tmp_path: Path) -> None:
         assert graph.n_dropped == 1
 
 
-def test_names_that_are_not_urls_are_all_on_one_site(tmp_path: Path) -> None:
+def test_names_that_are_not_urls_are_all_on_one_site(tmp_path):
     path = written(tmp_path / "web.csv", "source,target\nanna,7\n7,http://[\n")
     assert facts(read_graph(path)) == [[[1], [2], []], [0, 0, 0], ["anna", "7", "http://["], None]
 
 
 @pytest.mark.parametrize("name", ["web.csv", "web.jsonl", "web.graphml", "web.txt"])
-def test_a_graph_without_links_is_a_graph(tmp_path: Path, name: str) -> None:
+def test_a_graph_without_links_is_a_graph(tmp_path, name):
     texts = {"web.csv": "source,target\n", "web.graphml": "<graphml><graph/></graphml>"}
     assert facts(read_graph(written(tmp_path / name, texts.get(name, "")))) == [[], [], None, None]
 
@@ -166,9 +161,7 @@ def test_a_graph_without_links_is_a_graph(tmp_path: Path, name: str) -> None:
         ),
     ],
 )
-def test_a_table_line_that_is_not_a_link_is_named(
-    tmp_path: Path, name: str, text: str | bytes, complaint: str
-) -> None:
+def test_a_table_line_that_is_not_a_link_is_named(tmp_path, name, text, complaint):
     path = written(tmp_path / name, text)
     with pytest.raises(GraphError) as error:
         read_graph(path)
@@ -176,7 +169,7 @@ def test_a_table_line_that_is_not_a_link_is_named(
     assert "\n" not in str(error.value)
 
 
-def test_graphml_of_networkx_reads_back(tmp_path: Path) -> None:
+def test_graphml_of_networkx_reads_back(tmp_path):
     graph = LinkGraph(
         np.array([0, 2, 3, 3]), np.array([2, 1, 0]), np.array([1, 0, 1]), [A, B, C], ["x", "y"]
     )
@@ -196,7 +189,7 @@ def test_graphml_of_networkx_reads_back(tmp_path: Path) -> None:
     ]
 
 
-def test_graphml_of_igraph_reads_back(tmp_path: Path) -> None:
+def test_graphml_of_igraph_reads_back(tmp_path):
     igraph = pytest.importorskip("igraph")
     graph = LinkGraph(np.array([0, 2, 3, 3]), np.array([2, 1, 0]), np.array([1, 0, 1]), [A, "b", C])
     path = tmp_path / "web.graphml"
@@ -214,7 +207,7 @@ def test_graphml_of_igraph_reads_back(tmp_path: Path) -> None:
     ]
 
 
-def test_graphml_may_declare_nodes_after_their_edges_and_prefix_its_names(tmp_path: Path) -> None:
+def test_graphml_may_declare_nodes_after_their_edges_and_prefix_its_names(tmp_path):
     text = """<?xml version="1.0" encoding="ISO-8859-1"?>
     <g:graphml xmlns:g="x"><g:key id="u" for="node" attr.name="url" attr.type="string"/>
     <g:key id="w" for="edge" attr.name="url" attr.type="string"/>
@@ -268,9 +261,7 @@ KEYS = (
         ),
     ],
 )
-def test_invalid_graphml_is_refused_with_the_line(
-    tmp_path: Path, text: str, complaint: str
-) -> None:
+def test_invalid_graphml_is_refused_with_the_line(tmp_path, text, complaint):
     path = written(tmp_path / "web.graphml", text)
     with pytest.raises(GraphError) as error:
         read_graph(path)
@@ -278,7 +269,7 @@ def test_invalid_graphml_is_refused_with_the_line(
     assert "\n" not in str(error.value)
 
 
-def test_parquet_of_page_ids_is_an_edge_list(tmp_path: Path) -> None:
+def test_parquet_of_page_ids_is_an_edge_list(tmp_path):
     pyarrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
     path = tmp_path / "web.parquet"
     for kind in (pyarrow.int64(), pyarrow.uint8()):
@@ -289,7 +280,7 @@ def test_parquet_of_page_ids_is_an_edge_list(tmp_path: Path) -> None:
         assert facts(read_graph(path)) == [[[3, 1], [], [], [0]], [0, 0, 0, 0], None, None]
 
 
-def test_parquet_of_urls_may_hold_dictionaries(tmp_path: Path) -> None:
+def test_parquet_of_urls_may_hold_dictionaries(tmp_path):
     pyarrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
     ends = {"source_url": [A, B], "target_url": [C, A], "source": [1, 2], "target": [1, 2]}
     table = pyarrow.table({name: pyarrow.array(column) for name, column in ends.items()})
@@ -316,9 +307,7 @@ def test_parquet_of_urls_may_hold_dictionaries(tmp_path: Path) -> None:
         ({"source": [2**31 - 1], "target": [0]}, ": row 1 has the source 2147483647"),
     ],
 )
-def test_invalid_parquet_is_refused_with_the_row(
-    tmp_path: Path, columns: dict[str, list[Any]], complaint: str
-) -> None:
+def test_invalid_parquet_is_refused_with_the_row(tmp_path, columns, complaint):
     pyarrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
     path = tmp_path / "web.parquet"
     parquet.write_table(pyarrow.table(columns), path)
@@ -328,7 +317,7 @@ def test_invalid_parquet_is_refused_with_the_row(
 
 
 @pytest.mark.parametrize("compressed", [True, False])
-def test_an_npz_reads_back_however_it_is_compressed(tmp_path: Path, compressed: bool) -> None:
+def test_an_npz_reads_back_however_it_is_compressed(tmp_path, compressed):
     graph = LinkGraph(np.array([0, 2, 3, 3]), np.array([2, 1, 0]), np.array([0, 1, 1]), Urls("abc"))
     write_npz(graph, tmp_path / "web.npz", compressed=compressed)
     assert facts(read_graph(tmp_path / "web.npz")) == facts(graph)
@@ -337,14 +326,14 @@ def test_an_npz_reads_back_however_it_is_compressed(tmp_path: Path, compressed: 
     assert kinds == {zipfile.ZIP_DEFLATED if compressed else zipfile.ZIP_STORED}
 
 
-def test_line_ends_of_other_systems_are_not_part_of_urls(tmp_path: Path) -> None:
+def test_line_ends_of_other_systems_are_not_part_of_urls(tmp_path):
     write_npz(LinkGraph(np.zeros(4, dtype=int), np.array([], dtype=int)), tmp_path / "web.npz")
     for text in (b"a\r\nb\r\r\nc\rd\r", b"a\nb\nc\rd"):
         (tmp_path / "web.urls.gz").write_bytes(gzip.compress(text))
         assert list(read_graph(tmp_path / "web.npz").urls or ()) == ["a", "b", "c\rd"]
 
 
-def test_cleaning_in_place_equals_cleaning_a_copy() -> None:
+def test_cleaning_in_place_equals_cleaning_a_copy():
     rng = np.random.default_rng(3)
     indptr = np.concatenate(([0], np.cumsum(rng.integers(0, 9, 50)))).astype(np.int64)
     indices = rng.integers(0, 50, indptr[-1], dtype=np.int32)
@@ -366,7 +355,7 @@ WHOLE = LinkGraph(
 )
 
 
-def sentence_about(path: Path) -> str | None:
+def sentence_about(path):
     """Return the error for a file that is not read."""
     try:
         read_graph(path)
@@ -375,41 +364,41 @@ def sentence_about(path: Path) -> str | None:
     return None
 
 
-def _npz(path: Path) -> None:
+def _npz(path):
     write_npz(WHOLE, path, compressed=False)
 
 
-def _deflated(path: Path) -> None:
+def _deflated(path):
     write_npz(WHOLE, path, compressed=True)
 
 
-def _text(path: Path) -> None:
+def _text(path):
     path.write_text("# links\n" + "".join(f"{s}\t{t}\n" for s, t in to_networkx(WHOLE).edges))
 
 
-def _gzipped(path: Path) -> None:
+def _gzipped(path):
     path.write_bytes(gzip.compress(b"0 1\n1 2\n2 3\n" * 9))
 
 
-def _csv(path: Path) -> None:
+def _csv(path):
     path.write_text(f'source,target,anchor\n{A},{C},"x, y"\n{C},{A},z\n')
 
 
-def _jsonl(path: Path) -> None:
+def _jsonl(path):
     path.write_text(json.dumps({"source": A, "target": B, "anchor": "ä"}) + "\n")
 
 
-def _graphml(path: Path) -> None:
+def _graphml(path):
     networkx.write_graphml(to_networkx(WHOLE), path)
 
 
-def _parquet(path: Path) -> None:
+def _parquet(path):
     pyarrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
     ends = {"source": [A, B, C], "target": [B, C, A]}
     parquet.write_table(pyarrow.table(ends), path)
 
 
-def _id_parquet(path: Path) -> None:
+def _id_parquet(path):
     pyarrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
     parquet.write_table(pyarrow.table({"source": [0, 1, 2], "target": [1, 2, 0]}), path)
 
@@ -428,9 +417,7 @@ def _id_parquet(path: Path) -> None:
         (".parquet", _id_parquet),
     ],
 )
-def test_a_damaged_file_is_a_graph_or_one_sentence(
-    tmp_path: Path, suffix: str, write: Callable[[Path], None]
-) -> None:
+def test_a_damaged_file_is_a_graph_or_one_sentence(tmp_path, suffix, write):
     path = tmp_path / f"web{suffix}"
     write(path)
     assert read_graph(path).n_links > 0
@@ -448,7 +435,7 @@ def test_a_damaged_file_is_a_graph_or_one_sentence(
         st.sampled_from(["cut", "overwrite", "insert"]),
         st.binary(min_size=1, max_size=6),
     )
-    def read_damaged(place: int, kind: str, garbage: bytes) -> None:
+    def read_damaged(place, kind, garbage):
         after = {"cut": b"", "overwrite": whole[place + len(garbage) :], "insert": whole[place:]}
         path.write_bytes(whole[:place] + (b"" if kind == "cut" else garbage) + after[kind])
         complaint = sentence_about(path)
@@ -473,7 +460,7 @@ print(graph.n_dropped, peak * 1024 / size)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="ru_maxrss is counted in kilobytes on Linux")
-def test_reading_a_large_npz_takes_less_than_twice_the_memory_of_its_arrays(tmp_path: Path) -> None:
+def test_reading_a_large_npz_takes_less_than_twice_the_memory_of_its_arrays(tmp_path):
     rng = np.random.default_rng(1)
     n_pages, n_links = 1_000_000, 10_000_000
     indptr = np.linspace(0, n_links, n_pages + 1).astype(np.int64)

@@ -1,10 +1,6 @@
 """Reading WebGraph files, checked with an encoder written here from the format's description."""
 
-from __future__ import annotations
-
 import random
-from collections.abc import Sequence
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -24,21 +20,21 @@ DEFAULT_CODES = {
 }
 
 
-def unary(x: int) -> str:
+def unary(x):
     return "0" * x + "1"
 
 
-def gamma(x: int) -> str:
+def gamma(x):
     binary = f"{x + 1:b}"
     return unary(len(binary) - 1) + binary[1:]
 
 
-def delta(x: int) -> str:
+def delta(x):
     binary = f"{x + 1:b}"
     return gamma(len(binary) - 1) + binary[1:]
 
 
-def zeta(x: int, k: int) -> str:
+def zeta(x, k):
     """Unary class h, then x + 1 - 2^(hk) in minimal binary over [0, 2^(hk + k) - 2^(hk))."""
     h = ((x + 1).bit_length() - 1) // k
     rest, size = x + 1 - 2 ** (h * k), 2 ** (h * k + k) - 2 ** (h * k)
@@ -49,36 +45,36 @@ def zeta(x: int, k: int) -> str:
     return unary(h) + f"{rest + short:0{n_bits}b}"
 
 
-def nibble(x: int) -> str:
+def nibble(x):
     groups = [x & 7]
     while x := x >> 3:
         groups.insert(0, x & 7)
     return "".join(f"{i == len(groups) - 1:b}{group:03b}" for i, group in enumerate(groups))
 
 
-def code(name: str, x: int, k: int) -> str:
+def code(name, x, k):
     if name == "ZETA":
         return zeta(x, k)
     return {"UNARY": unary, "GAMMA": gamma, "DELTA": delta, "NIBBLE": nibble}[name](x)
 
 
-def natural(x: int) -> int:
+def natural(x):
     return 2 * x if x >= 0 else -2 * x - 1
 
 
 def encode_row(
-    page: int,
-    row: Sequence[int],
-    reference: Sequence[int],
-    back: int,
-    codes: dict[str, str],
-    window: int,
-    least_interval: int,
-    k: int,
-) -> str:
+    page,
+    row,
+    reference,
+    back,
+    codes,
+    window,
+    least_interval,
+    k,
+):
     """Encode one successor list, with the list `back` pages before as its reference (0: none)."""
 
-    def put(component: str, x: int) -> str:
+    def put(component, x):
         return code(codes[component], x, k)
 
     bits = put("OUTDEGREES", len(row))
@@ -88,7 +84,7 @@ def encode_row(
     if window:
         bits += put("REFERENCES", back)
         if back:
-            runs: list[int] = []
+            runs = []
             copying = True
             length = 0
             for target in reference:
@@ -105,7 +101,7 @@ def encode_row(
         return bits
     residuals = list(extra)
     if least_interval:
-        intervals: list[list[int]] = []
+        intervals = []
         for target in extra:
             if intervals and target == sum(intervals[-1]):
                 intervals[-1][1] += 1
@@ -128,15 +124,15 @@ def encode_row(
 
 
 def write_webgraph(
-    path: Path,
-    rows: Sequence[Sequence[int]],
+    path,
+    rows,
     *,
-    window: int = 7,
-    least_interval: int = 4,
-    k: int = 3,
-    codes: dict[str, str] | None = None,
-    flags: str = "",
-) -> None:
+    window=7,
+    least_interval=4,
+    k=3,
+    codes=None,
+    flags="",
+):
     """Write `path` and its properties, using the shortest reference for each list."""
     codes = DEFAULT_CODES | (codes or {})
     stream = ""
@@ -157,13 +153,13 @@ def write_webgraph(
     )
 
 
-def random_rows(seed: int, n_pages: int) -> list[list[int]]:
+def random_rows(seed, n_pages):
     """Rows with runs, near copies of earlier rows, far targets, and dangling pages."""
     print(f"seed {seed}")
     rng = random.Random(seed)
-    rows: list[list[int]] = []
+    rows = []
     for page in range(n_pages):
-        row: set[int] = set()
+        row = set()
         if rng.random() < 0.8:
             row.update(rng.sample(range(n_pages), rng.randrange(min(n_pages, 8))))
             if rows and rng.random() < 0.6:
@@ -178,7 +174,7 @@ def random_rows(seed: int, n_pages: int) -> list[list[int]]:
 
 @pytest.mark.parametrize("name", CODE_NAMES)
 @pytest.mark.parametrize("k", [1, 3, 5])
-def test_every_code_reads_back_the_numbers_written_with_it(name: str, k: int) -> None:
+def test_every_code_reads_back_the_numbers_written_with_it(name, k):
     numbers = [*range(40), 63, 64, 65, 127, 255, 511, 512, 1000, 1023]
     if name != "UNARY":
         numbers += [2**16 - 1, 2**16, 10**6, 2**31 - 2]
@@ -195,15 +191,13 @@ def test_every_code_reads_back_the_numbers_written_with_it(name: str, k: int) ->
 
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize(("window", "least_interval"), [(7, 4), (0, 0), (1, 2), (3, 0), (0, 3)])
-def test_rows_are_decoded_as_encoded(
-    tmp_path: Path, seed: int, window: int, least_interval: int
-) -> None:
+def test_rows_are_decoded_as_encoded(tmp_path, seed, window, least_interval):
     rows = random_rows(seed, 150)
     write_webgraph(tmp_path / "g.graph", rows, window=window, least_interval=least_interval)
     assert rows_of(read_graph(tmp_path / "g.graph")) == rows
 
 
-def test_compression_flags_choose_the_code_of_each_component(tmp_path: Path) -> None:
+def test_compression_flags_choose_the_code_of_each_component(tmp_path):
     rows = random_rows(11, 120)
     codes = {
         "OUTDEGREES": "DELTA",
@@ -217,7 +211,7 @@ def test_compression_flags_choose_the_code_of_each_component(tmp_path: Path) -> 
     assert rows_of(read_graph(tmp_path / "g.graph")) == rows
 
 
-def test_a_stream_truncated_anywhere_is_refused_or_lost_only_padding(tmp_path: Path) -> None:
+def test_a_stream_truncated_anywhere_is_refused_or_lost_only_padding(tmp_path):
     rows = random_rows(5, 40)
     path = tmp_path / "g.graph"
     write_webgraph(path, rows)
@@ -228,7 +222,7 @@ def test_a_stream_truncated_anywhere_is_refused_or_lost_only_padding(tmp_path: P
             read_graph(path)
 
 
-def test_a_damaged_stream_never_yields_a_page_out_of_range(tmp_path: Path) -> None:
+def test_a_damaged_stream_never_yields_a_page_out_of_range(tmp_path):
     path = tmp_path / "g.graph"
     write_webgraph(path, random_rows(6, 60))
     whole = bytearray(path.read_bytes())
@@ -262,7 +256,7 @@ def test_a_damaged_stream_never_yields_a_page_out_of_range(tmp_path: Path) -> No
         ("arcs=7", "has 5 links, but g.properties states 7"),
     ],
 )
-def test_impossible_properties_are_named(tmp_path: Path, line: str, complaint: str) -> None:
+def test_impossible_properties_are_named(tmp_path, line, complaint):
     write_webgraph(tmp_path / "g.graph", [[1, 2], [0, 2], [0]])
     with (tmp_path / "g.properties").open("a") as file:
         file.write(line + "\n")
@@ -270,7 +264,7 @@ def test_impossible_properties_are_named(tmp_path: Path, line: str, complaint: s
         read_graph(tmp_path / "g.graph")
 
 
-def test_missing_properties_are_requested(tmp_path: Path) -> None:
+def test_missing_properties_are_requested(tmp_path):
     (tmp_path / "g.graph").write_bytes(b"\0")
     with pytest.raises(GraphError, match=r"g\.properties cannot be read .*put it beside the"):
         read_graph(tmp_path / "g.graph")

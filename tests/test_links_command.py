@@ -1,11 +1,8 @@
 """`crawlprio links export` writes what the crawl recorded, in each format, or says why not."""
 
-from __future__ import annotations
-
 import csv
 import json
 import os
-from pathlib import Path
 
 import networkx
 import numpy as np
@@ -33,13 +30,13 @@ LINKS = [
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Path:
+def store(tmp_path):
     """A crawl in which page 2 was visited twice and page 3 never."""
     pages = PageTable()
     for url in URLS:
         pages.add(url, url, pages.site(url.split("/")[2]))
 
-    def visit(page: int, targets: list[int], *anchors: str) -> Visit:
+    def visit(page, targets, *anchors):
         return Visit(page, np.array(targets, dtype=np.int32), anchors=anchors)
 
     with Store.create(tmp_path / "crawl.sqlite") as recorder:
@@ -51,25 +48,25 @@ def store(tmp_path: Path) -> Path:
     return tmp_path / "crawl.sqlite"
 
 
-def scrapy_links(*args: str) -> int:
+def scrapy_links(*args):
     """Run the command through scrapy's own command line, without looking for other commands."""
     return run_scrapy_command(Command, "links", *args)
 
 
-def export(store: Path, name: str) -> Path:
+def export(store, name):
     with Store.open(store, readonly=True) as opened:
         written = export_links(opened, store.with_name(name))
     assert (written.n_pages, written.n_visited, written.n_links) == (4, 3, 4)
     return written.files[0]
 
 
-def test_csv_has_a_header_and_one_record_per_link(store: Path) -> None:
+def test_csv_has_a_header_and_one_record_per_link(store):
     with export(store, "out.csv").open(newline="", encoding="utf-8") as file:
         rows = [tuple(row) for row in csv.reader(file)]
     assert rows == [("source", "target", "anchor"), *LINKS]
 
 
-def test_jsonl_has_one_object_per_link(store: Path) -> None:
+def test_jsonl_has_one_object_per_link(store):
     lines = export(store, "out.jsonl").read_text(encoding="utf-8").splitlines()
     keys = ("source", "target", "anchor")
     assert [json.loads(line) for line in lines] == [
@@ -77,7 +74,7 @@ def test_jsonl_has_one_object_per_link(store: Path) -> None:
     ]
 
 
-def test_npz_and_its_urls_read_back_as_the_graph_of_the_store(store: Path) -> None:
+def test_npz_and_its_urls_read_back_as_the_graph_of_the_store(store):
     path = export(store, "out.npz")
     assert path.with_name("out.urls.gz").exists()
     graph, original = read_graph(path), read_graph(store)
@@ -87,7 +84,7 @@ def test_npz_and_its_urls_read_back_as_the_graph_of_the_store(store: Path) -> No
     assert list(graph.urls or ()) == list(original.urls or ()) == URLS
 
 
-def test_graphml_reads_back_with_urls_sites_and_anchors(store: Path) -> None:
+def test_graphml_reads_back_with_urls_sites_and_anchors(store):
     graph = networkx.read_graphml(export(store, "out.graphml"), node_type=int)
     assert graph.is_directed()
     assert [graph.nodes[page]["url"] for page in range(4)] == URLS
@@ -100,7 +97,7 @@ def test_graphml_reads_back_with_urls_sites_and_anchors(store: Path) -> None:
     ]
 
 
-def test_graphml_stays_readable_whatever_an_anchor_contains(tmp_path: Path) -> None:
+def test_graphml_stays_readable_whatever_an_anchor_contains(tmp_path):
     pages = PageTable()
     for url in URLS:
         pages.add(url, url, pages.site("h"))
@@ -112,11 +109,11 @@ def test_graphml_stays_readable_whatever_an_anchor_contains(tmp_path: Path) -> N
     assert networkx.read_graphml(path).edges["0", "1"]["anchor"] == kept
 
 
-def test_an_export_during_a_crawl_is_a_consistent_snapshot(store: Path) -> None:
+def test_an_export_during_a_crawl_is_a_consistent_snapshot(store):
     with Store.open(store) as crawl, Store.open(store, readonly=True) as opened:
         pages = crawl.load_pages()
 
-        def recording(rows):  # type: ignore[no-untyped-def]
+        def recording(rows):
             for row in rows:
                 new = pages.add(f"http://new.example/{len(pages)}", "http://new.example/", 0)
                 crawl.record(Visit(3, np.array([new], dtype=np.int32)), pages)
@@ -126,11 +123,11 @@ def test_an_export_during_a_crawl_is_a_consistent_snapshot(store: Path) -> None:
         assert (written.n_pages, written.n_visited, written.n_links) == (4, 3, 4)
 
 
-def test_a_failed_export_leaves_the_earlier_file_and_nothing_else(store: Path) -> None:
+def test_a_failed_export_leaves_the_earlier_file_and_nothing_else(store):
     out = store.with_name("out.csv")
     out.write_text("earlier")
 
-    def failing(rows):  # type: ignore[no-untyped-def]
+    def failing(rows):
         yield next(rows)
         raise OSError(28, "No space left on device")
 
@@ -143,9 +140,7 @@ def test_a_failed_export_leaves_the_earlier_file_and_nothing_else(store: Path) -
     assert sorted(os.listdir(store.parent)) == ["crawl.sqlite", "out.csv"]
 
 
-def test_the_command_writes_the_file_and_the_counts(
-    store: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command_writes_the_file_and_the_counts(store, monkeypatch, capsys):
     monkeypatch.chdir(store.parent)
     assert scrapy_links("export", "crawl.sqlite", "out.npz", "--json", "counts.json") == 0
     assert capsys.readouterr() == (
@@ -177,12 +172,12 @@ def test_the_command_writes_the_file_and_the_counts(
     ],
 )
 def test_bad_input_is_one_line_and_exit_code_2(
-    store: Path,
-    args: list[str],
-    sentence: str,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+    store,
+    args,
+    sentence,
+    monkeypatch,
+    capsys,
+):
     store.with_name("folder.csv").mkdir()
     store.with_name("not.sqlite").write_bytes(b"something else" * 100)
     store.with_name("same.csv").write_bytes(store.read_bytes())
@@ -194,9 +189,7 @@ def test_bad_input_is_one_line_and_exit_code_2(
 
 
 @pytest.mark.parametrize("name", ["out.csv", "out.jsonl", "out.npz", "out.graphml", "out.txt.gz"])
-def test_simulate_starts_an_export_where_the_crawl_started(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_simulate_starts_an_export_where_the_crawl_started(name, tmp_path, monkeypatch, capsys):
     """Page 2 reaches so little that nobody would guess it as the start."""
     path = tmp_path / "crawl.sqlite"
     pages = PageTable()

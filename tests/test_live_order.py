@@ -1,11 +1,8 @@
 """The live crawl, the simulator and the naive oracle have the same order, page for page."""
 
-from __future__ import annotations
-
 import copy
 from dataclasses import replace
 from functools import cache, cached_property
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,7 +14,7 @@ from shared_webs import shared_webs
 import crawlprio.settings
 from crawlprio.demo.truth import whole_graph
 from crawlprio.demo.web import DemoWeb
-from crawlprio.graph.pages import NO_PAGES, Visit
+from crawlprio.graph.pages import NO_PAGES
 from crawlprio.graph.topic import HotQueue, Topic
 from crawlprio.orderings import ORDERINGS, make_ordering
 from crawlprio.simulator.graph_pages import RecordedVisits
@@ -33,12 +30,12 @@ WORDS = "geology, music"
 
 
 @cache
-def demo_web() -> DemoWeb:
+def demo_web():
     return DemoWeb(PAGES, SITES, SEED)
 
 
 @cache
-def true_ranks() -> dict[str, float]:
+def true_ranks():
     """PageRank of every page of the demo web, by URL."""
     indptr, indices, _, urls = whole_graph(demo_web())
     rows = {
@@ -48,7 +45,7 @@ def true_ranks() -> dict[str, float]:
     return {urls[page]: rank for page, rank in ranks.items()}
 
 
-def earlier_scores() -> dict[str, float]:
+def earlier_scores():
     """Scores of every second page, the best page last."""
     return {url: 1.0 + number % 10 for number, url in enumerate(demo_web().urls()) if number % 2}
 
@@ -84,9 +81,7 @@ CASES = [
 class Crawled:
     """A live crawl, and everything that server and store report about it."""
 
-    def __init__(
-        self, folder: Path, name: str, distance: int | None, options: Any, **settings: Any
-    ) -> None:
+    def __init__(self, folder, name, distance, options, **settings):
         self.folder = folder
         self.name = name
         self.distance = distance
@@ -126,18 +121,18 @@ class Crawled:
         with Store.open(self.store, readonly=True) as store:
             self.pages = store.load_pages()
             self.seeds = store.seeds()
-            self.visits: list[Visit] = [visit for visit in store.visits() if visit.page >= 0]
+            self.visits = [visit for visit in store.visits() if visit.page >= 0]
 
     @property
-    def topic_options(self) -> dict[str, int]:
+    def topic_options(self):
         return {"distance": self.distance or 0, "title": 1, "body": 4}
 
     @property
-    def visited(self) -> list[str]:
+    def visited(self):
         return self.pages.urls(visit.page for visit in self.visits)
 
     @cached_property
-    def web(self) -> oracles.Web:
+    def web(self):
         """The web as the crawl recorded it."""
         return oracles.Web(
             links={visit.page: visit.targets.tolist() for visit in self.visits},
@@ -152,7 +147,7 @@ class Crawled:
             bodies={visit.page: visit.text for visit in self.visits},
         )
 
-    def oracle_order(self) -> list[str]:
+    def oracle_order(self):
         """Return the order of the naive crawler on that web."""
         web = self.web
         name, options = self.name, copy.deepcopy(self.options)
@@ -173,7 +168,7 @@ class Crawled:
             topic = oracles.Topic(words, title=1, body=4, distance=self.distance)
         return self.pages.urls(oracles.crawl(web, self.seeds, name, topic=topic, **options))
 
-    def simulated_order(self) -> list[str]:
+    def simulated_order(self):
         """Return the order of the simulator on the links that were evidence in the crawl.
 
         The graph in its store may have more: links that were too deep when their page was fetched,
@@ -181,7 +176,6 @@ class Crawled:
         """
         whole = read_graph(self.store)
         urls = whole.urls
-        assert urls is not None
         rows = {visit.page: visit.targets for visit in self.visits}
         links = [rows.get(page, NO_PAGES) for page in range(whole.n_pages)]
         indptr = np.cumsum([0, *map(len, links)])
@@ -202,7 +196,7 @@ class Crawled:
 
 
 @pytest.fixture(scope="module", params=CASES)
-def crawled(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Crawled:
+def crawled(request, tmp_path_factory):
     name, distance = request.param
     options = OPTIONS.get(name, {})
     if name.endswith(" in turns"):
@@ -212,11 +206,11 @@ def crawled(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
 
 
 @pytest.fixture(scope="module")
-def plain(tmp_path_factory: pytest.TempPathFactory) -> Crawled:
+def plain(tmp_path_factory):
     return Crawled(tmp_path_factory.mktemp("plain"), "opic", None, {})
 
 
-def test_the_server_is_asked_in_the_order_of_store_oracle_and_simulator(crawled: Crawled) -> None:
+def test_the_server_is_asked_in_the_order_of_store_oracle_and_simulator(crawled):
     assert crawled.run.reason == "finished"
     assert crawled.run.messages() == []
     assert len(crawled.asked_for) > 0.8 * PAGES
@@ -227,9 +221,7 @@ def test_the_server_is_asked_in_the_order_of_store_oracle_and_simulator(crawled:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("fill", [False, True])
-def test_no_page_outside_a_batch_is_fetched_before_all_of_the_batch_are(
-    tmp_path: Path, fill: bool
-) -> None:
+def test_no_page_outside_a_batch_is_fetched_before_all_of_the_batch_are(tmp_path, fill):
     """With eight fetches at once; failed pages count as fetched. With `fill`, others leave too."""
     options = {"every": 20, "fill": fill}
     crawled = Crawled(tmp_path, "batch-pagerank", None, options, CONCURRENT_REQUESTS=8)
@@ -252,8 +244,8 @@ def test_no_page_outside_a_batch_is_fetched_before_all_of_the_batch_are(
 
 
 def test_the_web_of_these_crawls_has_failures_redirects_duplicates_and_dead_ends(
-    plain: Crawled,
-) -> None:
+    plain,
+):
     visits = plain.visits
     statuses = {visit.status for visit in visits}
     assert {200, 404, 500} <= statuses
@@ -268,16 +260,14 @@ def test_the_web_of_these_crawls_has_failures_redirects_duplicates_and_dead_ends
     ]
 
 
-def test_the_topic_has_hot_pages_and_others() -> None:
+def test_the_topic_has_hot_pages_and_others():
     """Otherwise the crawls with a topic would not exercise the hot queue."""
     titles = [demo_web().title(page) for page in range(PAGES)]
     topic = Topic(WORDS)
     assert 10 < sum(topic.count(title) > 0 for title in titles) < PAGES - 10
 
 
-def test_the_simulate_command_reproduces_the_order_of_a_crawls_store(
-    plain: Crawled, tmp_path: Path
-) -> None:
+def test_the_simulate_command_reproduces_the_order_of_a_crawls_store(plain, tmp_path):
     order_file = tmp_path / "order.txt"
     line = ["simulate", str(plain.store), "--ordering", plain.name, "--order", str(order_file)]
     done = scrapy(line, tmp_path)

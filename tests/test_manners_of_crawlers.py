@@ -1,16 +1,11 @@
 """The command `manners` tells rude crawlers from polite ones by what a server saw of them."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
-from collections.abc import Sequence
-from pathlib import Path
-from typing import Any
 
 import pytest
 from access_logs import logged, write_log
-from crawls import Answer, Fetch, Site, page, run_spider
+from crawls import Answer, Site, page, run_spider
 
 from crawlprio.commands.site_crawl import bundled_settings
 from crawlprio.plugins.manners.access_log import AccessLog
@@ -28,7 +23,7 @@ WEB = {
 WGET = shutil.which("wget")
 
 
-def verdicts(folder: Path, fetches: Sequence[Fetch], agent: str, **limits: Any) -> dict[str, int]:
+def verdicts(folder, fetches, agent, **limits):
     """Return how often a crawler broke which rule, by a log of what the server saw."""
     (folder / "robots.txt").write_text(ROBOTS)
     log = AccessLog([write_log(folder / "access.log", logged(fetches))])
@@ -39,7 +34,7 @@ def verdicts(folder: Path, fetches: Sequence[Fetch], agent: str, **limits: Any) 
 
 
 @pytest.mark.skipif(WGET is None, reason="wget is not installed")
-def test_wget_without_robots_txt_breaks_five_rules(tmp_path: Path) -> None:
+def test_wget_without_robots_txt_breaks_five_rules(tmp_path):
     with Site(WEB) as site:
         subprocess.run(
             ["wget", "-q", "-r", "-e", "robots=off", f"http://{site.address}/"],
@@ -57,14 +52,14 @@ def test_wget_without_robots_txt_breaks_five_rules(tmp_path: Path) -> None:
 class Busy(Site):
     """Answers 503 once on one of its hosts."""
 
-    def answer_to(self, fetch: Fetch) -> Answer:
+    def answer_to(self, fetch):
         asked = [before.path for before in self.fetches if before.host == fetch.host]
         if fetch.host == "b.test" and len(asked) == 2:
             return Answer("later", 503, {"Retry-After": "1"})
         return super().answer_to(fetch)
 
 
-def test_ours_breaks_none(tmp_path: Path) -> None:
+def test_ours_breaks_none(tmp_path):
     """On two hosts, one of which asks for a pause, and answers 503 once."""
     home = page("/yes1", "/no1", "http://b.test/", "/search?q=1", "/yes2")
     with Busy({**WEB, "a.test/": home, "b.test/": page("/yes1", "/no2")}) as site:
@@ -89,7 +84,7 @@ def test_ours_breaks_none(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("at_once", [1, 2])
-def test_ours_breaks_none_with_page_requisites(tmp_path: Path, at_once: int) -> None:
+def test_ours_breaks_none_with_page_requisites(tmp_path, at_once):
     needs = [
         f"http://{host}.test/{name}{n}" for host in "abc" for name in ("no", "i") for n in "12"
     ]

@@ -1,19 +1,13 @@
 """How the middlewares handle spiders that do unusual things; other files test the usual ones."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Iterator
-from pathlib import Path
-from typing import Any
 
 import pytest
-from crawls import ADDON, Answer, Run, Site, page, run_spider
+from crawls import ADDON, Answer, Site, page, run_spider
 from scrapy import Request, signals
 from scrapy.crawler import Crawler
 from scrapy.exceptions import IgnoreRequest
-from scrapy.http import Response
 from scrapy.settings import Settings
 from spiders import OneByOne
 
@@ -26,7 +20,7 @@ from crawlprio.store import Store
 ONE = {**ADDON, "CONCURRENT_REQUESTS": 1, "ORDERING": "breadth-first"}
 
 
-def links(store: Path) -> dict[str, list[str]]:
+def links(store):
     """Return the links of each page in a store, by URL; a page visited twice is an error."""
     with Store.open(store, readonly=True) as opened:
         pages = opened.load_pages()
@@ -36,20 +30,18 @@ def links(store: Path) -> dict[str, list[str]]:
     return found
 
 
-def finished(run: Run) -> Run:
+def finished(run):
     assert run.reason == "finished"
     assert run.messages(logging.ERROR) == []
     return run
 
 
 @pytest.mark.parametrize("seconds", [0.0, 0.05])
-def test_a_callback_that_fails_halfway_leaves_the_links_it_had_yielded(
-    tmp_path: Path, seconds: float
-) -> None:
+def test_a_callback_that_fails_halfway_leaves_the_links_it_had_yielded(tmp_path, seconds):
     """This includes links that were scheduled long before it failed."""
 
     class Failing(OneByOne):
-        async def parse(self, response: Response) -> AsyncIterator[Any]:  # type: ignore[override]
+        async def parse(self, response):
             if response.url == "http://a.test/":
                 yield response.follow("/1")
                 yield response.follow("/2")
@@ -72,26 +64,24 @@ def test_a_callback_that_fails_halfway_leaves_the_links_it_had_yielded(
 
 
 def test_links_that_a_later_middleware_or_signal_drops_do_not_prolong_a_lease(
-    tmp_path: Path,
-) -> None:
+    tmp_path,
+):
     """A yielded request never reaches the scheduler; the page is done all the same."""
 
     class DroppingTwo:
-        async def process_spider_output(
-            self, response: Response, result: AsyncIterator[Any]
-        ) -> AsyncIterator[Any]:
+        async def process_spider_output(self, response, result):
             async for output in result:
                 if not (isinstance(output, Request) and output.url.endswith("/2")):
                     yield output
 
     class DroppingThree(OneByOne):
         @classmethod
-        def from_crawler(cls, crawler: Any, *args: Any, **kwargs: Any) -> Any:
+        def from_crawler(cls, crawler, *args, **kwargs):
             spider = super().from_crawler(crawler, *args, **kwargs)
             crawler.signals.connect(spider.drop, signal=signals.request_scheduled)
             return spider
 
-        def drop(self, request: Request) -> None:
+        def drop(self, request):
             if request.url.endswith("/3"):
                 raise IgnoreRequest
 
@@ -104,14 +94,14 @@ def test_links_that_a_later_middleware_or_signal_drops_do_not_prolong_a_lease(
     assert links(store)["http://a.test/"] == ["http://a.test/1", "http://a.test/4"]
 
 
-def test_a_slow_pipeline_does_not_delay_the_links_yielded_before_its_item() -> None:
+def test_a_slow_pipeline_does_not_delay_the_links_yielded_before_its_item():
     class Slow:
-        async def process_item(self, item: Any) -> Any:
+        async def process_item(self, item):
             await asyncio.sleep(2)
             return item
 
     class ItemLast(OneByOne):
-        def parse(self, response: Response) -> Iterator[Any]:
+        def parse(self, response):
             yield from response.follow_all(css="a")
             yield {"url": response.url}
 
@@ -123,9 +113,9 @@ def test_a_slow_pipeline_does_not_delay_the_links_yielded_before_its_item() -> N
     assert starts[-1] - starts[0] < 2
 
 
-def test_pairs_that_nothing_processes_are_still_recorded_and_counted(tmp_path: Path) -> None:
+def test_pairs_that_nothing_processes_are_still_recorded_and_counted(tmp_path):
     class Pairs(OneByOne):
-        def parse(self, response: Response) -> Iterator[Any]:
+        def parse(self, response):
             links = response.css("a::attr(href)").getall()
             yield LinkPairs(response.url, list(map(response.urljoin, links)))
 
@@ -144,17 +134,17 @@ def test_pairs_that_nothing_processes_are_still_recorded_and_counted(tmp_path: P
 
 
 def test_only_the_first_pairs_of_a_page_count_and_pairs_take_precedence_over_requests(
-    tmp_path: Path,
-) -> None:
+    tmp_path,
+):
     class Twice(OneByOne):
-        def parse(self, response: Response) -> Iterator[Any]:
+        def parse(self, response):
             if response.url == "http://a.test/":
                 yield LinkPairs(response.url, ["http://a.test/1", "http://a.test/2"])
                 yield LinkPairs(response.url, ["http://a.test/3"])
                 yield response.follow("/2", self.parse_two)
                 yield response.follow("/4", self.parse_two)
 
-        def parse_two(self, response: Response) -> Iterator[Any]:
+        def parse_two(self, response):
             yield {"with a callback": response.url}
 
     store = tmp_path / "crawl.sqlite"
@@ -167,10 +157,10 @@ def test_only_the_first_pairs_of_a_page_count_and_pairs_take_precedence_over_req
 
 
 def test_a_start_request_is_a_seed_and_a_request_with_its_meta_is_not(
-    tmp_path: Path,
-) -> None:
+    tmp_path,
+):
     class Copying(OneByOne):
-        def parse(self, response: Response) -> Iterator[Any]:
+        def parse(self, response):
             if response.url == "http://a.test/home":
                 yield response.follow("/1", meta=response.meta)
                 yield response.follow("/moved")
@@ -190,14 +180,12 @@ def test_a_start_request_is_a_seed_and_a_request_with_its_meta_is_not(
 class Renamed(LinksMiddleware):
     """Scrapy ignores both methods of a class like this."""
 
-    async def process_spider_output_async(
-        self, response: Response, result: AsyncIterator[Any]
-    ) -> AsyncIterator[Any]:
+    async def process_spider_output_async(self, response, result):
         async for output in result:
             yield output
 
 
-def test_a_middleware_that_scrapy_leaves_out_stops_the_crawl() -> None:
+def test_a_middleware_that_scrapy_leaves_out_stops_the_crawl():
     middlewares = {"crawlprio.middlewares.LinksMiddleware": None, Renamed: 10}
     with Site({}) as site:
         run = run_spider(OneByOne, {**ONE, "SPIDER_MIDDLEWARES": middlewares}, site=site)
@@ -206,18 +194,18 @@ def test_a_middleware_that_scrapy_leaves_out_stops_the_crawl() -> None:
     assert any("LinksMiddleware" in message for message in run.messages())
 
 
-def test_no_lease_remains_at_the_end() -> None:
-    seen: list[int] = []
+def test_no_lease_remains_at_the_end():
+    seen = []
 
     class Counting(OneByOne):
         @classmethod
-        def from_crawler(cls, crawler: Any, *args: Any, **kwargs: Any) -> Any:
+        def from_crawler(cls, crawler, *args, **kwargs):
             spider = super().from_crawler(crawler, *args, **kwargs)
             crawler.signals.connect(spider.count, signal=signals.spider_idle)
             return spider
 
-        def count(self) -> None:
-            scheduler: Any = self.crawler.engine.scheduler
+        def count(self):
+            scheduler = self.crawler.engine.scheduler
             dispatcher, frontier = scheduler.dispatcher, RunningCrawl.of(self.crawler).frontier
             queue = frontier.queue
             seen.extend([len(dispatcher), len(dispatcher.leases._replacements), queue.n_leased])
@@ -231,7 +219,7 @@ def test_no_lease_remains_at_the_end() -> None:
     assert seen == [0, 0, 0, 0, 0]
 
 
-def test_links_and_requests_have_the_same_identity() -> None:
+def test_links_and_requests_have_the_same_identity():
     crawler = Crawler(OneByOne, Settings())
     crawler._apply_settings()
     identities = Identities(crawler)

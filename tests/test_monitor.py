@@ -1,19 +1,14 @@
 """The live view shows a running crawl, and takes orders from its owner alone."""
 
-from __future__ import annotations
-
 import json
 import socket
-from collections.abc import Iterator
 from contextlib import closing
 from http.client import HTTPConnection
-from pathlib import Path
 from time import sleep
-from typing import Any
 
 import pytest
 from browsers import Tab, in_browser, running_browser
-from crawls import Answer, Run, Site, page, run_spider
+from crawls import Answer, Site, page, run_spider
 from spiders import Follower
 from test_score_report import TITLES
 from watched_crawls import Endless, Watched, until
@@ -26,18 +21,18 @@ from crawlprio.store import Store
 
 
 @pytest.fixture(scope="module")
-def watched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watched]:
+def watched(tmp_path_factory):
     """A crawl with a store, whose pages have hostile titles."""
     folder = tmp_path_factory.mktemp("watched")
     settings = {"CRAWLPRIO_STORE": folder / "crawl.sqlite", "DOWNLOAD_DELAY": 0.05}
     with Endless(TITLES) as site, Watched(site, **settings) as crawl:
-        crawl.site = site  # type: ignore[attr-defined]
+        crawl.site = site
         until(lambda: len(site.fetches) > 15)
         yield crawl
 
 
 class TestWhoMayAsk:
-    def test_the_page_and_its_files_come_with_a_policy(self, watched: Watched) -> None:
+    def test_the_page_and_its_files_come_with_a_policy(self, watched):
         for path in ("/", "/monitor.css", "/monitor.js"):
             reply = watched.ask("GET", path)
             assert reply.status == 200
@@ -48,17 +43,13 @@ class TestWhoMayAsk:
 
     @pytest.mark.parametrize("path", ["/", "/monitor.js", "/events", "/pause", "/no-such-page"])
     @pytest.mark.parametrize("host", ["evil.test", "127.0.0.1.evil.test", "[", "", "evil.test:80"])
-    def test_another_name_of_the_host_is_refused(
-        self, watched: Watched, path: str, host: str
-    ) -> None:
+    def test_another_name_of_the_host_is_refused(self, watched, path, host):
         method = "POST" if path == "/pause" else "GET"
         reply = watched.ask(method, path, Host=host, X_Crawlprio_Token=watched.token)
         assert reply.status in (400, 403)
 
     @pytest.mark.parametrize("origin", ["http://evil.test", "null", "http://127.0.0.1:1", ""])
-    def test_a_page_of_another_site_may_neither_read_nor_change(
-        self, watched: Watched, origin: str
-    ) -> None:
+    def test_a_page_of_another_site_may_neither_read_nor_change(self, watched, origin):
         json = {"Content_Type": "application/json", "X_Crawlprio_Token": watched.token}
         assert watched.ask("GET", "/events", Origin=origin).status == 403
         assert watched.ask("POST", "/pause", "{}", Origin=origin, **json).status == 403
@@ -66,9 +57,7 @@ class TestWhoMayAsk:
         assert watched.ask("POST", "/resume", "{}", Origin=own, **json).status == 200
 
     @pytest.mark.parametrize("path", ["/pause", "/resume", "/stop", "/first", "/explain"])
-    def test_what_changes_something_needs_a_post_of_json_with_the_token(
-        self, watched: Watched, path: str
-    ) -> None:
+    def test_what_changes_something_needs_a_post_of_json_with_the_token(self, watched, path):
         json, token = {"Content_Type": "application/json"}, {"X_Crawlprio_Token": watched.token}
         assert watched.ask("GET", path, **json, **token).status == 405
         assert watched.ask("GET", f"{path}?token={watched.token}").status == 405
@@ -80,7 +69,7 @@ class TestWhoMayAsk:
             assert watched.ask("POST", path, body, **json, **token).status == 400
         assert watched.state()["state"] == "running"
 
-    def test_events_are_for_a_few_clients_only(self, watched: Watched) -> None:
+    def test_events_are_for_a_few_clients_only(self, watched):
         clients = [socket.create_connection(("127.0.0.1", watched.port)) for _ in range(9)]
         try:
             for client in clients:
@@ -94,14 +83,14 @@ class TestWhoMayAsk:
         until(lambda: _can_read(watched))
 
     @pytest.mark.parametrize("maker", ["cross-site", "same-site"])
-    def test_an_image_of_another_site_opens_no_stream(self, watched: Watched, maker: str) -> None:
+    def test_an_image_of_another_site_opens_no_stream(self, watched, maker):
         """A browser sends no `Origin` with it."""
         for path in ("/events", "/monitor.js"):
             assert watched.ask("GET", path, Sec_Fetch_Site=maker).status == 403
         assert watched.ask("GET", "/", Sec_Fetch_Site=maker).status == 200
         assert watched.ask("GET", "/monitor.js", Sec_Fetch_Site="same-origin").status == 200
 
-    def test_idle_connections_beyond_a_few_are_closed_at_once(self, watched: Watched) -> None:
+    def test_idle_connections_beyond_a_few_are_closed_at_once(self, watched):
         """1,400 of any local user took all descriptors, and the crawl fetched nothing."""
         address = ("127.0.0.1", watched.port)
         idle = [socket.create_connection(address) for _ in range(MAX_CONNECTIONS)]
@@ -115,13 +104,13 @@ class TestWhoMayAsk:
                 client.close()
         until(lambda: _can_read(watched))
 
-    def test_a_client_that_does_not_read_costs_no_memory(self, watched: Watched) -> None:
+    def test_a_client_that_does_not_read_costs_no_memory(self, watched):
         with socket.create_connection(("127.0.0.1", watched.port)) as client:
             client.sendall(b"GET /events HTTP/1.1\r\nHost: localhost\r\n\r\n")
             assert watched.state()["state"] == "running"
 
 
-def _can_read(watched: Watched) -> bool:
+def _can_read(watched):
     try:
         return bool(watched.state())
     except (EOFError, OSError):
@@ -129,7 +118,7 @@ def _can_read(watched: Watched) -> bool:
 
 
 class TestWhatItShowsAndDoes:
-    def test_the_figures_move_and_the_tables_have_rows(self, watched: Watched) -> None:
+    def test_the_figures_move_and_the_tables_have_rows(self, watched):
         before = int(watched.figure("Fetched"))
         until(lambda: int(watched.figure("Fetched")) > before)
         seen = watched.state()
@@ -140,7 +129,7 @@ class TestWhatItShowsAndDoes:
         assert len(sites) == 3
         assert seen["rate"] > 0
 
-    def test_next_pages_come_next_and_say_why(self, watched: Watched) -> None:
+    def test_next_pages_come_next_and_say_why(self, watched):
         assert watched.post("/pause").status == 200
         try:
             seen = _settled(watched)
@@ -156,7 +145,7 @@ class TestWhatItShowsAndDoes:
             watched.post("/resume")
         until(lambda: url in _fetched(watched))
 
-    def test_a_pause_starts_no_fetch_until_the_crawl_is_resumed(self, watched: Watched) -> None:
+    def test_a_pause_starts_no_fetch_until_the_crawl_is_resumed(self, watched):
         watched.post("/pause")
         seen = _settled(watched)
         assert seen["state"] == "paused"
@@ -167,7 +156,7 @@ class TestWhatItShowsAndDoes:
         until(lambda: len(_fetched(watched)) > n_before)
         assert watched.state()["state"] == "running"
 
-    def test_a_page_that_is_asked_for_comes_first(self, watched: Watched) -> None:
+    def test_a_page_that_is_asked_for_comes_first(self, watched):
         watched.post("/pause")
         last = [row[0][1] for row in _settled(watched)["tables"]["next"]][-1]
         n_before = len(_fetched(watched))
@@ -192,9 +181,7 @@ class TestWhatItShowsAndDoes:
             (["http://a.test/"], "That is not a URL"),
         ],
     )
-    def test_a_page_that_cannot_come_first_is_refused_in_one_sentence(
-        self, watched: Watched, url: object, told: str
-    ) -> None:
+    def test_a_page_that_cannot_come_first_is_refused_in_one_sentence(self, watched, url, told):
         reply = watched.post("/first", url=url)
         assert (reply.status, told in reply.body["error"]) == (409, True), reply.body
 
@@ -202,8 +189,8 @@ class TestWhatItShowsAndDoes:
 FORBIDDEN = [f"/secret/{n}" for n in range(30)]
 
 
-def test_pages_that_robots_txt_forbids_are_not_next_and_are_explained(tmp_path: Path) -> None:
-    def answer(host: str, path: str) -> Answer:
+def test_pages_that_robots_txt_forbids_are_not_next_and_are_explained(tmp_path):
+    def answer(host, path):
         if path == "/robots.txt":
             return Answer("User-agent: *\nDisallow: /secret")
         return page(*FORBIDDEN, *(f"/{n}" for n in range(200)))._replace(seconds=0.2)
@@ -223,7 +210,7 @@ def test_pages_that_robots_txt_forbids_are_not_next_and_are_explained(tmp_path: 
         assert lines[-1] == "It would be refused: forbidden by robots.txt (ROBOTSTXT_OBEY)."
 
 
-def test_what_an_action_changed_is_shown_however_long_the_next_document_would_take() -> None:
+def test_what_an_action_changed_is_shown_however_long_the_next_document_would_take():
     with Endless() as site, Watched(site, DOWNLOAD_DELAY=0.05) as crawl:
         monitor.SECONDS = 3600.0
         with closing(HTTPConnection("127.0.0.1", crawl.port, timeout=30.0)) as connection:
@@ -237,11 +224,11 @@ def test_what_an_action_changed_is_shown_however_long_the_next_document_would_ta
             assert next(states) == "running"
 
 
-def _settled(watched: Watched) -> dict[str, Any]:
+def _settled(watched):
     """Return the state once no page is in flight."""
-    found: list[dict[str, Any]] = []
+    found = []
 
-    def is_settled() -> bool:
+    def is_settled():
         found.append(watched.state())
         return not found[-1]["tables"]["flight"] and found[-1]["state"] == "paused"
 
@@ -249,19 +236,19 @@ def _settled(watched: Watched) -> dict[str, Any]:
     return found[-1]
 
 
-def watched_next(watched: Watched) -> list[Any]:
+def watched_next(watched):
     watched.state()
     sleep(0.3)  # until the next document
-    return watched.state()["tables"]["next"]  # type: ignore[no-any-return]
+    return watched.state()["tables"]["next"]
 
 
-def _fetched(watched: Watched) -> list[str]:
-    fetches = sorted(watched.site.fetches, key=lambda fetch: fetch.start)  # type: ignore[attr-defined]
+def _fetched(watched):
+    fetches = sorted(watched.site.fetches, key=lambda fetch: fetch.start)
     return [f"http://{each.host}{each.path}" for each in fetches if each.path != "/robots.txt"]
 
 
 class TestHowItEnds:
-    def test_a_stop_ends_the_crawl_with_its_receipt(self, tmp_path: Path) -> None:
+    def test_a_stop_ends_the_crawl_with_its_receipt(self, tmp_path):
         store = tmp_path / "crawl.sqlite"
         with Endless() as site, Watched(site, CRAWLPRIO_STORE=store) as crawl:
             until(lambda: len(site.fetches) > 5)
@@ -280,11 +267,11 @@ class TestHowItEnds:
         with Store.open(store, readonly=True) as recorded:
             assert recorded.n_pages > 5
 
-    def test_a_port_in_use_is_one_sentence(self) -> None:
+    def test_a_port_in_use_is_one_sentence(self):
         with socket.create_server(("127.0.0.1", 0)) as taken, Endless() as site:
             port = taken.getsockname()[1]
             settings = {"ADDONS": {"crawlprio.Addon": 500}, "CRAWLPRIO_MONITOR": port}
-            run: Run = run_spider(SiteSpider, settings, site=site, seeds="http://a.test/")
+            run = run_spider(SiteSpider, settings, site=site, seeds="http://a.test/")
         (message,) = run.messages()
         assert message == (
             f"CRAWLPRIO_MONITOR is {port}, but nothing can listen there (Address already in use); "
@@ -294,7 +281,7 @@ class TestHowItEnds:
 
 
 @pytest.mark.parametrize("package", ["crawlprio.schedulers", "scrapy.core.scheduler"])
-def test_it_works_for_other_spiders_and_schedulers(package: str) -> None:
+def test_it_works_for_other_spiders_and_schedulers(package):
     scheduler = f"{package}.Scheduler"
     with Endless() as site, Watched(site, Follower, SCHEDULER=scheduler) as crawl:
         until(lambda: int(crawl.figure("Fetched")) > 5)
@@ -311,14 +298,14 @@ def test_it_works_for_other_spiders_and_schedulers(package: str) -> None:
 
 
 @pytest.fixture(scope="module")
-def browser(watched: Watched) -> Iterator[Any]:
+def browser(watched):
     """The browser, which needs a loop of its own, so the reactor's must run before."""
     with running_browser() as chromium:
         yield chromium
 
 
 @pytest.fixture(scope="module")
-def tab(browser: Any, watched: Watched) -> Tab:
+def tab(browser, watched):
     opened = Tab(browser)
     opened.page.goto(watched.address)
     opened.page.wait_for_selector("#state[data-state=running]")
@@ -328,7 +315,7 @@ def tab(browser: Any, watched: Watched) -> Tab:
 class TestInABrowser:
     pytestmark = in_browser
 
-    def test_numbers_move_and_nothing_is_asked_of_others(self, tab: Tab, watched: Watched) -> None:
+    def test_numbers_move_and_nothing_is_asked_of_others(self, tab, watched):
         page = tab.page
         before = page.inner_text("#figures")
         until(lambda: page.inner_text("#figures") != before)
@@ -343,11 +330,11 @@ class TestInABrowser:
         assert page.evaluate(refused) == "TypeError"
         tab.errors.clear()
 
-    def test_hostile_titles_show_as_text(self, tab: Tab) -> None:
+    def test_hostile_titles_show_as_text(self, tab):
         page = tab.page
-        seen: set[str] = set()
+        seen = set()
 
-        def has_seen_all() -> bool:
+        def has_seen_all():
             seen.update(page.locator("#latest td:nth-child(2)").all_inner_texts())
             return {TITLES[1], TITLES[2], TITLES[4], TITLES[7], "gnp.exe ?"} <= seen
 
@@ -358,7 +345,7 @@ class TestInABrowser:
             page.evaluate("document.querySelectorAll('main img, iframe, main script').length") == 0
         )
 
-    def test_pause_why_first_and_resume_work_by_keyboard(self, tab: Tab, watched: Watched) -> None:
+    def test_pause_why_first_and_resume_work_by_keyboard(self, tab, watched):
         page = tab.page
         page.focus("#pause")
         page.keyboard.press("Enter")
@@ -386,17 +373,17 @@ class TestInABrowser:
         assert tab.errors == []
 
     @pytest.mark.parametrize(("scheme", "only"), [("light", None), ("dark", ["color-contrast"])])
-    def test_it_is_accessible(self, tab: Tab, scheme: str, only: list[str] | None) -> None:
+    def test_it_is_accessible(self, tab, scheme, only):
         tab.page.emulate_media(color_scheme=scheme)
         assert tab.violations(only) == []
         tab.page.emulate_media(color_scheme="light")
 
-    def test_a_phone_scrolls_it_in_one_direction_only(self, tab: Tab) -> None:
+    def test_a_phone_scrolls_it_in_one_direction_only(self, tab):
         tab.page.set_viewport_size({"width": 375, "height": 700})
         assert tab.page.evaluate("document.documentElement.scrollWidth") <= 375
         tab.page.set_viewport_size({"width": 1200, "height": 900})
 
-    def test_without_the_token_it_can_only_be_read(self, browser: Any, watched: Watched) -> None:
+    def test_without_the_token_it_can_only_be_read(self, browser, watched):
         reader = Tab(browser)
         reader.page.goto(f"http://localhost:{watched.port}/")
         reader.page.wait_for_selector("#state[data-state=running]")
@@ -405,7 +392,7 @@ class TestInABrowser:
         assert reader.page.locator("#next button").count() == 0
         reader.context.close()
 
-    def test_a_stop_is_confirmed_and_the_page_says_how_it_ended(self, browser: Any) -> None:
+    def test_a_stop_is_confirmed_and_the_page_says_how_it_ended(self, browser):
         with Endless() as site, Watched(site) as crawl:
             shown = Tab(browser)
             shown.page.goto(crawl.address)

@@ -4,23 +4,19 @@ Debian's nginx serves documentation packages, each as a site with a robots.txt. 
 both. The crawl runs three times, and two of the runs are resumed, as a user would do it.
 """
 
-from __future__ import annotations
-
 import json
 import sqlite3
 import subprocess
 import sys
 from collections import Counter, deque
-from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 from urllib.parse import unquote, urldefrag, urljoin, urlsplit
 
 import lxml.html
 import pytest
-from nginx_sites import NGINX, Server, serve
+from nginx_sites import NGINX, serve
 from protego import Protego
 
 from crawlprio.measure.repositories import open_repository
@@ -47,16 +43,16 @@ pytestmark = [
 
 
 @pytest.fixture
-def server(tmp_path: Path) -> Iterator[Server]:
+def server(tmp_path):
     sites = {host: (DOCS / name, forbidden) for host, (name, forbidden) in SITES.items()}
     with serve(tmp_path / "nginx", sites) as served:
         yield served
 
 
-def links_of(file: Path, url: str) -> dict[str, bool]:
+def links_of(file, url):
     """Return the links of a page as lxml finds them, by URL, and whether they are followed."""
     tree = lxml.html.fromstring(file.read_bytes())
-    found: dict[str, bool] = {}
+    found = {}
     for element in tree.xpath("//a[@href]|//area[@href]"):
         target = urldefrag(urljoin(url, element.get("href").strip())).url
         nofollow = "nofollow" in (element.get("rel") or "").lower().split()
@@ -73,7 +69,7 @@ class Truth:
     fetched: set[str]
     links: dict[str, set[str]]
 
-    def pairs(self) -> set[tuple[str, str]]:
+    def pairs(self):
         """Links between known pages."""
         return {
             (source, target)
@@ -83,15 +79,15 @@ class Truth:
         }
 
 
-def truth(server: Server, depth_limit: int) -> Truth:
+def truth(server, depth_limit):
     """Crawl the files breadth-first, by the rules in docs/crawl.md."""
     robots = {
         host: Protego.parse("User-agent: *\n" + "".join(f"Disallow: {p}\n" for p in forbidden))
         for host, (_, forbidden) in SITES.items()
     }
     depths = dict.fromkeys(server.seeds, 0)
-    fetched: set[str] = set()
-    links: dict[str, set[str]] = {}
+    fetched = set()
+    links = {}
     waiting = deque(server.seeds)
     while waiting:
         url = waiting.popleft()
@@ -122,7 +118,7 @@ def truth(server: Server, depth_limit: int) -> Truth:
     return Truth(set(depths), fetched, links)
 
 
-def crawlprio(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+def crawlprio(folder, *words):
     return subprocess.run(
         [sys.executable, "-m", "crawlprio.commands.cli", *words],
         cwd=folder,
@@ -135,8 +131,8 @@ def crawlprio(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.parametrize(("at_once", "depth_limit"), [(1, 0), (4, 2), (16, 1)])
 def test_every_allowed_page_is_fetched_once_with_the_links_that_lxml_sees(
-    server: Server, at_once: int, depth_limit: int, tmp_path: Path
-) -> None:
+    server, at_once, depth_limit, tmp_path
+):
     expected = truth(server, depth_limit)
     assert len(expected.fetched) > 20
     assert len(expected.known) > len(expected.fetched)
@@ -169,7 +165,7 @@ def test_every_allowed_page_is_fetched_once_with_the_links_that_lxml_sees(
         assert {url for (url,) in db.execute("SELECT url FROM pages")} == expected.known
     assert recorded - expected.pairs() == set()
     assert expected.pairs() - recorded == set()
-    crawl: Any = open_repository(store)
+    crawl = open_repository(store)
     assert crawl.graph.n_links == Source.open(store).graph.n_links == len(expected.pairs())
     assert {crawl.graph.urls[page] for page in crawl.order} == expected.fetched
     scored = crawlprio(tmp_path, "score", str(store), "--json", "score.json")

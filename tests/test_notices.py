@@ -1,26 +1,21 @@
 """The notice before a crawl that says where an earlier store went."""
 
-from __future__ import annotations
-
 import logging
-from pathlib import Path
-from typing import Any
 
 from crawls import ADDON, Site, page, run_spider
 from scrapy import Spider
-from scrapy.http import Response
 
 from crawlprio.store import Store
 
 
 def test_an_earlier_crawls_store_is_kept_and_the_log_names_it(
-    tmp_path: Path,
-) -> None:
+    tmp_path,
+):
     class Once(Spider):
         name = "once"
         start_urls = ("http://a.test/",)
 
-        def parse(self, response: Response) -> Any:
+        def parse(self, response):
             yield {"url": response.url}
 
     path = tmp_path / "crawl.sqlite"

@@ -1,19 +1,15 @@
 """Pages whose likes brought nothing new are put off, exactly as an oracle that looks at all."""
 
-from __future__ import annotations
-
 import random
 import subprocess
 import sys
 import tracemalloc
-from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
-from crawls import ADDON, ONE_AT_A_TIME, ROOT, Answer, Run, Site, killed_once, options, run_spider
+from crawls import ADDON, ONE_AT_A_TIME, ROOT, Answer, Site, killed_once, options, run_spider
 from oracles import novelty as oracle
-from scrapy import Spider
 from spiders import Follower
 from stores import change, visited_pages, visited_urls
 
@@ -36,15 +32,15 @@ NEAR_BITS = (0, 1, 0b110, 0b111 << 40, 0b1111 << 20)
 class Given(Ordering):
     """Keys that are given."""
 
-    def __init__(self, keys: dict[str, float]) -> None:
+    def __init__(self, keys):
         self._given = keys
 
-    def discover(self, first: int, last: int, visit: Visit) -> None:
+    def discover(self, first, last, visit):
         for page in range(first, last):
             self.keys[page] = self._given[self.pages.url(page)]
 
 
-def a_url(rng: random.Random) -> str:
+def a_url(rng):
     """Return a URL of a small space, so that many differ in one piece."""
     host = rng.choice(["a.test", "a.test", "b.test"])
     path = "/".join(rng.choices(["", "x", "print", "v1", "v23", "ab12cd34e"], k=rng.randint(1, 4)))
@@ -53,7 +49,7 @@ def a_url(rng: random.Random) -> str:
     return f"http{rng.choice(['', '', 's'])}://{host}/{path}{query}"
 
 
-def a_web(rng: random.Random, n: int) -> oracle.TextWeb:
+def a_web(rng, n):
     urls = list(dict.fromkeys(a_url(rng) for _ in range(n)))
     links = {page: rng.sample(range(len(urls)), k=min(12, len(urls))) for page in range(len(urls))}
     texts = [rng.getrandbits(64) - 2**63 for _ in range(len(urls) // 4)]
@@ -61,14 +57,12 @@ def a_web(rng: random.Random, n: int) -> oracle.TextWeb:
     return oracle.TextWeb(links, urls, prints)
 
 
-def crawl(
-    web: oracle.TextWeb, seeds: Sequence[int], keys: Sequence[float], novelty: Novelty | None
-) -> list[int]:
+def crawl(web, seeds, keys, novelty):
     """Return the pages in the order of the frontier."""
     table = PageTable()
-    ids: dict[str, int] = {url: number for number, url in enumerate(web.urls)}
+    ids = {url: number for number, url in enumerate(web.urls)}
 
-    def known(pages: Sequence[int]) -> np.ndarray:
+    def known(pages):
         found = []
         for page in dict.fromkeys(pages):
             url = web.urls[page]
@@ -93,7 +87,7 @@ def crawl(
 
 @pytest.mark.parametrize("kind", ["exact", "near"])
 @pytest.mark.parametrize("seed", range(3))
-def test_the_order_is_that_of_the_oracle(seed: int, kind: str) -> None:
+def test_the_order_is_that_of_the_oracle(seed, kind):
     rng = random.Random(seed)
     web = a_web(rng, 120)
     keys = [float(rng.randrange(40)) for _ in web.urls]
@@ -105,12 +99,12 @@ def test_the_order_is_that_of_the_oracle(seed: int, kind: str) -> None:
 N_TEXTS = 40
 
 
-def text_of(number: int) -> str:
+def text_of(number):
     """Return sixty words that no other number has."""
     return " ".join(f"word{number * 60 + at}" for at in range(60))
 
 
-def answer(host: str, path: str) -> Answer | None:
+def answer(host, path):
     """Return a page of a tree, or its view for printers; each links to its children and its view.
 
     The menu lists the links, so that no two bodies are equal.
@@ -130,7 +124,7 @@ def answer(host: str, path: str) -> Answer | None:
     )
 
 
-def live(store: Path, spider: type[Spider] = SiteSpider, **settings: object) -> Run:
+def live(store, spider=SiteSpider, **settings):
     given = {
         **ONE_AT_A_TIME,
         "ADDONS": {"crawlprio.Addon": 500},
@@ -147,7 +141,7 @@ def live(store: Path, spider: type[Spider] = SiteSpider, **settings: object) -> 
 
 
 @pytest.mark.slow
-def test_views_for_printers_come_last_live_as_simulated_and_resumed(tmp_path: Path) -> None:
+def test_views_for_printers_come_last_live_as_simulated_and_resumed(tmp_path):
     path = tmp_path / "crawl.sqlite"
     run = live(path)
     fetched = visited_urls(path)
@@ -172,10 +166,10 @@ def test_views_for_printers_come_last_live_as_simulated_and_resumed(tmp_path: Pa
 
 
 @pytest.mark.slow
-def test_a_crawl_that_is_killed_and_resumed_fetches_in_the_same_order(tmp_path: Path) -> None:
+def test_a_crawl_that_is_killed_and_resumed_fetches_in_the_same_order(tmp_path):
     handler = "crawlprio.demo.handler.LoopbackHandler"
 
-    def line(folder: str) -> list[str]:
+    def line(folder):
         given = {
             **ONE_AT_A_TIME,
             "DOWNLOAD_HANDLERS": {"http": handler, "https": handler},
@@ -202,14 +196,14 @@ def test_a_crawl_that_is_killed_and_resumed_fetches_in_the_same_order(tmp_path: 
 
 
 @pytest.mark.slow
-def test_a_spider_that_yields_requests_fetches_views_for_printers_last(tmp_path: Path) -> None:
+def test_a_spider_that_yields_requests_fetches_views_for_printers_last(tmp_path):
     live(tmp_path / "crawl.sqlite", Follower)
     first = visited_urls(tmp_path / "crawl.sqlite")[: N_TEXTS + 8]
     assert len({url.rpartition("/")[2] or "0" for url in first}) == N_TEXTS
 
 
 @pytest.mark.slow
-def test_a_fingerprint_that_is_none_is_a_damaged_store(tmp_path: Path) -> None:
+def test_a_fingerprint_that_is_none_is_a_damaged_store(tmp_path):
     path = tmp_path / "crawl.sqlite"
     live(path, CLOSESPIDER_PAGECOUNT=4)
     with Store.open(path, readonly=True) as store:
@@ -220,7 +214,7 @@ def test_a_fingerprint_that_is_none_is_a_damaged_store(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["exact", "near"])
-def test_pages_with_the_same_words_have_the_same_fingerprint(kind: str) -> None:
+def test_pages_with_the_same_words_have_the_same_fingerprint(kind):
     if kind == "near":
         pytest.importorskip("rensa")
     of = fingerprints(kind)
@@ -231,7 +225,7 @@ def test_pages_with_the_same_words_have_the_same_fingerprint(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["exact", "near"])
-def test_a_text_of_10_mb_takes_the_memory_of_its_beginning(kind: str) -> None:
+def test_a_text_of_10_mb_takes_the_memory_of_its_beginning(kind):
     """`near` took 0.86 GB. To `exact`, texts that differ beyond the beginning still differ."""
     if kind == "near":
         pytest.importorskip("rensa")
@@ -246,13 +240,13 @@ def test_a_text_of_10_mb_takes_the_memory_of_its_beginning(kind: str) -> None:
     assert (fingerprints_of[0] == fingerprints_of[2]) == (kind == "near")
 
 
-def test_near_needs_a_package_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_near_needs_a_package_and_says_so(monkeypatch):
     monkeypatch.setitem(sys.modules, "rensa", None)
     with pytest.raises(ConfigError, match=r"run pip install 'crawlprio\[novelty\]'"):
         fingerprints("near")
 
 
-def test_a_frontier_in_redis_refuses_the_setting() -> None:
+def test_a_frontier_in_redis_refuses_the_setting():
     settings = {"CRAWLPRIO_FRONTIER": "redis", "CRAWLPRIO_NOVELTY": "exact", **ADDON}
     with Site({}) as site:
         run = run_spider(SiteSpider, settings, site=site, seeds="http://a.test/")
@@ -262,11 +256,11 @@ def test_a_frontier_in_redis_refuses_the_setting() -> None:
     ]
 
 
-def test_near_fingerprints_are_close_for_texts_that_differ_in_a_word_of_many() -> None:
+def test_near_fingerprints_are_close_for_texts_that_differ_in_a_word_of_many():
     pytest.importorskip("rensa")
     of = fingerprints("near")
 
-    def distance(one: str, other: str) -> int:
+    def distance(one, other):
         return ((of(one, 0) ^ of(other, 0)) & (2**64 - 1)).bit_count()
 
     long = " ".join(map(text_of, range(10)))

@@ -1,13 +1,10 @@
 """A crawl under the add-on where only the temporary folder is writable, as in many containers."""
 
-from __future__ import annotations
-
 import ctypes
 import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -54,7 +51,7 @@ print(stats.get_value("finish_reason"), stats.get_value("item_scraped_count"))
 """
 
 
-def may_write_only_where_permitted() -> None:
+def may_write_only_where_permitted():
     """Drop root's capability to write everywhere (CAP_DAC_OVERRIDE), from the next exec on."""
     if os.geteuid() == 0:
         pr_capbset_drop, cap_dac_override = 24, 1
@@ -63,7 +60,7 @@ def may_write_only_where_permitted() -> None:
 
 
 @pytest.fixture
-def locked(tmp_path: Path) -> Iterator[Path]:
+def locked(tmp_path):
     """Folders that cannot be written: the package, a home and a working folder."""
     source = Path(crawlprio.__file__).parent
     leaves_out = shutil.ignore_patterns("__pycache__")
@@ -79,7 +76,7 @@ def locked(tmp_path: Path) -> Iterator[Path]:
         folder.chmod(0o755)
 
 
-def test_a_crawl_yields_its_items_and_warns_once_that_nothing_is_recorded(locked: Path) -> None:
+def test_a_crawl_yields_its_items_and_warns_once_that_nothing_is_recorded(locked):
     unset = ("NUMBA_CACHE_DIR", "XDG_CACHE_HOME")
     done = subprocess.run(
         [sys.executable, "-c", CRAWL, str(locked / "site"), "plain"],

@@ -1,7 +1,5 @@
 """The importance that OPIC estimates as it crawls: each page's share of all cash received."""
 
-from __future__ import annotations
-
 import random
 from fractions import Fraction
 
@@ -16,9 +14,7 @@ from crawlprio.orderings import make_ordering
 from crawlprio.orderings.opic import Opic
 
 
-def crawled(
-    web: Web, seeds: list[int], order: list[int], **options: float
-) -> tuple[Opic, WebPages]:
+def crawled(web, seeds, order, **options):
     """Return OPIC with history after visits in this order, and the numbers of pages."""
     pages = WebPages(web)
     ordering = make_ordering("opic", {"history": True, **options})
@@ -31,7 +27,7 @@ def crawled(
     return ordering, pages
 
 
-def breadth_first(web: Web, seed: int) -> list[int]:
+def breadth_first(web, seed):
     order, known = [seed], {seed}
     for page in order:
         for target in web.links_of(page):
@@ -41,7 +37,7 @@ def breadth_first(web: Web, seed: int) -> list[int]:
     return order
 
 
-def strongly_connected(n_pages: int, seed: int) -> Web:
+def strongly_connected(n_pages, seed):
     """A ring with chords of uneven lengths, so that no surfer is periodic."""
     rng = random.Random(seed)
     links = {
@@ -51,7 +47,7 @@ def strongly_connected(n_pages: int, seed: int) -> Web:
     return Web(links=links)
 
 
-def received_shares(web: Web, seed: int, order: list[int]) -> dict[int, Fraction]:
+def received_shares(web, seed, order):
     """Record every payment exactly as it comes, and return the shares; no page is paid back."""
     received = {seed: Fraction(1)}
     held = {seed: Fraction(1)}
@@ -70,7 +66,7 @@ def received_shares(web: Web, seed: int, order: list[int]) -> dict[int, Fraction
     return {page: share / total for page, share in received.items()}
 
 
-def stationary(web: Web) -> np.ndarray:
+def stationary(web):
     """Return the long-run distribution of a surfer who never jumps, by a dense solution."""
     n_pages = len(web.pages)
     follow = steps(web)
@@ -79,7 +75,7 @@ def stationary(web: Web) -> np.ndarray:
     return np.asarray(solution)
 
 
-def steps(web: Web) -> np.ndarray:
+def steps(web):
     """Return the probability of each step of a surfer, by page and target."""
     follow = np.zeros((len(web.pages), len(web.pages)))
     for page in web.pages:
@@ -87,7 +83,7 @@ def steps(web: Web) -> np.ndarray:
     return follow
 
 
-def by_number(ordering: Opic, pages: WebPages) -> np.ndarray:
+def by_number(ordering, pages):
     """Return the estimates by the page numbers of the web."""
     estimate = np.zeros(len(pages))
     estimate[pages.numbers] = ordering.importance()
@@ -95,7 +91,7 @@ def by_number(ordering: Opic, pages: WebPages) -> np.ndarray:
 
 
 @pytest.mark.parametrize("n_fetched", [0, 1, 7, 60, 300])
-def test_importance_is_the_share_of_all_cash_that_a_page_received(n_fetched: int) -> None:
+def test_importance_is_the_share_of_all_cash_that_a_page_received(n_fetched):
     web = power_law_web(300, seed=5)
     order = breadth_first(web, 3)[:n_fetched]
     ordering, pages = crawled(web, [3], order)
@@ -108,7 +104,7 @@ def test_importance_is_the_share_of_all_cash_that_a_page_received(n_fetched: int
 
 
 @pytest.mark.parametrize("options", [{}, {"seed_cash": 50.0}, {"pass_on": 0.5}, {"pass_on": 0.0}])
-def test_importance_sums_to_one_under_any_options(options: dict[str, float]) -> None:
+def test_importance_sums_to_one_under_any_options(options):
     web = power_law_web(300, seed=6)
     ordering, _ = crawled(web, [3, 8], breadth_first(web, 3), **options)
     assert ordering.importance().sum() == pytest.approx(1.0, rel=1e-9)
@@ -117,8 +113,8 @@ def test_importance_sums_to_one_under_any_options(options: dict[str, float]) -> 
 
 @pytest.mark.parametrize("budget", [100, 1000, 30_000])
 def test_one_step_of_a_surfer_changes_it_by_at_most_the_cash_that_has_not_flowed(
-    budget: int,
-) -> None:
+    budget,
+):
     """Cash held + given = first cash + received, so x - xP = (first - held P) / (G + T)."""
     web = strongly_connected(40, seed=3)
     ordering, pages = crawled(web, [0], breadth_first(web, 0), pass_on=0.0, pass_on_budget=budget)
@@ -128,7 +124,7 @@ def test_one_step_of_a_surfer_changes_it_by_at_most_the_cash_that_has_not_flowed
     assert 0.0 < changed <= 2 * there / (given + there) + 1e-12
 
 
-def test_more_cash_flow_brings_it_closer_to_pagerank_without_teleport() -> None:
+def test_more_cash_flow_brings_it_closer_to_pagerank_without_teleport():
     web = strongly_connected(40, seed=3)
     wanted = stationary(web)
     off = []
@@ -141,7 +137,7 @@ def test_more_cash_flow_brings_it_closer_to_pagerank_without_teleport() -> None:
     assert off[2] < 1e-3
 
 
-def test_without_history_there_is_no_importance() -> None:
+def test_without_history_there_is_no_importance():
     web = strongly_connected(12, seed=1)
     pages = WebPages(web)
     ordering = Opic()

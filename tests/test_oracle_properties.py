@@ -1,9 +1,6 @@
 """Properties of the oracles on every web, independent of `crawlprio`."""
 
-from __future__ import annotations
-
 from fractions import Fraction
-from typing import Any
 
 import networkx as nx
 import pytest
@@ -29,7 +26,7 @@ TOPIC = Topic(TOPIC_PHRASES)
 few = settings(max_examples=25, deadline=None)
 
 
-def test_pagerank_solves_its_equation_in_exact_fractions() -> None:
+def test_pagerank_solves_its_equation_in_exact_fractions():
     web = cho_figure_3()
     links = {u: [] if u in (5, 8) else web.links_of(u) for u in web.pages}
     d, n = Fraction(85, 100), len(links)
@@ -40,7 +37,7 @@ def test_pagerank_solves_its_equation_in_exact_fractions() -> None:
         assert abs((1 - d) / n + d * (received + lost / n) - rank[u]) < Fraction(1, 10**15)
 
 
-def test_the_direct_and_the_iterated_pagerank_agree_with_networkx() -> None:
+def test_the_direct_and_the_iterated_pagerank_agree_with_networkx():
     web = power_law_web(300, seed=5)
     links = {u: web.links_of(u) for u in web.pages}
     graph = nx.DiGraph()
@@ -53,11 +50,11 @@ def test_the_direct_and_the_iterated_pagerank_agree_with_networkx() -> None:
 
 @few
 @given(st.data(), st.sampled_from([None, TOPIC]))
-def test_equivalent_orderings_agree(data: st.DataObject, topic: Topic | None) -> None:
+def test_equivalent_orderings_agree(data, topic):
     web = data.draw(webs())
     seeds = data.draw(seeds_of(web))
 
-    def order(name: str, **options: Any) -> list[int]:
+    def order(name, **options):
         return crawl(web, seeds, name, topic=topic, **options)
 
     assert order("batch-pagerank", every=1) == order("pagerank")
@@ -75,7 +72,7 @@ def test_equivalent_orderings_agree(data: st.DataObject, topic: Topic | None) ->
 
 @few
 @given(st.data(), st.sampled_from([None, 0.1, 0.5]))
-def test_cash_is_neither_created_nor_lost(data: st.DataObject, pass_on: float | None) -> None:
+def test_cash_is_neither_created_nor_lost(data, pass_on):
     web = data.draw(webs())
     seeds = data.draw(seeds_of(web))
     for record, ordering in crawling(web, seeds, "opic", pass_on=pass_on, pass_on_budget=50):

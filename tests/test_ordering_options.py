@@ -1,10 +1,5 @@
 """What the options of orderings may be, the errors about bad ones, and files of earlier scores."""
 
-from __future__ import annotations
-
-from pathlib import Path
-from typing import Any
-
 import numpy as np
 import pytest
 from driver import WebPages, fetch_order
@@ -14,7 +9,7 @@ from oracles import Web, crawl, pagerank, rounded
 from crawlprio.errors import ConfigError, CrawlprioError, GraphError
 from crawlprio.frontier import PageQueue
 from crawlprio.graph.pages import NO_PAGE, PageTable, Visit
-from crawlprio.orderings import NAMED, Changed, Ordering, make_ordering
+from crawlprio.orderings import NAMED, Ordering, make_ordering
 from crawlprio.orderings.guard import OrderingError
 from crawlprio.orderings.historical import HistoricalPageRank
 from crawlprio.orderings.siblings import SiblingSampling
@@ -80,9 +75,7 @@ from crawlprio.store import Store
          "known options: seed_cash, pass_on, pass_on_budget, history, site_share."),
     ],
 )  # fmt: skip
-def test_a_bad_option_is_refused_in_one_sentence(
-    name: str, options: dict[str, object], sentence: str
-) -> None:
+def test_a_bad_option_is_refused_in_one_sentence(name, options, sentence):
     """Sentences that name no setting or file follow the name of the ordering."""
     with pytest.raises(CrawlprioError) as caught:
         make_ordering(name, options)
@@ -90,7 +83,7 @@ def test_a_bad_option_is_refused_in_one_sentence(
     assert str(caught.value) == (sentence if named else f"ORDERING_OPTIONS of {name}: {sentence}")
 
 
-def test_an_unknown_ordering_is_refused_with_the_known_ones() -> None:
+def test_an_unknown_ordering_is_refused_with_the_known_ones():
     with pytest.raises(ConfigError) as caught:
         make_ordering("opick")
     known = ", ".join(sorted(NAMED))
@@ -107,14 +100,12 @@ def test_an_unknown_ordering_is_refused_with_the_known_ones() -> None:
         ("combined", {"weights": {"omniscient": 1.0}}),
     ],
 )
-def test_what_needs_the_whole_graph_is_refused_if_the_graph_is_unknown(
-    name: str, options: dict[str, Any]
-) -> None:
+def test_what_needs_the_whole_graph_is_refused_if_the_graph_is_unknown(name, options):
     with pytest.raises(ConfigError, match="needs the PageRank of the whole graph"):
         PageQueue(make_ordering(name, options), PageTable())
 
 
-def test_an_ordering_declares_whether_it_reads_anchor_texts() -> None:
+def test_an_ordering_declares_whether_it_reads_anchor_texts():
     words = {"words": "crawling"}
     combined = {"weights": {"opic": 1.0, "anchor-similarity": 1.0}}
     assert make_ordering("anchor-similarity", words).needs_anchors
@@ -143,13 +134,11 @@ class OwnSampling(SiblingSampling):
         ("location", {}, False),
     ],
 )
-def test_an_ordering_says_whether_it_needs_compiled_code_however_it_is_named(
-    name: str | type[Ordering], options: dict[str, Any], needed: bool
-) -> None:
+def test_an_ordering_says_whether_it_needs_compiled_code_however_it_is_named(name, options, needed):
     assert make_ordering(name, options).needs_compiled == needed
 
 
-def test_a_combined_ordering_can_have_a_member_given_by_import_path() -> None:
+def test_a_combined_ordering_can_have_a_member_given_by_import_path():
     web = Web(links={0: [1, 2, 3], 2: [3]})
     path = "crawlprio.orderings.baseline.BacklinkCount"
     options = {"weights": {path: -1.0, "breadth-first": 1.0}}
@@ -159,22 +148,22 @@ def test_a_combined_ordering_can_have_a_member_given_by_import_path() -> None:
     assert fetch_order(web, [0, 3, 2], "combined", options) == [0, 1, 3, 2]
 
 
-def url(page: int) -> str:
+def url(page):
     return f"http://earlier.example/{page}"
 
 
-def historical_web() -> Web:
+def historical_web():
     web = earlier_and_new()
     web.urls = {page: url(page) for page in web.pages}
     return web
 
 
-def write_csv(path: Path, *lines: str) -> Path:
+def write_csv(path, *lines):
     path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
     return path
 
 
-def test_scores_are_read_from_csv_npz_and_dict_alike(tmp_path: Path) -> None:
+def test_scores_are_read_from_csv_npz_and_dict_alike(tmp_path):
     scores = {url(page): score for page, score in EARLIER_SCORES.items()}
     lines = [f"{address},{score}" for address, score in scores.items()]
     np.savez(tmp_path / "by_url.npz", urls=list(scores), scores=list(scores.values()))
@@ -197,7 +186,7 @@ def test_scores_are_read_from_csv_npz_and_dict_alike(tmp_path: Path) -> None:
     )
 
 
-def test_the_scores_of_a_crawl_store_are_the_pagerank_of_its_pages(tmp_path: Path) -> None:
+def test_the_scores_of_a_crawl_store_are_the_pagerank_of_its_pages(tmp_path):
     web = historical_web()
     pages = WebPages(web)
     with Store.create(tmp_path / "crawl.sqlite") as store:
@@ -234,16 +223,14 @@ def test_the_scores_of_a_crawl_store_are_the_pagerank_of_its_pages(tmp_path: Pat
         (["http://a/,1", "http://b/,inf"], ":2: the score is 'inf'; it must be a finite number."),
     ],
 )
-def test_a_bad_csv_of_scores_is_refused_with_file_and_line(
-    tmp_path: Path, lines: list[str], sentence: str
-) -> None:
+def test_a_bad_csv_of_scores_is_refused_with_file_and_line(tmp_path, lines, sentence):
     path = write_csv(tmp_path / "scores.csv", *lines)
     with pytest.raises(GraphError) as caught:
         make_ordering("historical-pagerank", {"scores": path})
     assert str(caught.value) == f"{path}{sentence}"
 
 
-def test_a_url_with_commas_is_quoted(tmp_path: Path) -> None:
+def test_a_url_with_commas_is_quoted(tmp_path):
     path = write_csv(tmp_path / "scores.csv", '"http://a/?x=1,2",0.25')
     ordering = make_ordering("historical-pagerank", {"scores": path})
     assert isinstance(ordering, HistoricalPageRank)
@@ -270,9 +257,7 @@ def test_a_url_with_commas_is_quoted(tmp_path: Path) -> None:
         ({"scores": np.empty(0)}, ": there are no scores in it; give at least one."),
     ],
 )
-def test_a_bad_npz_of_scores_is_refused_in_one_sentence(
-    tmp_path: Path, arrays: dict[str, Any], sentence: str
-) -> None:
+def test_a_bad_npz_of_scores_is_refused_in_one_sentence(tmp_path, arrays, sentence):
     path = tmp_path / "scores.npz"
     np.savez(path, **arrays)
     with pytest.raises(GraphError) as caught:
@@ -280,7 +265,7 @@ def test_a_bad_npz_of_scores_is_refused_in_one_sentence(
     assert str(caught.value) == f"{path}{sentence}"
 
 
-def test_a_file_that_is_not_an_npz_is_refused_in_one_sentence(tmp_path: Path) -> None:
+def test_a_file_that_is_not_an_npz_is_refused_in_one_sentence(tmp_path):
     for content in (b"", b"PK\x03\x04 cut short", b"no archive"):
         path = tmp_path / "scores.npz"
         path.write_bytes(content)
@@ -288,7 +273,7 @@ def test_a_file_that_is_not_an_npz_is_refused_in_one_sentence(tmp_path: Path) ->
             make_ordering("historical-pagerank", {"scores": path})
 
 
-def test_scores_by_page_id_are_refused_in_a_live_crawl(tmp_path: Path) -> None:
+def test_scores_by_page_id_are_refused_in_a_live_crawl(tmp_path):
     path = tmp_path / "scores.npz"
     np.savez(path, scores=[0.5, 0.5])
     with pytest.raises(ConfigError) as caught:
@@ -299,7 +284,7 @@ def test_scores_by_page_id_are_refused_in_a_live_crawl(tmp_path: Path) -> None:
     )
 
 
-def test_scores_for_other_pages_than_the_graphs_are_refused() -> None:
+def test_scores_for_other_pages_than_the_graphs_are_refused():
     ordering = make_ordering("historical-pagerank", {"scores": {"http://a/": 1.0}})
     assert isinstance(ordering, HistoricalPageRank)
     with pytest.raises(ConfigError) as caught:
@@ -317,7 +302,7 @@ class GivesNan(Ordering):
 
     n_visits = 0
 
-    def observe(self, visit: Visit) -> Changed:
+    def observe(self, visit):
         self.n_visits += 1
         if self.n_visits == 3:
             self.keys[0] = np.nan
@@ -326,7 +311,7 @@ class GivesNan(Ordering):
 
 
 class NamesNoPage(Ordering):
-    def observe(self, visit: Visit) -> Changed:
+    def observe(self, visit):
         return np.array([10**6], dtype=np.int32)
 
 
@@ -334,7 +319,7 @@ class NamesNoPage(Ordering):
     ("member", "fault"),
     [(GivesNan, "observe gave a page the key nan"), (NamesNoPage, "observe returned")],
 )
-def test_a_failing_member_of_a_sum_is_refused_by_name(member: type[Ordering], fault: str) -> None:
+def test_a_failing_member_of_a_sum_is_refused_by_name(member, fault):
     name = f"{member.__module__}.{member.__qualname__}"
     ordering = make_ordering("combined", {"weights": {"opic": 1.0, name: 0.5}})
     with pytest.raises(OrderingError, match=f"Ordering {name}: {fault}"):

@@ -1,10 +1,7 @@
 """Every ordering compared with the oracle: the pages that the frontier hands out, page for page."""
 
-from __future__ import annotations
-
 import dataclasses
 import random
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -37,7 +34,7 @@ from oracles.link_based import PageRank as EveryVisitPageRank
 
 from crawlprio.frontier import PageQueue
 from crawlprio.graph.pages import NO_PAGE, Visit
-from crawlprio.orderings import ALL_PAGES, ORDERINGS, Ordering, make_ordering
+from crawlprio.orderings import ALL_PAGES, ORDERINGS, make_ordering
 
 WORDS = list(TOPIC_PHRASES)
 CASES: dict[str, list[dict[str, Any]]] = {
@@ -89,16 +86,16 @@ HAND_DRAWN = [
 ]
 
 
-def url_of(web: Web, page: int) -> str:
+def url_of(web, page):
     return web.urls.get(page) or f"http://s{web.site.get(page, 0)}.example/{page}"
 
 
-def with_urls(web: Web) -> Web:
+def with_urls(web):
     """Give every page its own URL."""
     return dataclasses.replace(web, urls={page: url_of(web, page) for page in web.pages})
 
 
-def ours(web: Web, options: Mapping[str, Any]) -> dict[str, Any]:
+def ours(web, options):
     """Convert the oracle's options to ours: earlier scores are by URL."""
     if "scores" not in options:
         return dict(options)
@@ -106,9 +103,7 @@ def ours(web: Web, options: Mapping[str, Any]) -> dict[str, Any]:
     return {**options, "scores": scores}
 
 
-def orders(
-    web: Web, seeds: list[int], name: str, options: Mapping[str, Any], topic: Topic | None = None
-) -> tuple[list[int], list[int]]:
+def orders(web, seeds, name, options, topic=None):
     """Return the order of the frontier and that of the oracle."""
     return (
         fetch_order(web, seeds, name, ours(web, options), topic),
@@ -118,9 +113,7 @@ def orders(
 
 @pytest.mark.parametrize("topic", TOPICS, ids=["no topic", "distance 0", "distance 3", "stemmed"])
 @pytest.mark.parametrize(("name", "options"), ALL_CASES)
-def test_every_ordering_fetches_the_hand_drawn_webs_as_the_oracle_does(
-    name: str, options: dict[str, Any], topic: Topic | None
-) -> None:
+def test_every_ordering_fetches_the_hand_drawn_webs_as_the_oracle_does(name, options, topic):
     for web_of, seeds in HAND_DRAWN:
         found, expected = orders(with_urls(web_of()), seeds, name, options, topic)
         assert found == expected, web_of.__name__
@@ -129,7 +122,7 @@ def test_every_ordering_fetches_the_hand_drawn_webs_as_the_oracle_does(
 @pytest.mark.slow
 @settings(max_examples=150, deadline=None, derandomize=True, database=None)
 @given(st.data())
-def test_every_ordering_fetches_random_webs_as_the_oracle_does(data: st.DataObject) -> None:
+def test_every_ordering_fetches_random_webs_as_the_oracle_does(data):
     web = data.draw(webs(max_pages=30))
     seeds = data.draw(seeds_of(web))
     topic = data.draw(st.sampled_from(TOPICS))
@@ -151,7 +144,7 @@ SHARES: list[tuple[str, dict[str, Any]]] = [
 
 @settings(max_examples=60, deadline=None, derandomize=True, database=None)
 @given(st.data())
-def test_sites_take_turns_as_the_oracle_says(data: st.DataObject) -> None:
+def test_sites_take_turns_as_the_oracle_says(data):
     web = data.draw(webs(max_pages=40))
     seeds = data.draw(seeds_of(web))
     topic = data.draw(st.sampled_from(TOPICS))
@@ -162,7 +155,7 @@ def test_sites_take_turns_as_the_oracle_says(data: st.DataObject) -> None:
 
 @pytest.mark.parametrize("share", [1, 4])
 @pytest.mark.parametrize("name", ["opic", "breadth-first"])
-def test_no_site_gets_more_than_its_share_while_others_wait(name: str, share: int) -> None:
+def test_no_site_gets_more_than_its_share_while_others_wait(name, share):
     """Page 0 of 9 sites of 200 pages each links to each home page; sites link to themselves."""
     n_sites, size = 9, 200
     draw = random.Random(6)
@@ -181,9 +174,9 @@ def test_no_site_gets_more_than_its_share_while_others_wait(name: str, share: in
 
 
 @pytest.mark.parametrize("n_replayed", [1, 7, 120])
-def test_a_crawl_with_replayed_visits_takes_the_same_turns(n_replayed: int) -> None:
+def test_a_crawl_with_replayed_visits_takes_the_same_turns(n_replayed):
     web = power_law_web(300, seed=3)
-    orders_found: list[list[int]] = [[]]
+    orders_found = [[]]
     for _ in range(2):
         pages = WebPages(web)
         frontier = PageQueue(make_ordering("opic", {"site_share": 2}), pages)
@@ -204,11 +197,11 @@ def test_a_crawl_with_replayed_visits_takes_the_same_turns(n_replayed: int) -> N
 class AffordedPageRank(EveryVisitPageRank):
     """PageRank when visits have earned it: a visit earns 1,000 links, PageRank costs those seen."""
 
-    def __init__(self, record: oracles.Record) -> None:
+    def __init__(self, record):
         super().__init__(record)
         self.earned = 0
 
-    def observe(self, page: int) -> None:
+    def observe(self, page):
         self.earned += 1000
         is_due = self.earned >= len(self.record.links)
         self.every = 1 if is_due else 10**9
@@ -218,8 +211,8 @@ class AffordedPageRank(EveryVisitPageRank):
 
 
 def test_pagerank_is_computed_as_often_as_visits_earn_it(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    monkeypatch,
+):
     monkeypatch.setitem(oracles.ORDERINGS, "afforded", AffordedPageRank)
     rng = random.Random(7)
     web = Web(links={page: rng.choices(range(page % 90 + 30), k=30) for page in range(120)})
@@ -230,9 +223,7 @@ def test_pagerank_is_computed_as_often_as_visits_earn_it(
 
 
 @pytest.mark.parametrize(("name", "options"), ALL_CASES)
-def test_seeds_that_arrive_one_by_one_are_fetched_as_if_they_had_arrived_at_once(
-    name: str, options: dict[str, Any]
-) -> None:
+def test_seeds_that_arrive_one_by_one_are_fetched_as_if_they_had_arrived_at_once(name, options):
     web = with_urls(power_law_web(60, seed=2))
     seeds = [7, 3, 21, 50, 9, 14]
     expected = oracles.crawl(web, seeds, name, **options)
@@ -253,7 +244,7 @@ def test_seeds_that_arrive_one_by_one_are_fetched_as_if_they_had_arrived_at_once
     assert order == expected
 
 
-def opened(name: str, options: Mapping[str, Any], pages: WebPages) -> Ordering:
+def opened(name, options, pages):
     """Return an ordering that is open on an empty crawl of a web."""
     ordering = make_ordering(name, options)
     truth = true_pagerank(pages.web) if ordering.needs_truth else {}
@@ -262,15 +253,13 @@ def opened(name: str, options: Mapping[str, Any], pages: WebPages) -> Ordering:
 
 
 @pytest.mark.parametrize(("name", "options"), ALL_CASES)
-def test_observe_names_every_known_page_whose_key_changes(
-    name: str, options: dict[str, Any]
-) -> None:
+def test_observe_names_every_known_page_whose_key_changes(name, options):
     web = with_urls(power_law_web(150, seed=3))
     pages = WebPages(web)
     ordering = opened(name, ours(web, options), pages)
     before = np.empty(0)
 
-    def check(named: object, fetched: int) -> None:
+    def check(named, fetched):
         nonlocal before
         keys = ordering.keys[: len(pages)].copy()
         assert np.isfinite(keys).all()
@@ -289,9 +278,7 @@ def test_observe_names_every_known_page_whose_key_changes(
 
 
 @pytest.mark.parametrize(("name", "options"), ALL_CASES)
-def test_an_ordering_that_is_opened_again_starts_from_scratch(
-    name: str, options: dict[str, Any]
-) -> None:
+def test_an_ordering_that_is_opened_again_starts_from_scratch(name, options):
     web = with_urls(power_law_web(80, seed=8))
     ordering = make_ordering(name, ours(web, options))
     first = fetch_order(web, [1, 5, 30], ordering, budget=50)
@@ -314,9 +301,7 @@ LATE_CASES: list[tuple[str, dict[str, Any]]] = [
 
 
 @pytest.mark.parametrize(("name", "options"), LATE_CASES)
-def test_ranks_that_arrive_late_have_the_effect_they_would_have_had_at_once(
-    name: str, options: dict[str, Any]
-) -> None:
+def test_ranks_that_arrive_late_have_the_effect_they_would_have_had_at_once(name, options):
     web = power_law_web(400, seed=13)
     pages = WebPages(web)
     punctual, late = opened(name, options, pages), opened(name, options, pages)
@@ -343,7 +328,7 @@ def test_ranks_that_arrive_late_have_the_effect_they_would_have_had_at_once(
     assert len(pages) > 200
 
 
-def test_a_page_keeps_its_key_until_its_ranks_arrive() -> None:
+def test_a_page_keeps_its_key_until_its_ranks_arrive():
     pages = WebPages(two_seeds())
     ordering = opened("partial-pagerank", {"every": 1}, pages)
     ordering.learn(pages.seeds([0, 1]), 2)
@@ -360,7 +345,7 @@ def test_a_page_keeps_its_key_until_its_ranks_arrive() -> None:
     )
 
 
-def test_ranks_do_not_depend_on_how_often_they_were_computed() -> None:
+def test_ranks_do_not_depend_on_how_often_they_were_computed():
     web = power_law_web(200, seed=21)
     keys = []
     for every in (1, 60):
@@ -377,7 +362,7 @@ def test_ranks_do_not_depend_on_how_often_they_were_computed() -> None:
     assert keys[0] == keys[1]
 
 
-def test_the_row_of_a_refetched_page_is_its_last() -> None:
+def test_the_row_of_a_refetched_page_is_its_last():
     pages = WebPages(Web(links={0: [1, 2, 3]}))
     ordering = opened("pagerank", {"every": 1}, pages)
     ordering.learn(pages.seeds([0]), 1)

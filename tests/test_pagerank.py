@@ -1,7 +1,5 @@
 """PageRank compared with a worked example, a slow twin, and NetworkX."""
 
-from __future__ import annotations
-
 import random
 from itertools import pairwise
 
@@ -26,7 +24,7 @@ from crawlprio.ranking.quotient import (
 Rows = list[list[int]]
 
 
-def slow_pagerank(rows: Rows, damping: float = 0.85, tolerance: float = 1e-14) -> np.ndarray:
+def slow_pagerank(rows, damping=0.85, tolerance=1e-14):
     """Power iteration, as in the definition."""
     n = len(rows)
     links = sp.lil_matrix((n, n))
@@ -43,11 +41,11 @@ def slow_pagerank(rows: Rows, damping: float = 0.85, tolerance: float = 1e-14) -
         ranks = new
 
 
-def random_rows(seed: int, n_pages: int, most_links: int, p_dangling: float = 0.3) -> Rows:
+def random_rows(seed, n_pages, most_links, p_dangling=0.3):
     """Rows with dangling pages and pages that share a template's links."""
     print(f"seed {seed}")
     rng = random.Random(seed)
-    rows: Rows = []
+    rows = []
     for page in range(n_pages):
         if rng.random() < p_dangling:
             rows.append([])
@@ -59,7 +57,7 @@ def random_rows(seed: int, n_pages: int, most_links: int, p_dangling: float = 0.
     return rows
 
 
-def power_step(rows: Rows, ranks: np.ndarray, damping: float = 0.85) -> np.ndarray:
+def power_step(rows, ranks, damping=0.85):
     n = len(rows)
     new = np.full(n, (1 - damping) / n)
     for page, row in enumerate(rows):
@@ -70,14 +68,14 @@ def power_step(rows: Rows, ranks: np.ndarray, damping: float = 0.85) -> np.ndarr
     return new
 
 
-def test_three_pages_have_the_ranks_worked_out_by_hand() -> None:
+def test_three_pages_have_the_ranks_worked_out_by_hand():
     # 0 -> 1, 2; 1 -> 2; 2 -> 0, with d = 1/2: x = 1/6 + x2/2, y = 1/6 + x/4, z = 1/6 + x/4 + y/2.
     # Substituting: z = 1/4 + 3x/8, so x = 7/24 + 3x/16: x = 14/39, y = 10/39, z = 15/39.
     ranks = pagerank(np.array([0, 2, 3, 4]), np.array([1, 2, 2, 0]), damping=0.5)
     assert ranks == pytest.approx([14 / 39, 10 / 39, 15 / 39], abs=1e-10)
 
 
-def test_dangling_pages_spread_their_rank_over_all_pages() -> None:
+def test_dangling_pages_spread_their_rank_over_all_pages():
     # 0 -> 1, d = 1/2: x = 1/4 + y/4, y = x + x/2 with x + y = 1: x = 2/5, y = 3/5.
     assert pagerank(np.array([0, 1, 1]), np.array([1]), damping=0.5) == pytest.approx(
         [2 / 5, 3 / 5], abs=1e-15
@@ -85,7 +83,7 @@ def test_dangling_pages_spread_their_rank_over_all_pages() -> None:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_ranks_equal_those_of_networkx(seed: int) -> None:
+def test_ranks_equal_those_of_networkx(seed):
     rows = random_rows(seed, n_pages=400, most_links=9)
     graph = nx.DiGraph()
     graph.add_nodes_from(range(400))
@@ -95,8 +93,8 @@ def test_ranks_equal_those_of_networkx(seed: int) -> None:
     assert np.abs(ranks - np.array([expected[p] for p in range(400)])).max() < 1e-11
 
 
-def test_cycles_of_any_length_converge_although_over_relaxation_diverges_on_some() -> None:
-    rows: Rows = []
+def test_cycles_of_any_length_converge_although_over_relaxation_diverges_on_some():
+    rows = []
     for length in (2, 3, 5, 8, 50, 301):
         first = len(rows)
         rows += [[first + (i + 1) % length] for i in range(length)]
@@ -106,12 +104,12 @@ def test_cycles_of_any_length_converge_although_over_relaxation_diverges_on_some
         assert np.abs(power_step(rows, ranks, damping) - ranks).sum() < 1e-10
 
 
-def test_the_vector_is_bit_for_bit_the_same_in_each_run() -> None:
+def test_the_vector_is_bit_for_bit_the_same_in_each_run():
     arrays = as_arrays(random_rows(5, n_pages=600, most_links=8))
     assert pagerank(*arrays).tobytes() == pagerank(*arrays).tobytes()
 
 
-def test_ranks_do_not_depend_on_where_the_iteration_starts() -> None:
+def test_ranks_do_not_depend_on_where_the_iteration_starts():
     rows = random_rows(8, n_pages=300, most_links=5)
     arrays = as_arrays(rows)
     cold = pagerank(*arrays, tolerance=1e-13)
@@ -120,7 +118,7 @@ def test_ranks_do_not_depend_on_where_the_iteration_starts() -> None:
     assert np.abs(pagerank(*arrays, tolerance=1e-13, start=np.zeros(300)) - cold).sum() < 1e-11
 
 
-def test_no_pages_have_no_ranks_and_one_page_has_all() -> None:
+def test_no_pages_have_no_ranks_and_one_page_has_all():
     assert pagerank(np.array([0]), np.array([], dtype=np.int32)).tolist() == []
     assert pagerank(np.array([0, 0]), np.array([], dtype=np.int32)).tolist() == [1.0]
 
@@ -136,19 +134,19 @@ def test_no_pages_have_no_ranks_and_one_page_has_all() -> None:
         ({"start": np.ones(9) / 9}, "start has 9 ranks for 3 pages"),
     ],
 )
-def test_options_out_of_bounds_are_refused(options: dict[str, object], complaint: str) -> None:
+def test_options_out_of_bounds_are_refused(options, complaint):
     with pytest.raises(GraphError, match=complaint):
         pagerank(np.array([0, 2, 3, 4]), np.array([1, 2, 2, 0]), **options)
 
 
-def test_invalid_arrays_are_refused() -> None:
+def test_invalid_arrays_are_refused():
     with pytest.raises(GraphError, match="indices holds ids from 0 to 3; give 0 to 2"):
         pagerank(np.array([0, 2, 2, 2]), np.array([0, 3]))
     with pytest.raises(GraphError, match="indptr has 3 elements; it must run from 0 to"):
         pagerank(np.array([0, 2, 3]), np.array([0, 1]))
 
 
-def test_a_partial_crawl_is_the_graph_of_the_fetched_rows() -> None:
+def test_a_partial_crawl_is_the_graph_of_the_fetched_rows():
     rows = random_rows(9, n_pages=200, most_links=6)
     fetched = list(range(0, 200, 3))
     random.Random(1).shuffle(fetched)
@@ -165,7 +163,7 @@ def test_a_partial_crawl_is_the_graph_of_the_fetched_rows() -> None:
     assert ranks == pytest.approx(slow_pagerank(seen, tolerance=1e-16), rel=1e-10)
 
 
-def test_a_growing_crawl_may_start_from_its_last_ranks() -> None:
+def test_a_growing_crawl_may_start_from_its_last_ranks():
     rows = random_rows(10, n_pages=300, most_links=6)
     ranks = np.empty(0)
     for n_fetched in (1, 2, 10, 100, 101, 300):
@@ -181,9 +179,7 @@ def test_a_growing_crawl_may_start_from_its_last_ranks() -> None:
 
 @given(st.lists(st.floats(1e-200, 1e200), min_size=2, max_size=30), st.integers(1, 15))
 @settings(deadline=None)
-def test_rounding_keeps_the_order_and_errs_by_half_a_digit(
-    values: list[float], digits: int
-) -> None:
+def test_rounding_keeps_the_order_and_errs_by_half_a_digit(values, digits):
     array = np.sort(np.array(values))
     rounded = round_significant(array, digits)
     assert np.all(np.diff(rounded) >= 0)
@@ -191,12 +187,12 @@ def test_rounding_keeps_the_order_and_errs_by_half_a_digit(
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_pages_share_a_group_exactly_if_their_rows_are_equal(seed: int) -> None:
+def test_pages_share_a_group_exactly_if_their_rows_are_equal(seed):
     rows = random_rows(seed, n_pages=150, most_links=3)
     indptr, indices = as_arrays(rows)
     lengths = np.diff(indptr).astype(np.int32)
     group, chosen, weight = lump_equal_rows(indptr[:-1], lengths, indices)
-    firsts: dict[tuple[int, ...], int] = {}
+    firsts = {}
     for page, row in enumerate(rows):
         if row:
             firsts.setdefault(tuple(row), page)
@@ -213,7 +209,7 @@ def test_pages_share_a_group_exactly_if_their_rows_are_equal(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_components_agree_with_networkx_in_topological_order(seed: int) -> None:
+def test_components_agree_with_networkx_in_topological_order(seed):
     rows = random_rows(seed, n_pages=120, most_links=2)
     position, bounds = order_by_component(*as_arrays(rows))
     assert sorted(position.tolist()) == list(range(120))
@@ -228,14 +224,14 @@ def test_components_agree_with_networkx_in_topological_order(seed: int) -> None:
     assert all(component[s] <= component[t] for s, row in enumerate(rows) for t in row)
 
 
-def test_a_long_chain_does_not_exhaust_the_stack() -> None:
+def test_a_long_chain_does_not_exhaust_the_stack():
     n = 200_000
     rows_end = np.arange(n + 1, dtype=np.int64)
     ring = np.roll(np.arange(n, dtype=np.int32), -1)
     assert pagerank(rows_end, ring) == pytest.approx(np.full(n, 1 / n), rel=1e-9)
 
 
-def test_ranks_of_a_synthetic_web_equal_power_iteration_and_are_the_same_each_run() -> None:
+def test_ranks_of_a_synthetic_web_equal_power_iteration_and_are_the_same_each_run():
     web = synthetic_web(20_000, 300, seed=5)
     ranks = pagerank(web.indptr, web.indices)
     assert ranks.tolist() == pagerank(web.indptr, web.indices).tolist()

@@ -1,10 +1,7 @@
 """No message tells a password, and no key that others can read is used."""
 
-from __future__ import annotations
-
 import logging
 import subprocess
-from pathlib import Path
 
 import pytest
 from crawls import Site, page, run_spider
@@ -45,7 +42,7 @@ URLS = (
 
 
 @pytest.mark.parametrize("url", URLS)
-def test_no_message_about_a_redis_server_tells_its_password(url: str) -> None:
+def test_no_message_about_a_redis_server_tells_its_password(url):
     with pytest.raises(ConfigError) as error:
         check_server(connect(url, {"password": "hush", "socket_timeout": 0.2}), url)
     for text in (str(error.value), repr(error.value)):
@@ -63,7 +60,7 @@ def test_no_message_about_a_redis_server_tells_its_password(url: str) -> None:
         ("redis+sentinel://a:1,b:2/main/0", "redis+sentinel://a:1,b:2/main/0"),
     ],
 )
-def test_the_rest_of_the_url_is_shown(url: str, shown: str) -> None:
+def test_the_rest_of_the_url_is_shown(url, shown):
     assert shown_url(url) == shown
 
 
@@ -71,7 +68,7 @@ def test_the_rest_of_the_url_is_shown(url: str, shown: str) -> None:
     "given",
     ['{"password": "hush",}', "{password: hush}", "hush", '["hush"]', '{"passwort": "hush"}'],
 )
-def test_no_message_quotes_redis_params(given: str, tmp_path: Path) -> None:
+def test_no_message_quotes_redis_params(given, tmp_path):
     words = ["frontier", "-s", f"REDIS_PARAMS={given}", "-s", "REDIS_URL=redis://127.0.0.1:1/0"]
     done = run_forked("crawlprio", words, tmp_path)
     assert done.returncode == 2
@@ -83,21 +80,21 @@ def test_no_message_quotes_redis_params(given: str, tmp_path: Path) -> None:
 class Visitor(Spider):
     name = "visitor"
 
-    async def start(self):  # type: ignore[no-untyped-def]
+    async def start(self):
         yield self.request()
 
-    def request(self):  # type: ignore[no-untyped-def]
+    def request(self):
         from scrapy import Request
 
         return Request(f"http://me:hush@{self.address}/", errback=lambda failure: None)
 
-    def parse(self, response):  # type: ignore[no-untyped-def]
+    def parse(self, response):
         return None
 
 
 def test_a_robots_txt_that_cannot_be_read_is_named_without_its_password(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+    caplog,
+):
     from crawls import Answer
 
     settings = {"ADDONS": {"crawlprio.Addon": 500}, "ROBOTSTXT_OBEY": True, "RETRY_ENABLED": False}
@@ -113,7 +110,7 @@ def test_a_robots_txt_that_cannot_be_read_is_named_without_its_password(
 
 
 @pytest.mark.parametrize("mode", [0o640, 0o604, 0o660, 0o606, 0o644])
-def test_a_signing_key_that_others_may_read_or_write_is_refused(tmp_path: Path, mode: int) -> None:
+def test_a_signing_key_that_others_may_read_or_write_is_refused(tmp_path, mode):
     key = tmp_path / "key.pem"
     subprocess.run(["openssl", "genpkey", "-algorithm", "ed25519", "-out", key], check=True)
     key.chmod(0o600)

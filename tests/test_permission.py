@@ -1,16 +1,11 @@
 """No page of a site is requested before its robots.txt has been read, whoever leads there."""
 
-from __future__ import annotations
-
 import itertools
 import logging
-from collections.abc import Callable
-from pathlib import Path
 from time import time
-from typing import Any
 
 import pytest
-from crawls import ADDON, Answer, Fetch, Run, Site, page, run_spider
+from crawls import ADDON, Answer, Site, page, run_spider
 from scrapy import Request, Spider, signals
 from scrapy.downloadermiddlewares.robotstxt import RobotsTxtMiddleware
 from scrapy.exceptions import IgnoreRequest
@@ -24,16 +19,16 @@ CLOSED = [f"/no{n}" for n in range(8)]
 MANY = {**ADDON, "ROBOTSTXT_OBEY": True, "CONCURRENT_REQUESTS": 64}
 
 
-def both() -> list[str]:
+def both():
     """Allowed and forbidden paths, alternating."""
     return [path for pair in zip(CLOSED, OPEN, strict=True) for path in pair]
 
 
-def forbidden(site: Site) -> list[str]:
+def forbidden(site):
     return [f"{fetch.host}{fetch.path}" for fetch in site.fetches if fetch.path.startswith("/no")]
 
 
-def is_after_robots(fetches: list[Fetch]) -> bool:
+def is_after_robots(fetches):
     """Return whether every fetch started after the response to its host's robots.txt."""
     read = {}
     for fetch in fetches:
@@ -42,13 +37,13 @@ def is_after_robots(fetches: list[Fetch]) -> bool:
     return all(fetch.start >= read[fetch.host] for fetch in fetches if fetch.path != "/robots.txt")
 
 
-def crawl(site: Site, n_at_once: int, seeds: list[str], **settings: Any) -> Run:
+def crawl(site, n_at_once, seeds, **settings):
     every = {**MANY, "CONCURRENT_REQUESTS_PER_DOMAIN": n_at_once, **settings}
     return run_spider(SiteSpider, every, site=site, seeds=",".join(seeds), follow="web")
 
 
 @pytest.mark.parametrize("n_at_once", [1, 3, 16])
-def test_seeds_that_leave_together_wait_for_robots_txt(n_at_once: int) -> None:
+def test_seeds_that_leave_together_wait_for_robots_txt(n_at_once):
     pages = {path: page() for path in both()}
     with Site({**pages, "/robots.txt": ROBOTS}) as site:
         run = crawl(site, n_at_once, [f"http://a.test{path}" for path in both()])
@@ -59,7 +54,7 @@ def test_seeds_that_leave_together_wait_for_robots_txt(n_at_once: int) -> None:
 
 
 @pytest.mark.parametrize("n_at_once", [1, 4, 16])
-def test_links_to_a_new_site_wait_for_its_robots_txt(n_at_once: int) -> None:
+def test_links_to_a_new_site_wait_for_its_robots_txt(n_at_once):
     pages = {path: page() for path in both()}
     home = page(*(f"http://b.test{path}" for path in both()))
     with Site({**pages, "a.test/": home, "/robots.txt": ROBOTS}) as site:
@@ -70,8 +65,8 @@ def test_links_to_a_new_site_wait_for_its_robots_txt(n_at_once: int) -> None:
 
 
 @pytest.mark.parametrize("n_at_once", [1, 16])
-def test_redirects_to_a_new_site_wait_for_its_robots_txt(n_at_once: int) -> None:
-    def answer(host: str, path: str) -> Answer | None:
+def test_redirects_to_a_new_site_wait_for_its_robots_txt(n_at_once):
+    def answer(host, path):
         if host == "a.test" and path in both():
             return Answer("", 302, {"Location": f"http://b.test{path}"})
         return page() if path in both() else None
@@ -85,11 +80,11 @@ def test_redirects_to_a_new_site_wait_for_its_robots_txt(n_at_once: int) -> None
 
 
 @pytest.mark.parametrize("n_at_once", [1, 16])
-def test_retries_wait_for_robots_txt(n_at_once: int) -> None:
+def test_retries_wait_for_robots_txt(n_at_once):
     """Every page fails once, and so does robots.txt."""
 
     class Failing(Site):
-        def answer_to(self, fetch: Fetch) -> Answer:
+        def answer_to(self, fetch):
             asked = [before for before in self.fetches if before.path == fetch.path]
             return super().answer_to(fetch) if asked else Answer("", 500)
 
@@ -107,7 +102,7 @@ def test_retries_wait_for_robots_txt(n_at_once: int) -> None:
 
 
 @pytest.mark.parametrize("n_at_once", [1, 16])
-def test_a_resumed_crawl_reads_robots_txt_first(n_at_once: int, tmp_path: Path) -> None:
+def test_a_resumed_crawl_reads_robots_txt_first(n_at_once, tmp_path):
     pages = {path: page() for path in both()}
     home = page(*both())
     with Site({**pages, "/": home, "/robots.txt": ROBOTS}) as site:
@@ -126,15 +121,15 @@ def test_a_resumed_crawl_reads_robots_txt_first(n_at_once: int, tmp_path: Path) 
     assert forbidden(site) == []
 
 
-def test_under_the_add_on_a_failing_robots_txt_allows_all_pages_with_one_log_line() -> None:
+def test_under_the_add_on_a_failing_robots_txt_allows_all_pages_with_one_log_line():
     class Pages(Spider):
         name = "pages"
 
-        async def start(self) -> Any:
+        async def start(self):
             for path in OPEN:
                 yield Request(f"http://a.test{path}")
 
-        def parse(self, response: Any) -> None:
+        def parse(self, response):
             pass
 
     pages = {path: page() for path in OPEN}
@@ -149,18 +144,18 @@ def test_under_the_add_on_a_failing_robots_txt_allows_all_pages_with_one_log_lin
 class Refusing:
     """A downloader middleware that refuses each robots.txt."""
 
-    def process_request(self, request: Request) -> None:
+    def process_request(self, request):
         if request.url.endswith("/robots.txt"):
             raise IgnoreRequest("not this one")
 
 
-def moved(host: str, path: str) -> Answer | None:
+def moved(host, path):
     """Redirect a robots.txt for ever."""
     target = f"http://a.test{path}x"
     return Answer("", 302, {"Location": target}) if path.startswith("/robots.txt") else page()
 
 
-def answering(status: int) -> Callable[[str, str], Answer]:
+def answering(status):
     return lambda host, path: Answer("", status) if path == "/robots.txt" else page()
 
 
@@ -177,9 +172,7 @@ def answering(status: int) -> Callable[[str, str], Answer]:
     ],
     ids=["6-redirects", "302", "429", "500", "none", "refused"],
 )
-def test_a_robots_txt_that_was_not_read_allows_nothing_unless_set(
-    answer: Callable[[str, str], Answer], settings: dict[str, Any], cause: str, mode: str
-) -> None:
+def test_a_robots_txt_that_was_not_read_allows_nothing_unless_set(answer, settings, cause, mode):
     seeds = [f"http://a.test{path}" for path in OPEN]
     own = {"CRAWLPRIO_ROBOTS_UNREACHABLE": mode, "CRAWLPRIO_MAX_BACK_OFF": 0, **settings}
     with Site({}, answer) as site:
@@ -194,8 +187,8 @@ def test_a_robots_txt_that_was_not_read_allows_nothing_unless_set(
 
 
 def test_a_robots_txt_is_fetched_again_once_it_is_no_longer_valid(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    monkeypatch,
+):
     """It then allows what it forbade; once it cannot be read, the rules read last remain."""
     monkeypatch.setattr(permission.robots_txt, "ASK_AGAIN", 0)
     n_asked = itertools.count()
@@ -205,7 +198,7 @@ def test_a_robots_txt_is_fetched_again_once_it_is_no_longer_valid(
         Answer("", 503),
     ]
 
-    def answer(host: str, path: str) -> Answer:
+    def answer(host, path):
         return answers[min(next(n_asked), 2)] if path == "/robots.txt" else page()
 
     seeds = [f"http://a.test/{path}" for path in ("no1", "no2", "yes1", "yes2", "yes3")]
@@ -222,16 +215,16 @@ def test_a_robots_txt_is_fetched_again_once_it_is_no_longer_valid(
     ("said", "seconds"), [({}, 86_400), ({"Cache-Control": "max-age=3600"}, 3600)]
 )
 def test_a_long_crawl_fetches_robots_txt_again_after_a_day_or_its_max_age(
-    said: dict[str, str], seconds: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    said, seconds, monkeypatch
+):
     """The second page comes just before, the third just after."""
     passed = {"/1": seconds - 100, "/2": seconds + 100}
     offset = [0]
 
-    def later() -> float:
+    def later():
         return time() + offset[0]
 
-    def answer(host: str, path: str) -> Answer:
+    def answer(host, path):
         offset[0] = passed.get(path, offset[0])
         return Answer("User-agent: *\nDisallow:", headers=said)
 
@@ -247,7 +240,7 @@ def test_a_long_crawl_fetches_robots_txt_again_after_a_day_or_its_max_age(
     assert site.paths(robots=True) == ["/robots.txt", "/1", "/2", "/robots.txt", "/3"]
 
 
-def test_a_robots_txt_that_was_dropped_is_fetched_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_robots_txt_that_was_dropped_is_fetched_again(monkeypatch):
     monkeypatch.setattr(permission, "MAX_BYTES_KEPT", 0)
     with Site({path: page() for path in both()} | {"/robots.txt": ROBOTS}) as site:
         crawl(site, 1, ["http://a.test/no1", "http://a.test/yes1"], CONCURRENT_REQUESTS=1)
@@ -260,26 +253,26 @@ class Two(Spider):
     name = "two"
 
     @classmethod
-    def from_crawler(cls, crawler: Any, *args: Any, **kwargs: Any) -> Two:
+    def from_crawler(cls, crawler, *args, **kwargs):
         spider = super().from_crawler(crawler, *args, **kwargs)
         spider.delays = []
         crawler.signals.connect(spider.note, signal=signals.robots_parsed)
         return spider
 
-    def note(self, robotparser: Any) -> None:
+    def note(self, robotparser):
         self.delays.append(robotparser.rp.crawl_delay("any"))
 
-    async def start(self) -> Any:
+    async def start(self):
         for path, agent in itertools.product(("/no", "/yes"), ("one", "two", "one")):
             url = f"http://a.test{path}"
             yield Request(url, headers={"User-Agent": agent}, dont_filter=True)
 
-    def parse(self, response: Any) -> None:
+    def parse(self, response):
         pass
 
 
 @pytest.mark.parametrize("n_at_once", [1, 16])
-def test_each_user_agent_obeys_its_own_rules_of_a_file_that_is_read_once(n_at_once: int) -> None:
+def test_each_user_agent_obeys_its_own_rules_of_a_file_that_is_read_once(n_at_once):
     robots = Answer(
         "User-agent: one\nDisallow: /no\nCrawl-delay: 0.01\n\n"
         "User-agent: two\nDisallow: /yes\nCrawl-delay: 0.02"
@@ -290,7 +283,7 @@ def test_each_user_agent_obeys_its_own_rules_of_a_file_that_is_read_once(n_at_on
     assert run.spider.delays == [0.01, 0.02]
 
 
-def test_a_projects_own_middleware_remains() -> None:
+def test_a_projects_own_middleware_remains():
     class Own(RobotsTxtMiddleware):
         pass
 

@@ -1,12 +1,9 @@
 """No page of 10 MB takes a parser more than linear memory and time; ordinary pages are not cut."""
 
-from __future__ import annotations
-
 import random
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
 from itertools import product
 
 import numpy as np
@@ -100,13 +97,13 @@ for name in ATTACKS:
 """
 
 
-def attack(name: str, size: int) -> bytes:
+def attack(name, size):
     """Return the page of an attack, truncated at a size."""
     head, unit = ATTACKS[name]
     return (head + unit * (max(0, size - len(head)) // len(unit) + 1))[:size]
 
 
-def scan(html: bytes) -> tuple[int, int, int, int]:
+def scan(html):
     """Return the number of `<`, of elements that may be open, and the weights of `_scan`."""
     page = np.frombuffer(html + _SENTINEL, np.uint8)
     end, n_tags, n_left, weight, link_weight, *_ = _scan(page, 0, 0, 1 << 62, 1 << 62, 1 << 62)
@@ -116,7 +113,7 @@ def scan(html: bytes) -> tuple[int, int, int, int]:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc, limits the address space")
 @pytest.mark.parametrize("sizes", [(SMALL, 12_288, 65_536, 600_000), (10_000_000,)])
-def test_no_page_takes_more_than_100_mb_and_20_times_its_size(sizes: tuple[int, ...]) -> None:
+def test_no_page_takes_more_than_100_mb_and_20_times_its_size(sizes):
     """Nor half a minute of processor time; anything quadratic would take hours."""
     run = subprocess.run(
         [sys.executable, "-c", CHILD, __file__.rpartition("/")[0], *map(str, sizes)],
@@ -137,7 +134,7 @@ TOKENS = [
 ]  # fmt: skip
 
 
-def mixtures(seed: int, n_pages: int) -> Iterator[bytes]:
+def mixtures(seed, n_pages):
     """Yield pages of a few tokens, some with an end tag of their own, in random order."""
     source = random.Random(seed)
     for _ in range(n_pages):
@@ -163,14 +160,13 @@ UNCERTAIN = [
 PAGES = [*UNCERTAIN, *mixtures(4, 500)]
 
 
-def test_what_the_parser_repeats_is_bounded_by_tags_times_formatting_elements() -> None:
+def test_what_the_parser_repeats_is_bounded_by_tags_times_formatting_elements():
     """Besides the elements themselves: per `<` one `a`, and each other that was not closed."""
     names = {*_FORMATTING_NAMES.split(), "a"}
     n_copied = n_closed = 0
     for html in PAGES:
         n_tags, _, weight, link_weight = scan(html)
         root = LexborHTMLParser(html, options=1).root
-        assert root is not None
         found = [node for node in root.traverse() if node.tag in names]
         n_written = len(OPENING.findall(html))
         n_copies = len(found) - n_written
@@ -181,7 +177,7 @@ def test_what_the_parser_repeats_is_bounded_by_tags_times_formatting_elements() 
     assert n_closed > 20
 
 
-def test_no_more_elements_are_open_than_were_not_closed_for_certain() -> None:
+def test_no_more_elements_are_open_than_were_not_closed_for_certain():
     """But for copies of formatting elements, and what the parser implies."""
     implied = {*_FORMATTING_NAMES.split(), "a", "html", "body", "tbody", "tr", "colgroup"}
     n_well_closed = 0
@@ -190,7 +186,6 @@ def test_no_more_elements_are_open_than_were_not_closed_for_certain() -> None:
         n_open = 0
         for last in (b"<i id=last>x", b"<g id=last>x"):  # the first ends any SVG
             root = LexborHTMLParser(html + last, options=1).root
-            assert root is not None
             node = (root.css("#last") or [root])[0]
             tags = []
             while node.parent is not None:
@@ -202,7 +197,7 @@ def test_no_more_elements_are_open_than_were_not_closed_for_certain() -> None:
     assert n_well_closed > 20
 
 
-def test_a_well_formed_page_of_40_000_tags_is_read_whole() -> None:
+def test_a_well_formed_page_of_40_000_tags_is_read_whole():
     row = b"<tr><td><a href=/x><code><span>x</span></code></a></td><td><p>y<br>z</p></td></tr>\n"
     html = b"<html><body><table>" + 5_000 * row + b"</table></body></html>"
     assert pieces(html) == ([html], "")
@@ -211,7 +206,7 @@ def test_a_well_formed_page_of_40_000_tags_is_read_whole() -> None:
 
 @settings(max_examples=500, deadline=None)
 @given(st.text("ab=>\"'/< \n\r\t\fé\v", max_size=40))
-def test_a_tag_ends_where_it_ends_for_the_parser(inside: str) -> None:
+def test_a_tag_ends_where_it_ends_for_the_parser(inside):
     html = b"<x " + inside.encode() + b"'\">|"
     end, n_attributes = _tag_end(np.frombuffer(html + _SENTINEL, np.uint8), 2, len(html), 10**6)
     shown = LexborHTMLParser(html[:end] + b"|", options=1)
@@ -234,7 +229,7 @@ def test_a_tag_ends_where_it_ends_for_the_parser(inside: str) -> None:
     ),
     st.integers(400, 4_000),
 )  # fmt: skip
-def test_the_pieces_are_the_page_in_order(units: list[bytes], n_times: int) -> None:
+def test_the_pieces_are_the_page_in_order(units, n_times):
     html = b"".join(units) * n_times
     parts, cut = pieces(html)
     whole = b"".join(part for part in parts if isinstance(part, bytes))
@@ -242,7 +237,7 @@ def test_the_pieces_are_the_page_in_order(units: list[bytes], n_times: int) -> N
     assert len(whole) == len(html) or cut in ("tags", "attributes")
 
 
-def test_a_long_link_does_not_hide_the_links_after_it() -> None:
+def test_a_long_link_does_not_hide_the_links_after_it():
     links = b"".join(b"<p><a href=/%d>%d</a>x" % (n, n) for n in range(3_000))
     found = parse_page(LONG + links, "http://a.test/")
     assert found.urls == [f"http://a.test/{n}" for n in range(3_000)]
@@ -250,19 +245,19 @@ def test_a_long_link_does_not_hide_the_links_after_it() -> None:
     assert (found.cut, found.n_dropped) == ("", 1)
 
 
-def test_script_text_that_looks_like_a_tag_with_many_attributes_is_not_one() -> None:
+def test_script_text_that_looks_like_a_tag_with_many_attributes_is_not_one():
     script = b"<script>for(i=0;i<n ;i++)" + 20_000 * b"a / b " + b"</script>"
     found = parse_page(b"<a href=1>x</a>" + script + b"<a href=2>y</a>", "http://a.test/")
     assert (found.anchors, found.cut) == (["x", "y"], "")
 
 
-def test_pages_that_exceed_a_bound_report_it() -> None:
+def test_pages_that_exceed_a_bound_report_it():
     attributes = b"<x/" + "/".join(ATTRIBUTES[: MAX_ATTRIBUTES + 1]).encode() + b">"
     assert parse_page(4 * attributes, "http://a.test/").cut == "attributes"
     assert parse_page((MAX_TAGS + 1_000) * b"<p>", "http://a.test/").cut == "tags"
 
 
-def test_references_that_would_overflow_the_parser_keep_their_meaning() -> None:
+def test_references_that_would_overflow_the_parser_keep_their_meaning():
     html = b"<a href='?&nGt;'>" + 5_000 * b"&nLt;" + b"</a>"
     found = parse_page(html, "http://a.test/")
     assert found.urls == ["http://a.test/?%E2%89%AB%E2%83%92"]

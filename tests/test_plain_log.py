@@ -1,17 +1,12 @@
 """Nothing in a page, a header or a URL affects the terminal that shows the log."""
 
-from __future__ import annotations
-
 import io
 import logging
 import re
-from collections.abc import Iterator
-from typing import Any
 
 import pytest
 from crawls import ADDON, Answer, Site, run_spider
 from scrapy import Request, Spider
-from scrapy.http import Response
 
 from crawlprio.live.progress import PlainLog, keep_log_plain, plain
 
@@ -20,7 +15,7 @@ RESET, COLOUR, REVERSE = "\x1bc", "\x9b31m", "\u202e"
 
 
 @pytest.fixture
-def shown() -> Iterator[io.StringIO]:
+def shown():
     """What a handler of the root logger writes, at DEBUG."""
     stream = io.StringIO()
     handler = logging.StreamHandler(stream)
@@ -35,14 +30,14 @@ def shown() -> Iterator[io.StringIO]:
         logging.getLogger(name).setLevel(level)
 
 
-def logged(shown: io.StringIO, name: str, message: str, *arguments: Any, **more: Any) -> str:
+def logged(shown, name, message, *arguments, **more):
     """Log one line under the filter and return what was written."""
     keep_log_plain()
     logging.getLogger(name).error(message, *arguments, **more)
     return shown.getvalue()
 
 
-def test_each_control_character_is_written_as_an_escape() -> None:
+def test_each_control_character_is_written_as_an_escape():
     assert plain(f"a{RESET}b{COLOUR}c{REVERSE}d\r\x00") == "a\\x1bcb\\x9b31mc\\u202ed\\r\\x00"
     assert plain("two\n\tlines, B\u00fccher, \u4e2d\u6587") == (
         "two\n\tlines, B\u00fccher, \u4e2d\u6587"
@@ -50,18 +45,18 @@ def test_each_control_character_is_written_as_an_escape() -> None:
 
 
 @pytest.mark.parametrize("argument", [f"a{RESET}", Exception(f"a{RESET}"), {"url": f"a{RESET}"}])
-def test_an_argument_of_any_kind_is_rewritten(shown: io.StringIO, argument: Any) -> None:
+def test_an_argument_of_any_kind_is_rewritten(shown, argument):
     named = isinstance(argument, dict)
     message = "%(url)s, 1" if named else "%s, %d"
     given = (argument,) if named else (argument, 1)
     assert logged(shown, "hostile", message, *given) == "hostile: a\\x1bc, 1\n"
 
 
-def test_the_colours_of_a_projects_own_messages_remain(shown: io.StringIO) -> None:
+def test_the_colours_of_a_projects_own_messages_remain(shown):
     assert logged(shown, "hostile", "\x1b[1m%s\x1b[0m", RESET) == "hostile: \x1b[1m\\x1bc\x1b[0m\n"
 
 
-def test_the_text_of_an_exception_is_rewritten(shown: io.StringIO) -> None:
+def test_the_text_of_an_exception_is_rewritten(shown):
     try:
         raise ValueError(f"no host {RESET}")
     except ValueError:
@@ -70,7 +65,7 @@ def test_the_text_of_an_exception_is_rewritten(shown: io.StringIO) -> None:
     assert written.count("Traceback") == 1
 
 
-def test_a_message_that_cannot_be_formatted_is_left_to_its_handler(shown: io.StringIO) -> None:
+def test_a_message_that_cannot_be_formatted_is_left_to_its_handler(shown):
     record = logging.LogRecord("scrapy", logging.INFO, "x.py", 1, "%d", ("a",), None)
     assert PlainLog().filter(record)
     assert (record.msg, record.args) == ("%d", ("a",))
@@ -82,14 +77,14 @@ class Hostile(Spider):
     name = "hostile"
     start_urls = ("http://a.test/",)
 
-    def parse(self, response: Response) -> Iterator[Any]:
+    def parse(self, response):
         self.logger.info("seen %s", response.url)
         for url in response.text.split("|"):
             yield Request(url, headers={"Referer": f"http://b{RESET}.test/"})
 
 
 @pytest.mark.parametrize("obeys", [False, True])
-def test_no_log_line_of_a_crawl_has_a_control_character(shown: io.StringIO, obeys: bool) -> None:
+def test_no_log_line_of_a_crawl_has_a_control_character(shown, obeys):
     urls = [
         *(f"http://a{evil}.test/" for evil in (RESET, COLOUR, REVERSE, "\x00")),
         *(f"http://a.test/{evil}" for evil in (RESET, COLOUR, REVERSE, "\r")),
@@ -98,7 +93,7 @@ def test_no_log_line_of_a_crawl_has_a_control_character(shown: io.StringIO, obey
     ]
     locations = [f"http://b{RESET}.test/", f"/x{COLOUR}", f"gopher{RESET}://x/"]
 
-    def answer(host: str, path: str) -> Answer:
+    def answer(host, path):
         cookie = {"Set-Cookie": f"a=b{COLOUR}; Domain=b{RESET}.test", "Content-Type": f"x{RESET}"}
         if path == "/robots.txt":
             return Answer(f"User-agent: *\nCrawl-delay: {RESET}\nDisallow: /{RESET}\n")

@@ -1,10 +1,6 @@
 """`crawlprio crawl --plan` fetches little, and says what a crawl would do by the same rules."""
 
-from __future__ import annotations
-
 import json
-from pathlib import Path
-from typing import Any
 
 import pytest
 from crawls import Answer, Site, page
@@ -13,7 +9,7 @@ from forked import run_forked
 XML = {"Content-Type": "application/xml"}
 
 
-def sitemap(*urls: str) -> Answer:
+def sitemap(*urls):
     locations = "".join(f"<url><loc>{url}</loc></url>" for url in urls)
     return Answer(
         f'<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">{locations}</urlset>',
@@ -21,11 +17,11 @@ def sitemap(*urls: str) -> Answer:
     )
 
 
-def web(robots: str, n_named: int = 0, **pages: Answer) -> Site:
+def web(robots, n_named=0, **pages):
     """Return a site with a sitemap of so many pages, a quarter of them private."""
 
     class Named(Site):
-        def answer(self, host: str, path: str) -> Answer:
+        def answer(self, host, path):
             start = f"http://{self.address}"
             if path == "/robots.txt":
                 named = f"Sitemap: {start}/sitemap.xml\n" if n_named else ""
@@ -38,13 +34,13 @@ def web(robots: str, n_named: int = 0, **pages: Answer) -> Site:
     return Named({"/": page("/1", "/2", "http://other.test/"), **pages})
 
 
-def plan(site: Site, folder: Path, *words: str, path: str = "/") -> tuple[int, str, str]:
+def plan(site, folder, *words, path="/"):
     given = ["crawl", f"http://{site.address}{path}", "--plan", *words]
     done = run_forked("crawlprio", given, folder)
     return done.returncode, done.stdout, done.stderr
 
 
-def test_a_plan_says_rules_delays_size_and_hours(tmp_path: Path) -> None:
+def test_a_plan_says_rules_delays_size_and_hours(tmp_path):
     with web("Disallow: /private\nCrawl-delay: 2", n_named=400) as site:
         status, shown, told = plan(site, tmp_path, "--json", "--pages", "200", "--delay", "0.1")
         paths = site.paths(robots=True)
@@ -55,7 +51,7 @@ def test_a_plan_says_rules_delays_size_and_hours(tmp_path: Path) -> None:
     assert (status, told) == (0, "")
     assert sorted(paths) == ["/", "/robots.txt", "/sitemap.xml"]
     assert min(gaps) >= 1.9
-    found: dict[str, Any] = json.loads(shown)
+    found = json.loads(shown)
     (host,) = found["sites"]
     assert (host["crawl_delay"], host["delay"], host["links"]) == (2.0, 2.0, 2)
     assert (host["in_sitemaps"], host["pages"]) == (400, 300)
@@ -68,7 +64,7 @@ def test_a_plan_says_rules_delays_size_and_hours(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_plan_in_words_names_what_would_be_refused(tmp_path: Path) -> None:
+def test_a_plan_in_words_names_what_would_be_refused(tmp_path):
     with web("Disallow: /") as site:
         words = ("--folder", "job", "--delay", "0.1", "--warc", "archive")
         status, shown, told = plan(site, tmp_path, *words, path="/deep/page.html")
@@ -81,7 +77,7 @@ def test_a_plan_in_words_names_what_would_be_refused(tmp_path: Path) -> None:
     assert not (tmp_path / "job").exists()
 
 
-def test_without_a_sitemap_the_size_is_a_lower_bound(tmp_path: Path) -> None:
+def test_without_a_sitemap_the_size_is_a_lower_bound(tmp_path):
     with web("Allow: /") as site:
         status, shown, _ = plan(site, tmp_path, "--delay", "0.1")
     assert status == 0
@@ -96,7 +92,7 @@ def test_without_a_sitemap_the_size_is_a_lower_bound(tmp_path: Path) -> None:
         (["http://a.test/", "--json"], "--json prints a plan; add --plan"),
     ],
 )
-def test_bad_input_is_one_sentence(words: list[str], told: str, tmp_path: Path) -> None:
+def test_bad_input_is_one_sentence(words, told, tmp_path):
     done = run_forked("crawlprio", ["crawl", *words], tmp_path)
     assert (done.returncode, done.stdout) == (2, "")
     assert told in done.stderr

@@ -1,9 +1,5 @@
 """Plots of crawl orders: file formats, stable styles, nothing hidden behind the legend."""
 
-from __future__ import annotations
-
-from pathlib import Path
-
 import pytest
 
 from crawlprio.errors import ConfigError
@@ -15,7 +11,7 @@ CURVES = {
 }
 
 
-def texts_of(svg: Path) -> list[str]:
+def texts_of(svg):
     """Return the texts of an SVG file, in drawing order."""
     from xml.etree import ElementTree
 
@@ -24,7 +20,7 @@ def texts_of(svg: Path) -> list[str]:
     return [text for text in texts if text.strip() and "{" not in text]
 
 
-def draw(path: Path, curves: dict[str, list[tuple[float, float]]] | None = None) -> None:
+def draw(path, curves=None):
     plot_cumulative(CURVES if curves is None else curves, path, title="a small web")
 
 
@@ -32,14 +28,14 @@ def draw(path: Path, curves: dict[str, list[tuple[float, float]]] | None = None)
     ("suffix", "magic"),
     [(".png", b"\x89PNG"), (".svg", b"<?xml"), (".pdf", b"%PDF"), (".PNG", b"")],
 )
-def test_the_file_name_determines_the_format(tmp_path: Path, suffix: str, magic: bytes) -> None:
+def test_the_file_name_determines_the_format(tmp_path, suffix, magic):
     path = tmp_path / f"plot{suffix}"
     draw(path)
     assert path.read_bytes().startswith(magic)
     assert path.stat().st_size > 5000
 
 
-def test_the_legend_names_the_curves_from_the_top_down(tmp_path: Path) -> None:
+def test_the_legend_names_the_curves_from_the_top_down(tmp_path):
     draw(tmp_path / "plot.svg")
     texts = texts_of(tmp_path / "plot.svg")
     assert texts[-3:] == ["opic", "breadth-first", "diagonal"]
@@ -48,7 +44,7 @@ def test_the_legend_names_the_curves_from_the_top_down(tmp_path: Path) -> None:
     assert "share of all PageRank" in texts
 
 
-def test_axes_are_in_percent_of_the_longest_curve(tmp_path: Path) -> None:
+def test_axes_are_in_percent_of_the_longest_curve(tmp_path):
     draw(tmp_path / "whole.svg")
     assert [t for t in texts_of(tmp_path / "whole.svg") if t.endswith("%")] == [
         f"{p} %" for p in (0, 20, 40, 60, 80, 100)
@@ -59,7 +55,7 @@ def test_axes_are_in_percent_of_the_longest_curve(tmp_path: Path) -> None:
     assert ticks[-1] in ("25 %", "20 %")
 
 
-def test_a_plot_that_is_empty_or_cannot_be_written_is_reported(tmp_path: Path) -> None:
+def test_a_plot_that_is_empty_or_cannot_be_written_is_reported(tmp_path):
     with pytest.raises(ConfigError, match=r"plot\.png cannot be written: No such file"):
         draw(tmp_path / "none" / "plot.png")
     with pytest.raises(ConfigError, match="there is no curve to plot"):

@@ -3,23 +3,18 @@
 The first part tests the rules, the second the log of a server that real crawls were sent to.
 """
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import math
 from collections import defaultdict
-from collections.abc import AsyncIterator, Sequence
 from email.utils import formatdate
 from itertools import pairwise
 from time import monotonic, time
-from typing import Any
 
 import pytest
-from crawls import ADDON, Answer, Fetch, Run, Site, page, run_spider
+from crawls import ADDON, Answer, Site, page, run_spider
 from scrapy import Request, Spider, signals
 from scrapy.extensions.throttle import AutoThrottle
-from scrapy.http import Response
 from spiders import OneByOne
 
 from crawlprio.frontier import Politeness, SiteClock
@@ -28,62 +23,60 @@ from crawlprio.frontier import Politeness, SiteClock
 class Queue:
     """Sites whose times a `SiteClock` sets; each may have one fetch at a time."""
 
-    def __init__(self) -> None:
-        self.ready_at: dict[int, float] = {}
+    def __init__(self):
+        self.ready_at = {}
 
-    def site_limit(self, site: int) -> int:
+    def site_limit(self, site):
         return 1
 
-    def site_ready_at(self, site: int) -> float:
+    def site_ready_at(self, site):
         return self.ready_at.get(site, -math.inf)
 
-    def set_ready_at(self, site: int, ready_at: float) -> None:
+    def set_ready_at(self, site, ready_at):
         self.ready_at[site] = ready_at
 
-    def set_site(self, site: int, **said: object) -> None:
+    def set_site(self, site, **said):
         pass
 
-    def end_fetch(self, site: int, ready_at: float, *, ends_visit: bool = False) -> None:
+    def end_fetch(self, site, ready_at, *, ends_visit=False):
         self.ready_at[site] = ready_at
 
-    def hold(self, site: int, n_fetches: int = 1) -> None:
+    def hold(self, site, n_fetches=1):
         pass
 
 
 class Pauses:
     """Asks a clock for the pause after each of a series of fetches that end at time 0."""
 
-    def __init__(self, *, n_pages: int = 0, **rules: Any) -> None:
+    def __init__(self, *, n_pages=0, **rules):
         self.n_pages = n_pages
         self.clock = SiteClock(Politeness(**rules), Queue(), lambda site: self.n_pages)
 
-    def pause(
-        self, site: int, *, status: int = 200, elapsed: float = 0.0, n_pages: int = 0, **said: Any
-    ) -> float:
+    def pause(self, site, *, status=200, elapsed=0.0, n_pages=0, **said):
         self.n_pages = n_pages
         self.clock.started(site, 0.0, was_handed_out=True)
         self.clock.ended(site, 0.0, was_handed_out=True, status=status, elapsed=elapsed, **said)
         return self.clock.next_start(site)
 
 
-def test_the_pause_is_the_delay() -> None:
+def test_the_pause_is_the_delay():
     assert Pauses(delay=2.0).pause(0) == 2.0
     assert Pauses().pause(0, elapsed=9.0) == 0.0
 
 
-def test_a_small_site_has_its_own_delay_until_it_is_large() -> None:
+def test_a_small_site_has_its_own_delay_until_it_is_large():
     pauses = Pauses(delay=5.0, small_site_delay=15.0, small_site_pages=100)
     assert [pauses.pause(0, n_pages=n) for n in (0, 99, 100, 5000)] == [15.0, 15.0, 5.0, 5.0]
     assert Pauses(delay=5.0, small_site_delay=0.0).pause(0, n_pages=3) == 0.0
 
 
-def test_a_site_with_its_own_delay_keeps_it() -> None:
+def test_a_site_with_its_own_delay_keeps_it():
     pauses = Pauses(delay=5.0, small_site_delay=15.0)
     pauses.clock.set_site(3, delay=0.5)
     assert [pauses.pause(site, n_pages=1) for site in (2, 3)] == [15.0, 0.5]
 
 
-def test_crawl_delay_only_lengthens_the_delay_and_is_bounded() -> None:
+def test_crawl_delay_only_lengthens_the_delay_and_is_bounded():
     pauses = Pauses(delay=5.0, max_crawl_delay=60.0)
     clock = pauses.clock
     obeyed = [clock.obey_crawl_delay(n, seconds, 0.0) for n, seconds in enumerate((1.0, 30.0, 1e9))]
@@ -92,7 +85,7 @@ def test_crawl_delay_only_lengthens_the_delay_and_is_bounded() -> None:
     assert clock.obey_crawl_delay(0, -1.0, 0.0) == 0.0
 
 
-def test_the_adaptive_delay_is_a_multiple_of_the_last_fetch_up_to_a_bound() -> None:
+def test_the_adaptive_delay_is_a_multiple_of_the_last_fetch_up_to_a_bound():
     pauses = Pauses(delay=1.0, adaptive=10.0, max_adaptive=60.0)
     found = [pauses.pause(0, elapsed=seconds) for seconds in (0.01, 0.5, 3.0, 50.0)]
     assert found == [1.0, 5.0, 30.0, 60.0]
@@ -100,31 +93,31 @@ def test_the_adaptive_delay_is_a_multiple_of_the_last_fetch_up_to_a_bound() -> N
 
 @pytest.mark.parametrize("status", [429, 503])
 def test_without_retry_after_the_pause_doubles_with_each_refusal_until_a_response(
-    status: int,
-) -> None:
+    status,
+):
     pauses = Pauses(delay=2.0, max_back_off=20.0)
     found = [pauses.pause(0, status=s) for s in (status, status, status, status, 200, status)]
     assert found == [4.0, 8.0, 16.0, 20.0, 2.0, 4.0]
 
 
-def test_a_delay_below_a_second_doubles_from_a_second() -> None:
+def test_a_delay_below_a_second_doubles_from_a_second():
     pauses = Pauses(delay=0.0)
     assert [pauses.pause(0, status=503) for _ in range(3)] == [2.0, 4.0, 8.0]
 
 
-def test_a_failed_connection_neither_adds_to_the_refusals_nor_ends_them() -> None:
+def test_a_failed_connection_neither_adds_to_the_refusals_nor_ends_them():
     pauses = Pauses(delay=1.0)
     assert [pauses.pause(0, status=s) for s in (503, 0, 503)] == [2.0, 1.0, 4.0]
 
 
-def test_retry_after_sets_the_pause_between_delay_and_bound() -> None:
+def test_retry_after_sets_the_pause_between_delay_and_bound():
     pauses = Pauses(delay=5.0, max_back_off=100.0)
     asked = (0.0, 4.0, 30.0, 1e9, -1.0)
     found = [pauses.pause(0, status=503, retry_after=seconds) for seconds in asked]
     assert found == [5.0, 5.0, 30.0, 100.0, 5.0]
 
 
-def test_endless_refusals_do_not_overflow() -> None:
+def test_endless_refusals_do_not_overflow():
     pauses = Pauses(max_back_off=3600.0)
     assert [pauses.pause(0, status=429) for _ in range(2000)][-1] == 3600.0
 
@@ -136,19 +129,19 @@ ONE_PER_SITE: dict[str, object] = {
 }
 
 
-def fan(n: int) -> dict[str, Answer]:
+def fan(n):
     """A home page with links to n pages."""
     return {"/": page(*(f"/{k}" for k in range(n))), **{f"/{k}": page() for k in range(n)}}
 
 
-def by_host(fetches: Sequence[Fetch]) -> dict[str, list[Fetch]]:
+def by_host(fetches):
     hosts = defaultdict(list)
     for fetch in sorted(fetches, key=lambda fetch: fetch.start):
         hosts[fetch.host].append(fetch)
     return hosts
 
 
-def gaps(fetches: Sequence[Fetch]) -> list[float]:
+def gaps(fetches):
     """Return the seconds from the end of each fetch to the start of the next on the same host."""
     return [b.start - a.end for host in by_host(fetches).values() for a, b in pairwise(host)]
 
@@ -157,27 +150,25 @@ CONNECTING = 0.04
 """Seconds by which a request may reach the server after the next one; starts differ by this."""
 
 
-def steps(fetches: Sequence[Fetch]) -> list[float]:
+def steps(fetches):
     """Return the seconds from the start of each fetch to the next start, on any host."""
     return [b - a for a, b in pairwise(sorted(fetch.start for fetch in fetches))]
 
 
-def crawl(
-    site: Site, settings: dict[str, object], spider: type[Spider] = OneByOne, **more: Any
-) -> Run:
+def crawl(site, settings, spider=OneByOne, **more):
     run = run_spider(spider, {**ONE_PER_SITE, **settings}, site=site, **more)
     assert run.reason == "finished"
     assert run.messages(logging.ERROR) == []
     return run
 
 
-def test_sites_with_long_and_short_delays_do_not_wait_for_each_other() -> None:
+def test_sites_with_long_and_short_delays_do_not_wait_for_each_other():
     """Four sites at a second per page and eight at 0.1 s, with eight fetches in flight."""
     slow = [f"slow{k}.test" for k in range(4)]
     fast = [f"fast{k}.test" for k in range(8)]
     pages = {f"{host}/{path}": found for host in slow for path, found in _under(fan(5))}
     pages |= {f"{host}/{path}": found for host in fast for path, found in _under(fan(30))}
-    settings: dict[str, object] = {
+    settings = {
         "DOWNLOAD_DELAY": 0.1,
         "DOWNLOAD_SLOTS": {host: {"delay": 1.0} for host in slow},
         "CONCURRENT_REQUESTS": 8,
@@ -202,13 +193,13 @@ def test_sites_with_long_and_short_delays_do_not_wait_for_each_other() -> None:
     assert max(f.end for f in site.fetches) - min(f.start for f in site.fetches) < 24.0
 
 
-def _under(pages: dict[str, Answer]) -> list[tuple[str, Answer]]:
+def _under(pages):
     return [(path.removeprefix("/"), found) for path, found in pages.items()]
 
 
-def test_crawl_delay_is_obeyed_from_robots_txt_on() -> None:
+def test_crawl_delay_is_obeyed_from_robots_txt_on():
     robots = Answer("User-agent: *\nCrawl-delay: 0.15\nDisallow: /1")
-    settings: dict[str, object] = {"DOWNLOAD_DELAY": 0.02, "ROBOTSTXT_OBEY": True}
+    settings = {"DOWNLOAD_DELAY": 0.02, "ROBOTSTXT_OBEY": True}
     with Site({**fan(3), "/robots.txt": robots}) as site:
         crawl(site, settings)
         assert site.paths() == ["/", "/0", "/2"]
@@ -219,9 +210,7 @@ def test_crawl_delay_is_obeyed_from_robots_txt_on() -> None:
 @pytest.mark.parametrize(
     ("crawl_delay", "request_rate", "least"), [("0.02", "5/1", 0.2), ("0.2", "50/1", 0.2)]
 )
-def test_the_slower_of_crawl_delay_and_request_rate_applies(
-    crawl_delay: str, request_rate: str, least: float
-) -> None:
+def test_the_slower_of_crawl_delay_and_request_rate_applies(crawl_delay, request_rate, least):
     robots = Answer(f"User-agent: *\nCrawl-delay: {crawl_delay}\nRequest-rate: {request_rate}")
     with Site({**fan(3), "/robots.txt": robots}) as site:
         crawl(site, {"ROBOTSTXT_OBEY": True})
@@ -229,9 +218,9 @@ def test_the_slower_of_crawl_delay_and_request_rate_applies(
         assert min(gaps(site.fetches)) < least + 3
 
 
-def test_a_crawl_delay_above_the_bound_is_capped_with_a_warning() -> None:
+def test_a_crawl_delay_above_the_bound_is_capped_with_a_warning():
     robots = Answer("User-agent: *\nCrawl-delay: 100")
-    settings: dict[str, object] = {"ROBOTSTXT_OBEY": True, "CRAWLPRIO_MAX_CRAWL_DELAY": 0.05}
+    settings = {"ROBOTSTXT_OBEY": True, "CRAWLPRIO_MAX_CRAWL_DELAY": 0.05}
     with Site({**fan(1), "/robots.txt": robots}) as site:
         run = crawl(site, settings)
         assert all(0.05 <= gap < 30 for gap in gaps(site.fetches))
@@ -250,12 +239,10 @@ def test_a_crawl_delay_above_the_bound_is_capped_with_a_warning() -> None:
         ({"Retry-After": "soon"}, 2.0),
     ],
 )
-def test_a_refusing_site_is_left_alone_while_others_are_crawled(
-    headers: dict[str, str], least: float
-) -> None:
+def test_a_refusing_site_is_left_alone_while_others_are_crawled(headers, least):
     refused = 0
 
-    def answer(host: str, path: str) -> Answer | None:
+    def answer(host, path):
         nonlocal refused
         if host == "a.test" and path == "/1" and not refused:
             refused += 1
@@ -269,7 +256,7 @@ def test_a_refusing_site_is_left_alone_while_others_are_crawled(
     class Both(OneByOne):
         start_urls = ("http://a.test/", "http://b.test/")
 
-    settings: dict[str, object] = {"RETRY_ENABLED": True, "RETRY_TIMES": 1}
+    settings = {"RETRY_ENABLED": True, "RETRY_TIMES": 1}
     with Site(fan(3), answer) as site:
         crawl(site, settings, Both)
     hosts = by_host(site.fetches)
@@ -278,7 +265,7 @@ def test_a_refusing_site_is_left_alone_while_others_are_crawled(
     assert max(gaps(hosts["a.test"])) >= least
 
 
-def test_the_adaptive_delay_follows_the_duration_of_the_last_fetch() -> None:
+def test_the_adaptive_delay_follows_the_duration_of_the_last_fetch():
     pages = {"/": page("/1", "/2")._replace(seconds=0.5), "/1": page()}
     with Site({**pages, "/2": page()}) as site:
         crawl(site, {"CRAWLPRIO_ADAPTIVE_DELAY": 4})
@@ -287,8 +274,8 @@ def test_the_adaptive_delay_follows_the_duration_of_the_last_fetch() -> None:
     assert second < 2
 
 
-def test_the_pages_of_a_visit_are_fetched_on_one_connection_before_the_delay() -> None:
-    settings: dict[str, object] = {"DOWNLOAD_DELAY": 1, "CRAWLPRIO_PAGES_PER_VISIT": 3}
+def test_the_pages_of_a_visit_are_fetched_on_one_connection_before_the_delay():
+    settings = {"DOWNLOAD_DELAY": 1, "CRAWLPRIO_PAGES_PER_VISIT": 3}
     with Site(fan(6)) as site:
 
         class Direct(OneByOne):
@@ -308,9 +295,9 @@ def test_the_pages_of_a_visit_are_fetched_on_one_connection_before_the_delay() -
         assert {fetch.connection for fetch in site.fetches} == {1}
 
 
-def test_with_several_fetches_at_once_the_delay_runs_from_start_to_start() -> None:
+def test_with_several_fetches_at_once_the_delay_runs_from_start_to_start():
     pages = {path: found._replace(seconds=1) for path, found in fan(8).items()}
-    settings: dict[str, object] = {"CONCURRENT_REQUESTS_PER_DOMAIN": 3, "DOWNLOAD_DELAY": 0.07}
+    settings = {"CONCURRENT_REQUESTS_PER_DOMAIN": 3, "DOWNLOAD_DELAY": 0.07}
     with Site(pages) as site:
         crawl(site, settings)
     first, *rest = sorted(site.fetches, key=lambda fetch: fetch.start)
@@ -319,16 +306,16 @@ def test_with_several_fetches_at_once_the_delay_runs_from_start_to_start() -> No
     assert rest[-1].end - first.start < 7
 
 
-def _at_once(fetches: Sequence[Fetch]) -> list[int]:
+def _at_once(fetches):
     """Return how many fetches are in flight at the start of each."""
     return [sum(a.start <= b.start < a.end for a in fetches) for b in fetches]
 
 
-def test_pages_that_waited_together_for_robots_txt_do_not_start_together() -> None:
+def test_pages_that_waited_together_for_robots_txt_do_not_start_together():
     class Several(OneByOne):
         start_urls = tuple(f"http://a.test/{k}" for k in range(4))
 
-    settings: dict[str, object] = {
+    settings = {
         "CONCURRENT_REQUESTS_PER_DOMAIN": 4,
         "DOWNLOAD_DELAY": 0.1,
         "ROBOTSTXT_OBEY": True,
@@ -340,8 +327,8 @@ def test_pages_that_waited_together_for_robots_txt_do_not_start_together() -> No
     assert min(steps(site.fetches)) >= 0.1 - CONNECTING
 
 
-def test_a_refusal_stops_a_site_with_several_fetches_at_once() -> None:
-    settings: dict[str, object] = {"CONCURRENT_REQUESTS_PER_DOMAIN": 2}
+def test_a_refusal_stops_a_site_with_several_fetches_at_once():
+    settings = {"CONCURRENT_REQUESTS_PER_DOMAIN": 2}
     refusal = Answer(status=429, headers={"Retry-After": "2"})
     with Site({**fan(40), "/1": refusal}) as site:
         crawl(site, settings)
@@ -355,9 +342,9 @@ def test_a_refusal_stops_a_site_with_several_fetches_at_once() -> None:
     assert min(later) >= 2.0
 
 
-def test_requests_that_bypass_the_scheduler_keep_the_delay() -> None:
+def test_requests_that_bypass_the_scheduler_keep_the_delay():
     class Media(OneByOne):
-        async def parse(self, response: Response) -> AsyncIterator[Any]:  # type: ignore[override]
+        async def parse(self, response):
             if response.url.endswith("/"):
                 yield response.follow("/0")
                 engine = self.crawler.engine
@@ -369,7 +356,7 @@ def test_requests_that_bypass_the_scheduler_keep_the_delay() -> None:
     pages = {**fan(2), **{f"/image/{k}": Answer("image") for k in range(4)}}
     for concurrency in (1, 8):
         with Site(pages) as site:
-            settings: dict[str, object] = {"CONCURRENT_REQUESTS": concurrency}
+            settings = {"CONCURRENT_REQUESTS": concurrency}
             run = crawl(site, {**settings, "DOWNLOAD_DELAY": 0.08}, Media)
         assert len(run.items[0]["images"]) == 4
         assert len(site.fetches) == 7
@@ -378,15 +365,15 @@ def test_requests_that_bypass_the_scheduler_keep_the_delay() -> None:
         assert sum(found) < 5 * 6 * 0.08
 
 
-def test_a_redirect_that_bypasses_the_scheduler_counts_for_its_target_host() -> None:
+def test_a_redirect_that_bypasses_the_scheduler_counts_for_its_target_host():
     class Media(OneByOne):
-        async def parse(self, response: Response) -> AsyncIterator[Any]:  # type: ignore[override]
+        async def parse(self, response):
             engine = self.crawler.engine
             for k in range(3):
                 await engine.download_async(Request(f"http://b.test/{k}"))
             yield {}
 
-    def answer(host: str, path: str) -> Answer | None:
+    def answer(host, path):
         if host == "b.test":
             return Answer(status=302, headers={"Location": f"http://c.test{path}"})
         return None
@@ -414,19 +401,19 @@ THROTTLE: dict[str, object] = {
 class Watching(AutoThrottle):
     """AutoThrottle, which notes starts of fetches and the delays that it reads and sets."""
 
-    def _spider_opened(self, spider: Spider) -> None:
+    def _spider_opened(self, spider):
         super()._spider_opened(spider)
-        self.starts: list[float] = []
-        self.in_force: list[float] = []
-        self.adjusted: list[tuple[float, float]] = []
+        self.starts = []
+        self.in_force = []
+        self.adjusted = []
         connect = self.crawler.signals.connect
         connect(self._started, signal=signals.request_reached_downloader)
 
-    def _started(self, request: Request) -> None:
+    def _started(self, request):
         self.starts.append(monotonic())
         self.in_force.append(self.adjusted[-1][1] if self.adjusted else self._start_delay())
 
-    def _adjust_delay(self, slot: Any, latency: float, response: Response) -> None:
+    def _adjust_delay(self, slot, latency, response):
         before = slot.delay
         super()._adjust_delay(slot, latency, response)
         self.adjusted.append((before, slot.delay))
@@ -435,16 +422,16 @@ class Watching(AutoThrottle):
 class InTurn(Spider):
     name = "in-turn"
 
-    async def start(self) -> AsyncIterator[Any]:
+    async def start(self):
         for path in SLOWER:
             yield Request(f"http://a.test{path}")
 
-    def parse(self, response: Response) -> None:
+    def parse(self, response):
         pass
 
 
 @pytest.mark.parametrize("n_at_once", [1, 8])
-def test_autothrottle_delays_a_site_as_it_does_in_scrapy(n_at_once: int) -> None:
+def test_autothrottle_delays_a_site_as_it_does_in_scrapy(n_at_once):
     """Its delay comes down from the start delay to the latency, and then rises with it."""
     throttled = {
         **THROTTLE,
@@ -460,7 +447,6 @@ def test_autothrottle_delays_a_site_as_it_does_in_scrapy(n_at_once: int) -> None
             run = run_spider(InTurn, {**own, **throttled}, site=site)
         assert site.paths() == list(SLOWER)
         watching = run.crawler.get_extension(Watching)
-        assert watching is not None
         starts = sorted(fetch.start for fetch in site.fetches)
         seconds.append(starts[-1] - starts[0])
         before, after = zip(*watching.adjusted, strict=True)
@@ -475,11 +461,11 @@ def test_autothrottle_delays_a_site_as_it_does_in_scrapy(n_at_once: int) -> None
     assert min(seconds[1:]) > seconds[0] / 3
 
 
-def test_download_slots_give_a_host_its_own_delay_and_number_of_fetches() -> None:
+def test_download_slots_give_a_host_its_own_delay_and_number_of_fetches():
     class Three(OneByOne):
         start_urls = ("http://a.test/", "http://b.test/", "http://c.test/")
 
-    settings: dict[str, object] = {
+    settings = {
         "DOWNLOAD_DELAY": 0.1,
         "DOWNLOAD_SLOTS": {"b.test": {"delay": 0.02}, "c.test": {"delay": 0, "concurrency": 4}},
     }
@@ -492,9 +478,9 @@ def test_download_slots_give_a_host_its_own_delay_and_number_of_fetches() -> Non
     assert max(_at_once(hosts["c.test"])) == 4
 
 
-def test_a_slot_named_by_a_request_is_a_separate_site() -> None:
+def test_a_slot_named_by_a_request_is_a_separate_site():
     class Slots(OneByOne):
-        async def start(self) -> AsyncIterator[Any]:
+        async def start(self):
             for k in range(3):
                 yield Request(f"http://a.test/{k}", meta={"download_slot": "one"})
                 yield Request(f"http://b.test/{k}", meta={"download_slot": "one"})

@@ -1,25 +1,19 @@
 """A crawl of the public web fetches nothing private, however it is led there."""
 
-from __future__ import annotations
-
 import ipaddress
 import logging
-from collections.abc import AsyncIterator, Iterator, Sequence
-from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 import pytest
 from crawls import ADDON, Answer, Site, _called, _in_loop, page, run_spider
 from hostile import BUNDLED, crawl, refused
-from redis_servers import RedisServer
 from scrapy import Request, Spider, signals
 from scrapy.exceptions import DontCloseSpider, IgnoreRequest
-from scrapy.http import Response, TextResponse
+from scrapy.http import TextResponse
 from scrapy.http.request import NO_CALLBACK
 from twisted.internet.address import IPv4Address, IPv6Address
 from twisted.internet.interfaces import IHostnameResolver
-from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from crawlprio.spiders.site import SiteSpider
@@ -52,7 +46,7 @@ NAMES = ["localhost", "LOCALHOST.", "x.localhost", "printer.local", "db.internal
 PUBLIC = ["8.8.8.8", "1.2.3", "134744072", "[2606:4700::1]", "[::ffff:8.8.8.8]", "a.test", "b.org"]
 
 
-def test_every_form_of_a_private_host_is_private_and_no_public_one_is() -> None:
+def test_every_form_of_a_private_host_is_private_and_no_public_one_is():
     private = PrivateAddresses()
     assert [host for host in LITERALS + NAMES + PUBLIC if private.allows_host(host)] == PUBLIC
     assert [str(address_of(host)) for host in ("0x7f.1", "[::ffff:10.0.0.1]", "a.test")] == [
@@ -69,7 +63,7 @@ def test_every_form_of_a_private_host_is_private_and_no_public_one_is() -> None:
     ]
 
 
-def test_only_addresses_that_are_globally_reachable_are_public() -> None:
+def test_only_addresses_that_are_globally_reachable_are_public():
     for text in ("8.8.8.8", "2606:4700::1", "64:ff9b::808:808", "2a00::1"):
         assert not is_private(ipaddress.ip_address(text)), text
     for text in (
@@ -92,15 +86,13 @@ def test_only_addresses_that_are_globally_reachable_are_public() -> None:
         ("8.8.8.8", [], [], LITERALS + NAMES),
     ],
 )
-def test_a_seed_opens_its_own_addresses_and_no_others(
-    seed: str, resolved: list[str], opened: list[str], closed: list[str]
-) -> None:
+def test_a_seed_opens_its_own_addresses_and_no_others(seed, resolved, opened, closed):
     private = PrivateAddresses()
     private.add_seed(seed, private_of(seed, resolved))
     assert [host for host in opened + closed if private.allows_host(host)] == opened
 
 
-def test_a_seeds_name_opens_no_link_local_address() -> None:
+def test_a_seeds_name_opens_no_link_local_address():
     """Whoever owns the name could otherwise read a cloud's metadata service."""
     answer = ["10.0.0.1", "8.8.8.8", "169.254.169.254", "fe80::1%eth0", "64:ff9b::a9fe:a9fe"]
     answer += ["::ffff:169.254.169.254", "2002:a9fe:a9fe::1", "::1", "10.0.0.1"]
@@ -111,7 +103,7 @@ def test_a_seeds_name_opens_no_link_local_address() -> None:
 
 
 @pytest.mark.parametrize("mode", ["seeds", "refuse"])
-def test_networks_addresses_and_names_can_be_granted(mode: str) -> None:
+def test_networks_addresses_and_names_can_be_granted(mode):
     private = PrivateAddresses(mode, ["10.0.0.0/8", "::1", "git.local", "api.test"])
     hosts = ["10.9.9.9", "[::1]", "git.local", "192.168.0.1", "x.local", "127.0.0.1"]
     assert [host for host in hosts if private.allows_host(host)] == hosts[:3]
@@ -119,7 +111,7 @@ def test_networks_addresses_and_names_can_be_granted(mode: str) -> None:
     assert private.allowed_of("b.test", ["127.0.0.1", "10.1.1.1"]) == ["10.1.1.1"]
 
 
-def test_all_or_none_can_be_requested() -> None:
+def test_all_or_none_can_be_requested():
     open_to_all, closed = PrivateAddresses("allow"), PrivateAddresses("refuse")
     for host in LITERALS + NAMES:
         assert open_to_all.allows_host(host)
@@ -129,10 +121,10 @@ def test_all_or_none_can_be_requested() -> None:
 
 
 @pytest.mark.parametrize("obeys", [False, True])
-def test_a_public_page_leads_to_no_private_host_by_link_or_redirect(obeys: bool) -> None:
+def test_a_public_page_leads_to_no_private_host_by_link_or_redirect(obeys):
     links = [f"http://{host}/" for host in LITERALS + NAMES if host.isascii()]
 
-    def answer(host: str, path: str) -> Answer:
+    def answer(host, path):
         if host == "a.test" and path == "/":
             return page(*links, *(f"/to/{n}" for n in range(len(links))))
         if path.startswith("/to/"):
@@ -149,7 +141,7 @@ def test_a_public_page_leads_to_no_private_host_by_link_or_redirect(obeys: bool)
     assert refused(run)["refused/private-address"] >= n_linked + n_redirected
 
 
-def test_a_robots_txt_that_redirects_to_a_private_host_is_not_read_and_closes_its_site() -> None:
+def test_a_robots_txt_that_redirects_to_a_private_host_is_not_read_and_closes_its_site():
     moved = Answer(status=301, headers={"Location": "http://169.254.169.254/latest"})
     with Site({"/": page(), "/robots.txt": moved}) as site:
         run = crawl(site, {"ROBOTSTXT_OBEY": True})
@@ -158,7 +150,7 @@ def test_a_robots_txt_that_redirects_to_a_private_host_is_not_read_and_closes_it
     assert refused(run) == {"refused/private-address": 1, "refused/robots-unreachable": 1}
 
 
-def test_a_crawl_whose_seed_is_private_stays_on_its_address() -> None:
+def test_a_crawl_whose_seed_is_private_stays_on_its_address():
     hosts = ["10.0.0.6", "192.168.7.7", "127.0.0.1", "169.254.169.254", "public.test"]
     with Site({}, lambda host, path: page(*(f"http://{host}/" for host in hosts))) as site:
         run = crawl(site, seeds="http://10.0.0.5/", follow="web")
@@ -170,7 +162,7 @@ def test_a_crawl_whose_seed_is_private_stays_on_its_address() -> None:
     ("mode", "fetched"),
     [("allow", ["127.0.0.1", "a.test"]), ("seeds", ["a.test"]), ("refuse", ["a.test"])],
 )
-def test_the_setting_decides(mode: str, fetched: list[str]) -> None:
+def test_the_setting_decides(mode, fetched):
     with Site({}, lambda host, path: page("http://127.0.0.1/")) as site:
         crawl(site, {"CRAWLPRIO_PRIVATE_ADDRESSES": mode}, follow="web")
     assert sorted({fetch.host for fetch in site.fetches}) == fetched
@@ -182,10 +174,10 @@ class Follower(Spider):
     name = "follower"
     first: tuple[str, dict[str, Any]] = ("http://a.test/", {})
 
-    async def start(self) -> AsyncIterator[Any]:
+    async def start(self):
         yield Request(self.first[0], meta=self.first[1])
 
-    def parse(self, response: Response) -> Iterator[Any]:
+    def parse(self, response):
         if isinstance(response, TextResponse):
             for url in response.css("a::attr(href)").getall():
                 yield response.follow(url)
@@ -197,10 +189,10 @@ STOCK = {"SCHEDULER": "scrapy.core.scheduler.Scheduler"}
 
 @pytest.mark.parametrize("others", [{}, STOCK], ids=["crawlprio", "scrapy"])
 def test_what_a_callback_yields_counts_as_the_pages_unless_it_says_otherwise(
-    others: dict[str, object],
-) -> None:
+    others,
+):
     class Inline(Follower):
-        async def parse(self, response: Response) -> AsyncIterator[Any]:  # type: ignore[override]
+        async def parse(self, response):
             request = Request("http://10.0.0.9/downloaded", callback=NO_CALLBACK)
             await self.crawler.engine.download_async(request)
             allowed = {"allow_private_address": True}
@@ -210,7 +202,7 @@ def test_what_a_callback_yields_counts_as_the_pages_unless_it_says_otherwise(
             yield Request("http://a.test/to", callback=self.done, meta=allowed)
             yield Request("http://b.test/", callback=self.done)
 
-        def done(self, response: Response) -> None:
+        def done(self, response):
             pass
 
     moved = Answer(status=302, headers={"Location": "http://10.0.0.9/redirected"})
@@ -227,7 +219,7 @@ class Login(Follower):
 
     first = ("http://10.0.0.9/", {})
 
-    async def start(self) -> AsyncIterator[Any]:
+    async def start(self):
         login = Request("http://10.0.0.8/login", callback=NO_CALLBACK)
         token = await self.crawler.engine.download_async(login)
         assert token.status == 200
@@ -235,21 +227,19 @@ class Login(Follower):
         async for request in super().start():
             yield request
 
-    def idle(self) -> None:
+    def idle(self):
         self.crawler.signals.disconnect(self.idle, signal=signals.spider_idle)
         self.crawler.engine.crawl(Request("http://10.0.0.7/idle", callback=self.parse))
         raise DontCloseSpider
 
-    def parse(self, response: Response) -> Iterator[Any]:
+    def parse(self, response):
         yield {"url": response.url}
         yield from super().parse(response)
 
 
 @pytest.mark.parametrize("mode", [None, "seeds"])
 @pytest.mark.parametrize("others", [{}, STOCK], ids=["crawlprio", "scrapy"])
-def test_a_projects_own_requests_are_never_refused(
-    mode: str | None, others: dict[str, object]
-) -> None:
+def test_a_projects_own_requests_are_never_refused(mode, others):
     """Both once ended as `finished` without an item: the start request, and what came when idle."""
     settings = {**ADDON, **others} | ({} if mode is None else {"CRAWLPRIO_PRIVATE_ADDRESSES": mode})
     moved = Answer(status=302, headers={"Location": "/welcome"})
@@ -273,31 +263,29 @@ def test_a_projects_own_requests_are_never_refused(
 class Persistent(Follower):
     """Asks again, in its errback, for what was refused or could not be fetched."""
 
-    def parse(self, response: Response) -> Iterator[Any]:
+    def parse(self, response):
         for request in super().parse(response):
             yield request.replace(errback=self.failed)
 
-    def failed(self, failure: Failure) -> Iterator[Any]:
-        yield Request(failure.request.url, callback=self.done, dont_filter=True)  # type: ignore[attr-defined]
+    def failed(self, failure):
+        yield Request(failure.request.url, callback=self.done, dont_filter=True)
         yield Request("http://10.0.0.9/said", self.done, meta={"allow_private_address": True})
 
-    def done(self, response: Response) -> None:
+    def done(self, response):
         pass
 
 
 class PersistentLater(Persistent):
     """Does so asynchronously."""
 
-    async def failed(self, failure: Failure) -> AsyncIterator[Any]:  # type: ignore[override]
+    async def failed(self, failure):
         for request in super().failed(failure):
             yield request
 
 
 @pytest.mark.parametrize("spider", [Persistent, PersistentLater])
 @pytest.mark.parametrize("others", [{}, STOCK], ids=["crawlprio", "scrapy"])
-def test_what_an_errback_yields_counts_as_the_pages_too(
-    others: dict[str, object], spider: type[Spider]
-) -> None:
+def test_what_an_errback_yields_counts_as_the_pages_too(others, spider):
     """It once asked for a refused address a second time, and got it."""
     pages = {"a.test/": page("http://127.0.0.1/"), "127.0.0.1/": page(), "/said": page()}
     with Site(pages) as site:
@@ -311,13 +299,13 @@ class UsesApi(Login):
 
     first = ("http://a.test/", {})
 
-    async def start(self) -> AsyncIterator[Any]:
+    async def start(self):
         self.crawler.signals.connect(self.idle, signal=signals.spider_idle)
         yield Request(self.first[0])
 
 
 @pytest.mark.parametrize("unreachable", ["forbid", "allow"])
-def test_a_pages_link_closes_no_site_of_the_project(unreachable: str) -> None:
+def test_a_pages_link_closes_no_site_of_the_project(unreachable):
     """The refusal was once the result for the site's robots.txt, for the project's requests too."""
     robots = {"ROBOTSTXT_OBEY": True, "CRAWLPRIO_ROBOTS_UNREACHABLE": unreachable}
     pages = {
@@ -334,7 +322,7 @@ def test_a_pages_link_closes_no_site_of_the_project(unreachable: str) -> None:
 
 
 @pytest.mark.parametrize("scheme", ["file", "data"])
-def test_a_start_page_may_be_a_file_or_data(scheme: str, tmp_path: Path) -> None:
+def test_a_start_page_may_be_a_file_or_data(scheme, tmp_path):
     body = '<a href="http://127.0.0.1/x">x</a>'
     saved = tmp_path / "start.html"
     saved.write_text(body)
@@ -349,7 +337,7 @@ def test_a_start_page_may_be_a_file_or_data(scheme: str, tmp_path: Path) -> None
         assert (site.paths(), refused(run)) == (["/x"], {"refused/private-address": 1})
 
 
-def test_without_links_middleware_the_guard_does_not_start() -> None:
+def test_without_links_middleware_the_guard_does_not_start():
     """It could not tell what comes from a page."""
     none = {"SPIDER_MIDDLEWARES": {"crawlprio.middlewares.LinksMiddleware": None}}
     with Site({}) as site:
@@ -368,26 +356,26 @@ def test_without_links_middleware_the_guard_does_not_start() -> None:
 class Names:
     """Replaces the reactor's resolver: knows some names, and no others."""
 
-    def __init__(self, known: dict[str, list[str]]) -> None:
+    def __init__(self, known):
         self._known = known
-        self.asked: list[str] = []
+        self.asked = []
 
-    def __enter__(self) -> Names:
-        def install() -> None:
+    def __enter__(self):
+        def install():
             from twisted.internet import reactor
 
-            running: Any = reactor
+            running = reactor
             self._before = running.nameResolver
             running.installNameResolver(self)
 
         _in_loop(_called(install), 10)
         return self
 
-    def __exit__(self, *_: object) -> None:
-        def restore() -> object:
+    def __exit__(self, *_):
+        def restore():
             from twisted.internet import reactor
 
-            running: Any = reactor
+            running = reactor
             current = running.nameResolver
             running.installNameResolver(self._before)
             return current
@@ -396,11 +384,11 @@ class Names:
 
     def resolveHostName(  # noqa: N802
         self,
-        receiver: Any,
-        name: str,
-        portNumber: int = 0,  # noqa: N803
-        *others: Any,
-    ) -> Any:
+        receiver,
+        name,
+        portNumber=0,  # noqa: N803
+        *others,
+    ):
         if address_of(name) is not None:
             return self._before.resolveHostName(receiver, name, portNumber, *others)
         self.asked.append(name)
@@ -412,9 +400,7 @@ class Names:
         return self
 
 
-def crawl_by_name(
-    mode: str, addresses: Sequence[str], *, is_seed: bool = False
-) -> tuple[list[str], dict[str, int], list[str]]:
+def crawl_by_name(mode, addresses, *, is_seed=False):
     """Crawl from a page, fetched by proxy, to a name; return hosts fetched, refusals, lookups."""
     with Site({}, lambda host, path: None) as site, Names({"b.test": list(addresses)}) as names:
         url = f"http://b.test:{site.address.rpartition(':')[2]}/"
@@ -425,7 +411,7 @@ def crawl_by_name(
                 (url, {}) if is_seed else ("http://a.test/", {"proxy": f"http://{site.address}"})
             )
 
-            def parse(self, response: Response) -> Iterator[Any]:
+            def parse(self, response):
                 if "a.test" in response.url:
                     yield Request(url)
 
@@ -435,18 +421,18 @@ def crawl_by_name(
         return [fetch.host for fetch in site.fetches], refused(run), names.asked
 
 
-def test_a_public_name_with_a_private_address_is_not_connected_to() -> None:
+def test_a_public_name_with_a_private_address_is_not_connected_to():
     hosts, refusals, asked = crawl_by_name("seeds", ["127.0.0.1", "::1"])
     assert (hosts, refusals) == (["a.test"], {"refused/private-address": 1})
     assert asked == ["a.test", "b.test"]
 
 
-def test_if_private_addresses_are_allowed_the_same_name_is_fetched() -> None:
+def test_if_private_addresses_are_allowed_the_same_name_is_fetched():
     """So the address was reachable, and only the check kept the crawl from it."""
     assert crawl_by_name("allow", ["127.0.0.1"]) == (["a.test", "b.test"], {}, ["b.test"])
 
 
-def test_a_seed_may_be_a_name_with_a_private_address() -> None:
+def test_a_seed_may_be_a_name_with_a_private_address():
     hosts, refusals, _ = crawl_by_name("seeds", ["127.0.0.1"], is_seed=True)
     assert (hosts, refusals) == (["b.test"], {})
     hosts, refusals, _ = crawl_by_name("refuse", ["127.0.0.1"], is_seed=True)
@@ -456,14 +442,14 @@ def test_a_seed_may_be_a_name_with_a_private_address() -> None:
 class NotYet:
     """A downloader middleware that refuses everything."""
 
-    def process_request(self, request: Request) -> None:
+    def process_request(self, request):
         raise IgnoreRequest("not yet")
 
 
-def test_what_a_seeds_name_resolved_to_first_stays_for_the_whole_crawl(tmp_path: Path) -> None:
+def test_what_a_seeds_name_resolved_to_first_stays_for_the_whole_crawl(tmp_path):
     """Otherwise a public seed's owner could open the crawler's network before the next run."""
 
-    def connected(inside: str, outside: str, **others: object) -> tuple[list[str], int]:
+    def connected(inside, outside, **others):
         names = {"inside.test": [inside, "169.254.1.1"], "outside.test": [outside]}
         with Names(names), Sockets() as sockets:
             run = run_spider(SiteSpider, {**settings, **others}, seeds=seeds)
@@ -480,15 +466,15 @@ def test_what_a_seeds_name_resolved_to_first_stays_for_the_whole_crawl(tmp_path:
 class SlowNames(Names):
     """Answers a second later."""
 
-    def resolveHostName(self, receiver: Any, name: str, *others: Any) -> Any:  # noqa: N802
+    def resolveHostName(self, receiver, name, *others):  # noqa: N802
         from twisted.internet import reactor
 
-        running: Any = reactor
+        running = reactor
         running.callLater(1.0, super().resolveHostName, receiver, name, *others)
         return self
 
 
-def test_no_page_leaves_before_the_seeds_names_are_resolved(tmp_path: Path) -> None:
+def test_no_page_leaves_before_the_seeds_names_are_resolved(tmp_path):
     """A page that waited for a resume would be refused, though its seed opens its address."""
     settings = {**BUNDLED, "JOBDIR": str(tmp_path), "CRAWLPRIO_STORE": "crawl.sqlite"}
     seeds = "http://inside.test/"
@@ -503,17 +489,17 @@ def test_no_page_leaves_before_the_seeds_names_are_resolved(tmp_path: Path) -> N
 class Again(Follower):
     """Asks for its start page in each run, and, as a page would, once more when that fails."""
 
-    async def start(self) -> AsyncIterator[Any]:
+    async def start(self):
         yield Request("http://inside.test/", dont_filter=True, errback=self.failed)
 
-    def failed(self, failure: Failure) -> Iterator[Any]:
+    def failed(self, failure):
         yield Request("http://inside.test/", dont_filter=True)
 
 
 def test_all_workers_of_a_crawl_in_redis_use_what_the_first_resolved(
-    redis_server: RedisServer,
-) -> None:
-    def connected(inside: str) -> tuple[list[str], int]:
+    redis_server,
+):
+    def connected(inside):
         with Names({"inside.test": [inside]}), Sockets() as sockets:
             run = run_spider(Again, settings)
         return sockets.connected, refused(run).get("refused/private-address", 0)
@@ -528,7 +514,7 @@ def test_all_workers_of_a_crawl_in_redis_use_what_the_first_resolved(
     }
 
 
-def test_a_record_of_seeds_that_was_tampered_with_is_damage(tmp_path: Path) -> None:
+def test_a_record_of_seeds_that_was_tampered_with_is_damage(tmp_path):
     with Site({"/": page()}) as site:
         settings = {"JOBDIR": str(tmp_path), "CRAWLPRIO_STORE": "crawl.sqlite"}
         crawl(site, settings)
@@ -561,18 +547,18 @@ TRICKS = [
 class Sockets:
     """Records where connections go, and allows none except to a proxy on loopback."""
 
-    def __init__(self, *through: int) -> None:
+    def __init__(self, *through):
         self._through = through
-        self.connected: list[str] = []
+        self.connected = []
 
-    def __enter__(self) -> Sockets:
-        def install() -> None:
+    def __enter__(self):
+        def install():
             from twisted.internet import reactor
 
-            running: Any = reactor
+            running = reactor
             self._before = running.connectTCP
 
-            def connect(host: str, port: int, factory: Any, *rest: Any, **named: Any) -> Any:
+            def connect(host, port, factory, *rest, **named):
                 if port not in self._through:
                     self.connected.append(host)
                     host, port = "127.0.0.1", 9
@@ -583,11 +569,11 @@ class Sockets:
         _in_loop(_called(install), 10)
         return self
 
-    def __exit__(self, *_: object) -> None:
-        def restore() -> None:
+    def __exit__(self, *_):
+        def restore():
             from twisted.internet import reactor
 
-            running: Any = reactor
+            running = reactor
             running.connectTCP = self._before
 
         _in_loop(_called(restore), 10)
@@ -596,7 +582,7 @@ class Sockets:
 class WithoutProxy:
     """A downloader middleware that removes the proxy from a redirect's target."""
 
-    def process_request(self, request: Request) -> None:
+    def process_request(self, request):
         if "redirect_urls" in request.meta:
             request.meta.pop("proxy", None)
 
@@ -605,12 +591,10 @@ class WithoutProxy:
 @pytest.mark.parametrize(
     ("host", "n_refused"), [("10.0.0.1", 8), ("169.254.169.254", 8), ("inside.test", 3)]
 )
-def test_no_way_of_writing_a_redirect_connects_to_a_private_address(
-    host: str, n_refused: int
-) -> None:
+def test_no_way_of_writing_a_redirect_connects_to_a_private_address(host, n_refused):
     """Once, the host that was checked was not the one connected to."""
 
-    def answer(name: str, path: str) -> Answer:
+    def answer(name, path):
         if path == "/":
             return page(*(f"/to/{n}" for n in range(len(TRICKS))))
         location = TRICKS[int(path[4:])].format(host)
@@ -622,7 +606,7 @@ def test_no_way_of_writing_a_redirect_connects_to_a_private_address(
         class ByProxy(Follower):
             first = ("http://a.test/", {"proxy": proxy})
 
-            def parse(self, response: Response) -> Iterator[Any]:
+            def parse(self, response):
                 for n in range(len(TRICKS)):
                     yield Request(f"http://a.test/to/{n}", meta={"proxy": proxy})
 
@@ -640,10 +624,10 @@ def test_no_way_of_writing_a_redirect_connects_to_a_private_address(
     assert refused(run)["refused/private-address"] == n_refused
 
 
-def test_a_refusal_depends_on_what_its_own_fetch_resolved() -> None:
+def test_a_refusal_depends_on_what_its_own_fetch_resolved():
     """A lookup of the same name without an address once cancelled the refusals of other fetches."""
 
-    def answer(name: str, path: str) -> Answer:
+    def answer(name, path):
         if path == "/":
             return page(*(f"/to/{n}" for n in range(20)))
         dot = "." if int(path[4:]) % 2 else ""
@@ -655,7 +639,7 @@ def test_a_refusal_depends_on_what_its_own_fetch_resolved() -> None:
         class ByProxy(Follower):
             first = ("http://a.test/", {"proxy": proxy})
 
-            def parse(self, response: Response) -> Iterator[Any]:
+            def parse(self, response):
                 for n in range(20):
                     yield Request(f"http://a.test/to/{n}", meta={"proxy": proxy})
 
@@ -671,7 +655,7 @@ def test_a_refusal_depends_on_what_its_own_fetch_resolved() -> None:
     }
 
 
-def test_a_page_gains_nothing_from_a_connection_that_the_project_opened() -> None:
+def test_a_page_gains_nothing_from_a_connection_that_the_project_opened():
     """A name used by the project's own code is on a private address; a page links to it."""
     with Site({}, lambda host, path: page()) as site, Names({"api.test": ["127.0.0.1"]}):
         port = site.address.rpartition(":")[2]
@@ -680,7 +664,7 @@ def test_a_page_gains_nothing_from_a_connection_that_the_project_opened() -> Non
         class Asking(Follower):
             first = ("http://a.test/", {"proxy": f"http://{site.address}"})
 
-            async def parse(self, response: Response) -> AsyncIterator[Any]:  # type: ignore[override]
+            async def parse(self, response):
                 if "a.test" in response.url:
                     request = Request(f"{url}own", callback=NO_CALLBACK)
                     answer = await self.crawler.engine.download_async(request)
@@ -692,7 +676,7 @@ def test_a_page_gains_nothing_from_a_connection_that_the_project_opened() -> Non
     assert refused(run) == {"refused/private-address": 1}
 
 
-def test_invalid_networks_are_refused_in_one_sentence() -> None:
+def test_invalid_networks_are_refused_in_one_sentence():
     with Site({}) as site:
         run = crawl(site, {"CRAWLPRIO_PRIVATE_NETWORKS": "10.0.0.0/8,10.0.0.0/99"})
     assert run.messages(logging.ERROR) == [

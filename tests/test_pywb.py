@@ -1,9 +1,6 @@
 """Archives in pywb: its own index of them, the bytes that it replays, and how their pages look."""
 
-from __future__ import annotations
-
 import shutil
-from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
@@ -16,7 +13,7 @@ import numpy as np
 import pytest
 from crawls import Answer, run_spider
 from matplotlib.image import imread, imsave
-from pywbs import Wayback, index_of, programs, wayback
+from pywbs import index_of, programs, wayback
 from test_archive import HOST, crawl
 from test_archive import WEB as PLAIN
 from warcs import responses
@@ -39,7 +36,7 @@ WEB = {
 }
 
 
-def test_pywb_indexes_an_archive_as_crawlprio_does_and_replays_its_bytes(tmp_path: Path) -> None:
+def test_pywb_indexes_an_archive_as_crawlprio_does_and_replays_its_bytes(tmp_path):
     crawl(tmp_path, WEB, CLOSESPIDER_PAGECOUNT=2)
     crawl(tmp_path, WEB, CRAWLPRIO_REQUISITES="all", CRAWLPRIO_MAX_WARC_BYTES=3_000)
     assert len(list((tmp_path / "warc").glob("*.warc.gz"))) > 2
@@ -60,12 +57,12 @@ def test_pywb_indexes_an_archive_as_crawlprio_does_and_replays_its_bytes(tmp_pat
 class Quiet(SimpleHTTPRequestHandler):
     extensions_map = {**SimpleHTTPRequestHandler.extensions_map, ".ttf": "font/ttf"}
 
-    def log_message(self, *_: object) -> None:
+    def log_message(self, *_):
         pass
 
 
 @contextmanager
-def served(folder: Path, address: str) -> Iterator[str]:
+def served(folder, address):
     """Serve a folder on loopback; return its URL."""
     server = ThreadingHTTPServer((address, 0), partial(Quiet, directory=str(folder)))
     thread = Thread(target=server.serve_forever)
@@ -78,7 +75,7 @@ def served(folder: Path, address: str) -> Iterator[str]:
         thread.join()
 
 
-def write_site(folder: Path, other_host: str) -> None:
+def write_site(folder, other_host):
     """Write a page that shows a style, an imported font, images of all kinds, and a script."""
     fonts = Path(matplotlib.get_data_path()) / "fonts" / "ttf"
     for name in ("css", "fonts", "img"):
@@ -113,7 +110,7 @@ def write_site(folder: Path, other_host: str) -> None:
     (folder / "more.html").write_text("<title>more</title><img src=img/one.png>")
 
 
-def archive(folder: Path, seed: str, **settings: object) -> None:
+def archive(folder, seed, **settings):
     every = {
         **bundled_settings(),
         "DOWNLOAD_DELAY": 0,
@@ -127,7 +124,7 @@ def archive(folder: Path, seed: str, **settings: object) -> None:
     assert run_spider(SiteSpider, every, seeds=seed).reason == "finished"
 
 
-def difference(one: Path, other: Path) -> float:
+def difference(one, other):
     """Return the share of pixels that two pictures do not have in common."""
     first, second = imread(one), imread(other)
     assert first.shape == second.shape
@@ -137,8 +134,8 @@ def difference(one: Path, other: Path) -> float:
 @pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed (apt install chromium)")
 @pytest.mark.skipif(find_spec("playwright") is None, reason="Playwright is not installed")
 def test_an_archived_page_looks_like_itself_with_its_requisites_and_not_without(
-    tmp_path: Path,
-) -> None:
+    tmp_path,
+):
     with ExitStack() as running:
         with ExitStack() as live_web:
             site = tmp_path / "site"
@@ -151,7 +148,7 @@ def test_an_archived_page_looks_like_itself_with_its_requisites_and_not_without(
             take = running.enter_context(pictures(tmp_path))
             live = take(home, "live")
         archives = {name: tmp_path / name / "warc" for name in ("with", "without")}
-        replay: Wayback = running.enter_context(wayback(tmp_path, archives))
+        replay = running.enter_context(wayback(tmp_path, archives))
         same = take(replay.url("with", home), "replayed")
         bare = take(replay.url("without", home), "replayed-without")
     print(difference(live, same), difference(live, bare))
@@ -160,7 +157,7 @@ def test_an_archived_page_looks_like_itself_with_its_requisites_and_not_without(
 
 
 @contextmanager
-def pictures(folder: Path) -> Iterator[Callable[[str, str], Path]]:
+def pictures(folder):
     """Return a function that opens a URL in Chromium and takes a picture of it, by name."""
     from playwright.sync_api import sync_playwright
 
@@ -170,7 +167,7 @@ def pictures(folder: Path) -> Iterator[Callable[[str, str], Path]]:
             viewport={"width": 800, "height": 600}, device_scale_factor=2, service_workers="block"
         )
 
-        def take(url: str, name: str) -> Path:
+        def take(url, name):
             # In a frame of ours, pywb shows no bar of its own.
             opened.set_content(
                 "<body style='margin: 0'>"

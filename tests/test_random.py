@@ -1,10 +1,8 @@
 """The distribution of `random`, compared with a crawler that draws each page from a list."""
 
-from __future__ import annotations
-
 import random
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -15,7 +13,7 @@ from oracles import Web, drawn_from_a_list
 from scipy.stats import chi2_contingency, chisquare
 
 from crawlprio.frontier import PageQueue
-from crawlprio.graph.pages import NO_PAGE, Visit
+from crawlprio.graph.pages import NO_PAGE
 from crawlprio.orderings import Ordering, make_ordering
 from crawlprio.orderings.rules import uniform
 from crawlprio.simulator.timed import crawl_order
@@ -32,23 +30,23 @@ Crawl = Callable[[int], list[int]]
 class LotsAtDiscovery(Ordering):
     """Not a random crawler: a page found long ago has a low draw, or it would be gone."""
 
-    def __init__(self, seed: int = 0) -> None:
+    def __init__(self, seed=0):
         self.seed = seed
 
-    def discover(self, first: int, last: int, visit: Visit) -> None:
+    def discover(self, first, last, visit):
         self.keys[first:last] = [uniform(self.seed, page) for page in range(first, last)]
 
 
-def simulated(web: Web, seeds: list[int], ordering_of: Callable[[int], Ordering]) -> Crawl:
+def simulated(web, seeds, ordering_of):
     graph = graph_of_web(web)
     return lambda seed: crawl_order(graph, seeds, ordering_of(seed)).tolist()
 
 
-def listed(web: Web, seeds: list[int]) -> Crawl:
+def listed(web, seeds):
     return lambda seed: drawn_from_a_list(web, seeds, random.Random(seed))
 
 
-def probability_alike(first: Iterable[Hashable], second: Iterable[Hashable]) -> float:
+def probability_alike(first, second):
     """Return the p-value of the chi-square test that two samples have the same distribution."""
     counts = Counter(first), Counter(second)
     kinds = sorted(counts[0] | counts[1], key=str)
@@ -57,12 +55,12 @@ def probability_alike(first: Iterable[Hashable], second: Iterable[Hashable]) -> 
     return float(found.pvalue)
 
 
-def random_ordering(seed: int) -> Ordering:
+def random_ordering(seed):
     return make_ordering("random", {"seed": seed})
 
 
 @pytest.mark.slow
-def test_whole_orders_are_as_likely_as_with_draws_from_a_list() -> None:
+def test_whole_orders_are_as_likely_as_with_draws_from_a_list():
     web, seeds = LATE_AND_EARLY, [0]
     n = 8_000
     drawn = [tuple(listed(web, seeds)(seed)) for seed in range(n)]
@@ -73,7 +71,7 @@ def test_whole_orders_are_as_likely_as_with_draws_from_a_list() -> None:
     assert probability_alike(drawn, [tuple(lots(seed)) for seed in range(n // 4)]) < 1e-20
 
 
-def places_among_waiting(web: Web, seeds: list[int], order: list[int], seed: int) -> list[int]:
+def places_among_waiting(web, seeds, order, seed):
     """Return how long each fetched page had waited relative to the others, in tenths.
 
     The waiting pages share the ten tenths in order of discovery, and a fetched page takes a point
@@ -92,10 +90,10 @@ def places_among_waiting(web: Web, seeds: list[int], order: list[int], seed: int
     return tenths
 
 
-def test_old_and_new_waiting_pages_are_equally_likely_at_every_step() -> None:
+def test_old_and_new_waiting_pages_are_equally_likely_at_every_step():
     web, seeds = power_law_web(1500, seed=4), [3, 700, 41]
 
-    def uniformity(crawl: Crawl) -> float:
+    def uniformity(crawl):
         tenths = [t for n in range(5) for t in places_among_waiting(web, seeds, crawl(n), n)]
         assert len(tenths) > 5000
         return float(chisquare(np.bincount(tenths, minlength=10)).pvalue)
@@ -105,7 +103,7 @@ def test_old_and_new_waiting_pages_are_equally_likely_at_every_step() -> None:
     assert uniformity(simulated(web, seeds, LotsAtDiscovery)) < 1e-20
 
 
-def test_seeds_that_arrive_during_the_crawl_are_as_likely_as_waiting_pages() -> None:
+def test_seeds_that_arrive_during_the_crawl_are_as_likely_as_waiting_pages():
     web = Web(links={0: [1, 2, 3]})
     fifth = []
     for seed in range(4000):
@@ -121,7 +119,7 @@ def test_seeds_that_arrive_during_the_crawl_are_as_likely_as_waiting_pages() -> 
     assert np.mean(fifth) == pytest.approx(0.5, abs=3 * 0.5 / 4000**0.5)
 
 
-def test_a_page_that_waits_before_its_visit_has_the_mean_of_the_clocks() -> None:
+def test_a_page_that_waits_before_its_visit_has_the_mean_of_the_clocks():
     pages = WebPages(Web(links={0: [1, 2]}))
     ordering = make_ordering("random")
     frontier = PageQueue(ordering, pages)
@@ -131,7 +129,7 @@ def test_a_page_that_waits_before_its_visit_has_the_mean_of_the_clocks() -> None
     assert ordering.initial_key == ordering.keys[0] - 1.0 < -1.0
 
 
-def test_clocks_differ_after_a_billion_pages_in_a_chain() -> None:
+def test_clocks_differ_after_a_billion_pages_in_a_chain():
     ordering = make_ordering("random")
     pages = WebPages(Web(links={0: list(range(1, 1001))}))
     ordering.open(pages)

@@ -5,8 +5,6 @@ thousand and kills every 20th. `CRAWLPRIO_SPIDERS_SEED` draws others. `python
 tests/kit/random_spiders.py SEED [--shrink]` runs one, or shrinks it to a minimal difference.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import random
@@ -14,7 +12,6 @@ import signal
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from time import monotonic, sleep
@@ -22,7 +19,7 @@ from time import monotonic, sleep
 import pytest
 from planned_spider import PlannedSite, Record, takes_a_while
 from random_spiders import PLAIN, compare, crawl
-from spider_plans import Node, Plan, draw_plan
+from spider_plans import draw_plan
 
 N_SPIDERS = int(os.environ.get("CRAWLPRIO_SPIDERS", "24"))
 SEED = int(os.environ.get("CRAWLPRIO_SPIDERS_SEED", "20261122"))
@@ -32,7 +29,7 @@ HERE = Path(__file__).parent
 
 
 @pytest.mark.parametrize("seed", range(SEED, SEED + N_SPIDERS))
-def test_a_random_spider_has_the_same_results_with_the_addon(seed: int) -> None:
+def test_a_random_spider_has_the_same_results_with_the_addon(seed):
     print("seed", seed)
     assert compare(draw_plan(seed)) == []
 
@@ -40,26 +37,26 @@ def test_a_random_spider_has_the_same_results_with_the_addon(seed: int) -> None:
 class Log:
     """Return what the runs of a killed crawl wrote, one record per line."""
 
-    def __init__(self, file: Path) -> None:
+    def __init__(self, file):
         self._file = file
 
-    def records(self) -> list[Record]:
+    def records(self):
         if not self._file.exists():
             return []
         # A kill may truncate the last line.
         lines = self._file.read_text().splitlines()
         return [Record(*json.loads(line)) for line in lines if line.endswith("]")]
 
-    def __len__(self) -> int:
+    def __len__(self):
         return len(self.records())
 
-    def note_kill(self) -> None:
+    def note_kill(self):
         """Mark the time of a kill, after a line that it may have truncated."""
         with self._file.open("a") as file:
             file.write(f"\n{json.dumps(Record('kill', 0))}\n")
 
 
-def run_until(plan: Path, log: Log, folder: Path, site: PlannedSite, n_records: int | None) -> bool:
+def run_until(plan, log, folder, site, n_records):
     """Crawl a plan in another process until there are so many records; return if it was killed."""
     with (folder / "errors.txt").open("ab") as errors:
         process = subprocess.Popen(
@@ -91,7 +88,7 @@ def run_until(plan: Path, log: Log, folder: Path, site: PlannedSite, n_records: 
     return False
 
 
-def unfinished(plan: Plan, records: list[Record], asked_for: Counter[int]) -> set[int]:
+def unfinished(plan, records, asked_for):
     """Return the tags whose fetches may not all have been recorded when a run was killed.
 
     These are the tags requested, or whose callbacks began, more often than callbacks ended. They
@@ -99,7 +96,7 @@ def unfinished(plan: Plan, records: list[Record], asked_for: Counter[int]) -> se
     later request has been answered.
     """
     reached = [n for n, record in enumerate(records) if record.kind in ("callback", "errback")]
-    made_by: dict[int, set[int]] = {tag: {tag} for tag in plan.nodes}
+    made_by = {tag: {tag} for tag in plan.nodes}
     for node in plan.nodes.values():
         for tag in led_to(node):
             made_by[tag].add(node.tag)
@@ -114,15 +111,15 @@ def unfinished(plan: Plan, records: list[Record], asked_for: Counter[int]) -> se
     return {tag for tag, n_times in begun.items() if n_times > done[tag]}
 
 
-def led_to(node: Node) -> list[int]:
+def led_to(node):
     """Return the tags of the requests that result from one."""
     led = [*node.children, *node.pushed, *(node.on_failure or ())]
     return led + [tag for tag in (node.inline, node.recovery) if tag is not None]
 
 
-def descendants(plan: Plan, tags: set[int]) -> set[int]:
+def descendants(plan, tags):
     """Return tags and everything that they lead to."""
-    found: set[int] = set()
+    found = set()
     waiting = list(tags)
     while waiting:
         tag = waiting.pop()
@@ -133,7 +130,7 @@ def descendants(plan: Plan, tags: set[int]) -> set[int]:
     return found
 
 
-def alike_when_asked_again(plan: Plan) -> Plan:
+def alike_when_asked_again(plan):
     """Return a plan in which a request that is repeated after a kill gets the same response.
 
     If a server redirected a request to itself the second time, it would be a duplicate, and a
@@ -150,7 +147,7 @@ def alike_when_asked_again(plan: Plan) -> Plan:
     return replace(plan, nodes=nodes)
 
 
-def came(records: Iterable[Record]) -> Counter[tuple[str, int, str]]:
+def came(records):
     """Count what reached the spider, except what a server answers differently the second time.
 
     A page counts as done without waiting for an item on its way through the pipelines.
@@ -164,7 +161,7 @@ def came(records: Iterable[Record]) -> Counter[tuple[str, int, str]]:
 
 
 @pytest.mark.parametrize("seed", range(SEED, SEED + N_KILLED))
-def test_a_killed_random_spider_loses_nothing(tmp_path: Path, seed: int) -> None:
+def test_a_killed_random_spider_loses_nothing(tmp_path, seed):
     """Only what was in flight at a kill, and what follows from it, may arrive twice."""
     print("seed", seed)
     plan = alike_when_asked_again(draw_plan(seed, resumes=True))

@@ -1,20 +1,16 @@
 """The receipt of a crawl: made from its store alone, and true to what happened."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import math
 import sqlite3
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 from commands import run_command
-from crawls import ADDON, Answer, Run, Site, _in_loop, page, run_spider
+from crawls import ADDON, Answer, Site, _in_loop, page, run_spider
 from jsonschema import Draft202012Validator
 
 from crawlprio.errors import StoreError
@@ -38,7 +34,7 @@ PAGES = {
 }
 
 
-def crawl(folder: Path, **settings: object) -> Run:
+def crawl(folder, **settings):
     every = {
         **ADDON,
         "ROBOTSTXT_OBEY": True,
@@ -52,7 +48,7 @@ def crawl(folder: Path, **settings: object) -> Run:
 
 
 @pytest.fixture(scope="module")
-def crawled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def crawled(tmp_path_factory):
     """The folder of a finished crawl that a budget limited."""
     folder = tmp_path_factory.mktemp("crawled")
     run = crawl(folder, CRAWLPRIO_MAX_PAGES_PER_PATTERN=3, CRAWLPRIO_SKIP_EXTENSIONS=["zip"])
@@ -61,12 +57,11 @@ def crawled(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def receipt(crawled: Path) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads((crawled / "receipt.json").read_text())
-    return found
+def receipt(crawled):
+    return json.loads((crawled / "receipt.json").read_text())
 
 
-def store_of(folder: Path, visits: list[Visit], seeds: list[int], *, sites: int = 1) -> Path:
+def store_of(folder, visits, seeds, *, sites=1):
     """Return a store of a crawl without an end, as a kill leaves it; each site has ten pages."""
     path = folder / "crawl.sqlite"
     pages = PageTable()
@@ -81,14 +76,12 @@ def store_of(folder: Path, visits: list[Visit], seeds: list[int], *, sites: int 
     return path
 
 
-def visit(page: int, *targets: int, **fields: Any) -> Visit:
+def visit(page, *targets, **fields):
     given = {"status": 200, "fetched_at": 100.0 + page, "elapsed": 0.5, **fields}
     return Visit(page, np.array(targets, dtype=np.int32), **given)
 
 
-def test_the_command_makes_the_receipt_of_a_crawl_again_byte_for_byte(
-    crawled: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command_makes_the_receipt_of_a_crawl_again_byte_for_byte(crawled, capsys):
     beside = crawled / "receipt.json"
     before = beside.read_bytes()
     beside.unlink()
@@ -98,12 +91,12 @@ def test_the_command_makes_the_receipt_of_a_crawl_again_byte_for_byte(
     assert beside.stat().st_mode & 0o777 == 0o600
 
 
-def unfolded(capsys: pytest.CaptureFixture[str]) -> str:
+def unfolded(capsys):
     """Return what was printed, with lines joined."""
     return " ".join(capsys.readouterr().out.split())
 
 
-def test_it_has_what_was_asked_and_got(receipt: dict[str, Any]) -> None:
+def test_it_has_what_was_asked_and_got(receipt):
     asked, got = receipt["asked"], receipt["got"]
     assert asked["seeds"] == ["http://a.test/"]
     assert asked["orderings"] == ["breadth-first"]
@@ -115,8 +108,8 @@ def test_it_has_what_was_asked_and_got(receipt: dict[str, Any]) -> None:
 
 
 def test_every_refusal_has_its_rule_its_setting_and_at_most_three_examples(
-    receipt: dict[str, Any],
-) -> None:
+    receipt,
+):
     refused = receipt["refused"]
     assert list(refused) == [
         "extension",
@@ -135,8 +128,8 @@ def test_every_refusal_has_its_rule_its_setting_and_at_most_three_examples(
 
 
 def test_a_page_that_failed_or_was_forbidden_is_missing_and_not_fetched(
-    receipt: dict[str, Any],
-) -> None:
+    receipt,
+):
     missing = [(entry["url"], entry["because"]) for entry in receipt["missing"]]
     assert missing == [
         ("http://a.test/gone", "HTTP 404"),
@@ -147,35 +140,35 @@ def test_a_page_that_failed_or_was_forbidden_is_missing_and_not_fetched(
     assert coverage["at_least"] == pytest.approx(1 - lost, abs=2e-4)
 
 
-def test_receipts_have_the_form_of_the_schema(receipt: dict[str, Any], tmp_path: Path) -> None:
+def test_receipts_have_the_form_of_the_schema(receipt, tmp_path):
     Draft202012Validator.check_schema(SCHEMA)
     empty = make_receipt(store_of(tmp_path, [], []))
     for found in (receipt, empty):
         assert [error.message for error in Draft202012Validator(SCHEMA).iter_errors(found)] == []
 
 
-def test_the_end_table_closes_with_its_sentences(tmp_path: Path) -> None:
+def test_the_end_table_closes_with_its_sentences(tmp_path):
     run = crawl(tmp_path, CRAWLPRIO_MAX_PAGES_PER_PATTERN=3)
     assert run.stats["crawlprio/receipt"] == "\n".join(
         sentences(json.loads((tmp_path / "receipt.json").read_text()))
     )
 
 
-def test_no_receipt_is_written_if_the_setting_says_so(tmp_path: Path) -> None:
+def test_no_receipt_is_written_if_the_setting_says_so(tmp_path):
     run = crawl(tmp_path, CRAWLPRIO_RECEIPT=False)
     assert [path.name for path in tmp_path.iterdir()] == ["crawl.sqlite"]
     assert "crawlprio/receipt" not in run.stats
 
 
 def test_a_crawl_that_was_killed_has_a_receipt_that_does_not_say_why_it_ended(
-    tmp_path: Path,
-) -> None:
+    tmp_path,
+):
     found = make_receipt(store_of(tmp_path, [visit(0, 1, 2)], [0]))
     assert found["got"]["ended_because"] is None
     assert (found["got"]["pages"], found["got"]["waiting"]) == (1, 9)
 
 
-def test_a_crawl_whose_only_seed_failed_got_nothing(tmp_path: Path) -> None:
+def test_a_crawl_whose_only_seed_failed_got_nothing(tmp_path):
     found = make_receipt(store_of(tmp_path, [visit(0, status=500)], [0]))
     assert found["coverage"]["at_least"] == found["coverage"]["likely"] == 0
     assert sentences(found)[0] == (
@@ -183,14 +176,14 @@ def test_a_crawl_whose_only_seed_failed_got_nothing(tmp_path: Path) -> None:
     )
 
 
-def test_a_page_that_was_got_after_it_failed_counts_with_its_links(tmp_path: Path) -> None:
+def test_a_page_that_was_got_after_it_failed_counts_with_its_links(tmp_path):
     visits = [visit(0, 1), visit(1, status=0, error="timed out"), visit(1, 2, status=200)]
     found = make_receipt(store_of(tmp_path, visits, [0]))
     assert (found["failed"], found["got"]["pages"]) == ({}, 2)
     assert [entry["url"] for entry in found["missing"]] == ["http://s0.test/2"]
 
 
-def test_more_pages_take_as_long_as_the_slowest_site_needs(tmp_path: Path) -> None:
+def test_more_pages_take_as_long_as_the_slowest_site_needs(tmp_path):
     """Seven pages wait on one site and one on another; fetches take 0.5 s."""
     path = store_of(tmp_path, [visit(0, *range(3, 10), 10), visit(1), visit(2)], [0, 1, 2], sites=2)
     with Store.open(path) as store:
@@ -199,7 +192,7 @@ def test_more_pages_take_as_long_as_the_slowest_site_needs(tmp_path: Path) -> No
     assert [(step["pages"], step["seconds"]) for step in steps] == [(17, 10 * 2.5)]
 
 
-def test_sitemaps_say_how_many_pages_there_are(tmp_path: Path) -> None:
+def test_sitemaps_say_how_many_pages_there_are(tmp_path):
     path = store_of(tmp_path, [visit(0, 1)], [0])
     assert make_receipt(path)["outside"] == {}
     with Store.open(path) as store:
@@ -211,7 +204,7 @@ def test_sitemaps_say_how_many_pages_there_are(tmp_path: Path) -> None:
     assert [error.message for error in Draft202012Validator(SCHEMA).iter_errors(found)] == []
 
 
-def test_refusals_are_counted_over_all_runs(tmp_path: Path) -> None:
+def test_refusals_are_counted_over_all_runs(tmp_path):
     path = store_of(tmp_path, [visit(0)], [0])
     for run in range(2):
         with Store.open(path) as store:
@@ -222,7 +215,7 @@ def test_refusals_are_counted_over_all_runs(tmp_path: Path) -> None:
     assert refused["examples"] == ["http://s0.test/0", "http://s0.test/x", "http://s0.test/1"]
 
 
-def test_a_kill_loses_the_refusals_of_the_last_few_visits_at_most(tmp_path: Path) -> None:
+def test_a_kill_loses_the_refusals_of_the_last_few_visits_at_most(tmp_path):
     path = store_of(tmp_path, [], [0])
     store, on_disk = Store.open(path), []
     pages = store.load_pages()
@@ -238,7 +231,7 @@ def test_a_kill_loses_the_refusals_of_the_last_few_visits_at_most(tmp_path: Path
     assert make_receipt(path)["refused"]["depth"]["links"] == 2 * WRITTEN_EVERY + 1
 
 
-def test_refusals_that_nothing_was_recorded_with_are_not_on_disk(tmp_path: Path) -> None:
+def test_refusals_that_nothing_was_recorded_with_are_not_on_disk(tmp_path):
     path = store_of(tmp_path, [visit(0)], [0])
     with Store.open(path) as store:
         store.refuse("depth", 1, [])
@@ -255,7 +248,7 @@ def test_refusals_that_nothing_was_recorded_with_are_not_on_disk(tmp_path: Path)
         "NULL); INSERT INTO refusals VALUES('depth', 1, '[1]')",
     ],
 )
-def test_refusals_of_another_make_are_reported_as_damage(tmp_path: Path, damage: str) -> None:
+def test_refusals_of_another_make_are_reported_as_damage(tmp_path, damage):
     path = store_of(tmp_path, [visit(0)], [0])
     with closing(sqlite3.connect(path)) as db:
         db.executescript(damage)
@@ -264,16 +257,14 @@ def test_refusals_of_another_make_are_reported_as_damage(tmp_path: Path, damage:
             use(path)
 
 
-def checked(receipt: Path, store: Path, capsys: pytest.CaptureFixture[str]) -> Iterator[object]:
+def checked(receipt, store, capsys):
     """Yield exit status and output of the check."""
     status = run_command("receipt", str(store), "--check", "--json", str(receipt))
     yield status
     yield capsys.readouterr().out
 
 
-def test_a_receipt_belongs_to_the_store_it_was_made_from(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_receipt_belongs_to_the_store_it_was_made_from(tmp_path, capsys):
     path = store_of(tmp_path, [visit(0, 1)], [0])
     file = tmp_path / "kept.json"
     file.write_text(text_of(make_receipt(path)))
@@ -287,7 +278,7 @@ def test_a_receipt_belongs_to_the_store_it_was_made_from(
     assert (status, said) == (1, f"{file} was changed: got is not what {path} says.\n")
 
 
-def test_a_receipt_of_an_earlier_state_or_another_crawl_is_told_apart(tmp_path: Path) -> None:
+def test_a_receipt_of_an_earlier_state_or_another_crawl_is_told_apart(tmp_path):
     path = store_of(tmp_path, [visit(0, 1)], [0])
     file = tmp_path / "receipt.json"
     before = make_receipt(path)
@@ -313,9 +304,7 @@ def test_a_receipt_of_an_earlier_state_or_another_crawl_is_told_apart(tmp_path: 
         ([visit(0, title="Out", n_bytes=9), visit(1, status=404)], "links made by script"),
     ],
 )
-def test_no_share_is_said_where_no_page_has_a_link(
-    tmp_path: Path, visits: list[Visit], looks: str
-) -> None:
+def test_no_share_is_said_where_no_page_has_a_link(tmp_path, visits, looks):
     found = make_receipt(store_of(tmp_path, visits, [0]))
     assert [error.message for error in Draft202012Validator(SCHEMA).iter_errors(found)] == []
     shares = [found["coverage"][name] for name in ("at_least", "likely", "interval")]
@@ -325,7 +314,7 @@ def test_no_share_is_said_where_no_page_has_a_link(
     assert not [text for text in said if "%" in text]
 
 
-def test_a_share_of_what_rules_left_names_the_rules_and_their_links(tmp_path: Path) -> None:
+def test_a_share_of_what_rules_left_names_the_rules_and_their_links(tmp_path):
     path = store_of(tmp_path, [visit(0, 1), visit(1, 0)], [0])
     with Store.open(path) as store:
         store.refuse("out-of-scope", 9, ["http://else.test/"])
@@ -347,7 +336,7 @@ def test_a_share_of_what_rules_left_names_the_rules_and_their_links(tmp_path: Pa
     assert short_share(found["coverage"]) == "100 to 100% of what the rules allow"
 
 
-def test_links_that_allow_or_deny_refused_are_named(tmp_path: Path) -> None:
+def test_links_that_allow_or_deny_refused_are_named(tmp_path):
     path = store_of(tmp_path, [visit(0, 1), visit(1, 0)], [0])
     with Store.open(path) as store:
         store.set_meta("given", json.dumps({"arguments": {"deny": "/private"}}))
@@ -359,8 +348,8 @@ def test_links_that_allow_or_deny_refused_are_named(tmp_path: Path) -> None:
 
 
 def test_no_estimate_is_given_where_it_would_be_wider_than_half_of_everything(
-    tmp_path: Path,
-) -> None:
+    tmp_path,
+):
     """Both sites wait as a whole: nothing is known of what their seeds lead to."""
     path = store_of(tmp_path, [visit(0, 1), visit(1, 0)], [0, 10, 20], sites=3)
     found = make_receipt(path)
@@ -371,8 +360,8 @@ def test_no_estimate_is_given_where_it_would_be_wider_than_half_of_everything(
     assert "cannot be estimated, but crawlprio certify" in sentences(found)[0]
 
 
-def test_sentences_say_how_sure_they_are() -> None:
-    receipt: dict[str, Any] = {
+def test_sentences_say_how_sure_they_are():
+    receipt = {
         "got": {"pages": 300, "waiting": 1_204, "sites_known": 2},
         "coverage": {
             "at_least": 0.7199,
@@ -408,17 +397,17 @@ def test_sentences_say_how_sure_they_are() -> None:
     ]
 
 
-def test_durations_are_in_the_unit_that_people_use() -> None:
+def test_durations_are_in_the_unit_that_people_use():
     seconds = (0, 89, 90, 5_399, 5_400, 129_599, 129_600, 8_640_000)
     shown = ["0 s", "89 s", "1.5 min", "90 min", "1.5 h", "36 h", "1.5 days", "100 days"]
     assert list(map(duration, seconds)) == shown
 
 
-def test_the_progress_line_shows_an_estimate_of_the_running_crawl(tmp_path: Path) -> None:
+def test_the_progress_line_shows_an_estimate_of_the_running_crawl(tmp_path):
     path = store_of(tmp_path, [visit(0, 1)], [0])
     share = short_share(make_receipt(path)["coverage"])
 
-    async def shown() -> list[str]:
+    async def shown():
         so_far = CoverageSoFar(path)
         texts = [so_far.text(99), so_far.text(100)]
         while not so_far.text(101):
@@ -428,6 +417,6 @@ def test_the_progress_line_shows_an_estimate_of_the_running_crawl(tmp_path: Path
     assert _in_loop(shown(), 60.0) == ["", "", f"importance {share}"]
 
 
-def test_the_progress_line_shows_the_time_to_the_page_limit() -> None:
+def test_the_progress_line_shows_the_time_to_the_page_limit():
     assert time_left(600, 10.0) == "60 s"
     assert [time_left(0, 10.0), time_left(math.inf, 10.0), time_left(600, 0.0)] == [""] * 3

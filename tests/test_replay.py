@@ -1,17 +1,14 @@
 """`crawlprio replay` of a WARC file and of a crawl store: what is fetched, recorded and shown."""
 
-from __future__ import annotations
-
 import os
 import random
 import re
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import networkx as nx
 import pytest
@@ -160,22 +157,22 @@ class Replay(NamedTuple):
     folder: Path
 
     @property
-    def store(self) -> Path:
+    def store(self):
         return self.folder / "replay.sqlite"
 
     @property
-    def fetched(self) -> list[str]:
+    def fetched(self):
         """Return the URLs that the loopback server was asked for, without robots.txt."""
         urls = fetched_urls(self.folder / "server.jsonl")
         return [url for url in urls if not url.endswith("/robots.txt")]
 
-    def shares(self) -> dict[str, str]:
+    def shares(self):
         """Return the printed table of shares."""
         rows = re.findall(r"│ ([a-z-]+)(?: \(this crawl\))? +│ +([0-9.]+%) │", self.done.stdout)
         return dict(rows)
 
 
-def arguments(recording: Path, folder: Path, more: Sequence[str], **settings: object) -> list[str]:
+def arguments(recording, folder, more, **settings):
     every = {
         "CONCURRENT_REQUESTS": 1,
         "DOWNLOAD_DELAY": 0,
@@ -186,11 +183,11 @@ def arguments(recording: Path, folder: Path, more: Sequence[str], **settings: ob
     return ["replay", str(recording), *more, *options(every)]
 
 
-def replay(recording: Path, folder: Path, *more: str, **settings: object) -> Replay:
+def replay(recording, folder, *more, **settings):
     """Replay a recording in a new folder that spies on its connections."""
     folder.mkdir()
     (folder / "sitecustomize.py").write_text(SPY)
-    environment: dict[str, Any] = {
+    environment = {
         "PYTHONPATH": os.pathsep.join([str(folder), str(ROOT)]),
         "SPY_FILE": str(folder / "addresses.txt"),
         "XDG_CACHE_HOME": str(folder.parent / "cache"),
@@ -200,9 +197,9 @@ def replay(recording: Path, folder: Path, *more: str, **settings: object) -> Rep
     )
 
 
-def recorded(store: Path) -> dict[str, Outcome]:
+def recorded(store):
     """Return what a store holds about each visited page, by plain SQL and ordered by URL."""
-    found: dict[str, Outcome] = {}
+    found = {}
     with sqlite3.connect(store) as db:
         visits = db.execute("SELECT url, status, page FROM visits JOIN pages ON pages.id = page")
         for url, status, page in visits.fetchall():
@@ -216,41 +213,40 @@ def recorded(store: Path) -> dict[str, Outcome]:
 
 
 @pytest.fixture(scope="module")
-def warc(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def warc(tmp_path_factory):
     path = tmp_path_factory.mktemp("warc") / "small.warc.gz"
     write_warc(path, PAGES)
     return path
 
 
 @pytest.fixture(scope="module")
-def by_opic(warc: Path) -> Replay:
+def by_opic(warc):
     """A replay that runs to its end."""
     return replay(warc, warc.parent / "opic", f"-aseeds={SEED}", ORDERING="opic")
 
 
 @pytest.fixture(scope="module")
-def by_depth_first(warc: Path) -> Replay:
+def by_depth_first(warc):
     """The same in another order."""
     return replay(warc, warc.parent / "depth", f"-aseeds={SEED}", ORDERING="depth-first")
 
 
 @pytest.fixture(params=["by_opic", "by_depth_first"])
-def whole(request: pytest.FixtureRequest) -> Replay:
+def whole(request):
     """Each of the replays that run to their end."""
-    found: Replay = request.getfixturevalue(request.param)
-    return found
+    return request.getfixturevalue(request.param)
 
 
-def test_a_replay_records_exactly_the_links_of_each_page(whole: Replay) -> None:
+def test_a_replay_records_exactly_the_links_of_each_page(whole):
     assert (whole.done.returncode, whole.done.stderr) == (0, "")
     assert recorded(whole.store) == EXPECTED
 
 
-def test_a_replay_fetches_each_page_once_and_no_others(whole: Replay) -> None:
+def test_a_replay_fetches_each_page_once_and_no_others(whole):
     assert sorted(whole.fetched) == list(EXPECTED)
 
 
-def test_equal_bodies_are_one_unique_page(whole: Replay) -> None:
+def test_equal_bodies_are_one_unique_page(whole):
     n_same = 2  # two.html over http and https; two pages with the same words
     n_not_pages = 2  # a redirect and a 404
     rows = dict(re.findall(r"│ ([a-z ]+?) +│ (.+?) +│", whole.done.stdout))
@@ -259,29 +255,27 @@ def test_equal_bodies_are_one_unique_page(whole: Replay) -> None:
     assert rows["failed"] == "1"
 
 
-def test_a_complete_replay_holds_all_of_the_pagerank(whole: Replay) -> None:
+def test_a_complete_replay_holds_all_of_the_pagerank(whole):
     assert f"PageRank held by {len(GRAPH)} of {len(GRAPH)} pages of the" in whole.done.stdout
     assert set(whole.shares().values()) == {"100.0%"}
     assert {"breadth-first", "random", "upper-bound"} < set(whole.shares())
     assert (whole.folder / "replay.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_a_replay_connects_only_to_the_loopback_server(whole: Replay) -> None:
+def test_a_replay_connects_only_to_the_loopback_server(whole):
     addresses = (whole.folder / "addresses.txt").read_text().split()
     assert "127.0.0.1" in addresses
     assert [address for address in addresses if address not in ("127.0.0.1", "::1")] == []
 
 
-def test_a_replay_of_its_own_store_fetches_and_records_the_same_again(
-    by_opic: Replay, tmp_path: Path
-) -> None:
+def test_a_replay_of_its_own_store_fetches_and_records_the_same_again(by_opic, tmp_path):
     again = replay(by_opic.store, tmp_path / "again", ORDERING="breadth-first")
     assert (again.done.returncode, again.done.stderr) == (0, "")
     assert recorded(again.store) == EXPECTED
     assert again.fetched[0] == SEED
 
 
-def test_the_share_of_a_stopped_replay_is_that_of_its_pages(warc: Path, tmp_path: Path) -> None:
+def test_the_share_of_a_stopped_replay_is_that_of_its_pages(warc, tmp_path):
     stopped = replay(
         warc,
         tmp_path / "stopped",
@@ -300,7 +294,7 @@ def test_the_share_of_a_stopped_replay_is_that_of_its_pages(warc: Path, tmp_path
     assert stopped.shares()["upper-bound"] == f"{sum(best):.1%}"
 
 
-def test_a_replay_succeeds_even_if_nobody_reads_its_tables(warc: Path, tmp_path: Path) -> None:
+def test_a_replay_succeeds_even_if_nobody_reads_its_tables(warc, tmp_path):
     reader, writer = os.pipe()
     os.close(reader)
     command = [sys.executable, "-m", "scrapy", *arguments(warc, tmp_path, [f"-aseeds={SEED}"])]
@@ -313,8 +307,8 @@ def test_a_replay_succeeds_even_if_nobody_reads_its_tables(warc: Path, tmp_path:
 
 
 def test_a_link_to_another_page_over_http_does_not_keep_a_replay_from_being_judged(
-    tmp_path: Path,
-) -> None:
+    tmp_path,
+):
     pages = [
         (SEED, "200 OK", HTML, """<a href="/over">over http, recorded over https</a>"""),
         ("https://a.test/over", "200 OK", HTML, """<a href="http:under">relative?</a>"""),
@@ -327,7 +321,7 @@ def test_a_link_to_another_page_over_http_does_not_keep_a_replay_from_being_judg
     assert set(whole.shares().values()) == {"100.0%"}
 
 
-def test_a_seed_missing_from_a_recording_is_bad_input(warc: Path, tmp_path: Path) -> None:
+def test_a_seed_missing_from_a_recording_is_bad_input(warc, tmp_path):
     """It used to be a crawl of one 404, with exit status 0."""
     done = replay(warc, tmp_path / "run", "-aseeds=http://nowhere.test/").done
     assert done.returncode == 2
@@ -335,14 +329,14 @@ def test_a_seed_missing_from_a_recording_is_bad_input(warc: Path, tmp_path: Path
     assert "seed http://nowhere.test/ is not in the recording" in line
 
 
-def compare(warc: Path, store: Path, n_pages: int) -> subprocess.CompletedProcess[str]:
+def compare(warc, store, n_pages):
     """Run the benchmark that reads the links of a recording without crawlprio."""
     script = ROOT / "benchmarks" / "recorded_pairs.py"
     command = [sys.executable, str(script), str(warc), str(store), f"--pages={n_pages}"]
     return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
 
 
-def test_recorded_links_are_found_again_without_crawlprio(by_opic: Replay, warc: Path) -> None:
+def test_recorded_links_are_found_again_without_crawlprio(by_opic, warc):
     judged = compare(warc, by_opic.store, 100)
     assert (judged.returncode, judged.stderr) == (0, "")
     for cause in ("empty path", "default port", "duplicate by: ", "rel=nofollow", "/cgi-bin/"):
@@ -358,9 +352,7 @@ def test_recorded_links_are_found_again_without_crawlprio(by_opic: Replay, warc:
         ("n_bytes = n_bytes + 1", "unexplained: not the body"),
     ],
 )
-def test_a_wrongly_recorded_link_is_unexplained(
-    warc: Path, tmp_path: Path, by_opic: Replay, damage: str, complaint: str
-) -> None:
+def test_a_wrongly_recorded_link_is_unexplained(warc, tmp_path, by_opic, damage, complaint):
     copy = tmp_path / "wrong.sqlite"
     copy.write_bytes(by_opic.store.read_bytes())
     assert change(copy, f"UPDATE visits SET {damage} WHERE page = 0") == 1
@@ -369,7 +361,7 @@ def test_a_wrongly_recorded_link_is_unexplained(
     assert complaint in judged.stdout
 
 
-def first_records(warc: Path, n_records: int, part: Path) -> list[str]:
+def first_records(warc, n_records, part):
     """Copy the beginning of a WARC file, up to the end of a record, and return its URLs."""
     with warc.open("rb") as file:
         records = ArchiveIterator(file)
@@ -384,7 +376,7 @@ def first_records(warc: Path, n_records: int, part: Path) -> list[str]:
     return urls
 
 
-def test_a_real_recording_is_replayed_faithfully(tmp_path: Path) -> None:
+def test_a_real_recording_is_replayed_faithfully(tmp_path):
     whole_file = ROOT.parent / "shared" / "data" / "uci-ics.warc.gz"
     if not whole_file.is_file():
         pytest.skip("the recording of a real crawl is not here")

@@ -1,10 +1,6 @@
 """A crawl is replayed without heaps, and then goes on as if it had had them."""
 
-from __future__ import annotations
-
 import random
-from collections.abc import Mapping, Sequence
-from typing import Any
 
 import oracles
 import pytest
@@ -21,9 +17,7 @@ from crawlprio.orderings import ORDERINGS, KeyHistory, Part, make_ordering
 PLAIN = 10**6
 
 
-def order_after(
-    visits: list[Visit], pages: WebPages, plain_until: int, name: str, options: dict[str, Any]
-) -> list[int]:
+def order_after(visits, pages, plain_until, name, options):
     """Return the order in which the other pages leave, nothing more being learnt."""
     queue = PageQueue(make_ordering(name, options), pages, plain_until=plain_until)
     seeds = {0, 1}
@@ -50,7 +44,7 @@ def order_after(
         ("larger-sites-first", {}),
     ],
 )
-def test_pages_leave_in_the_same_order(name: str, options: dict[str, Any], n_visits: int) -> None:
+def test_pages_leave_in_the_same_order(name, options, n_visits):
     """Pages 3 and 8 are fetched twice, and page 5 is refused; the last pages are asked for."""
     pages = WebPages(with_urls(power_law_web(150, seed=8)))
     pages.seeds([0, 7])
@@ -68,14 +62,14 @@ def test_pages_leave_in_the_same_order(name: str, options: dict[str, Any], n_vis
 class RandomCrawl:
     """Visits of a random web in random order: some again, some refused, to pages asked for."""
 
-    def __init__(self, seed: int, name: str, options: Mapping[str, Any]) -> None:
+    def __init__(self, seed, name, options):
         rng = random.Random(seed)
         web = with_urls(power_law_web(rng.randrange(40, 120), seed=seed))
         self.name, self.options, truth = name, ours(web, options), true_pagerank(web)
         self.pages = pages = WebPages(web)
         pages.seeds(rng.sample(web.pages, 3))
         self.truth = lambda page: truth[pages.numbers[page]]
-        self.visits: list[Visit] = []
+        self.visits = []
         for _ in range(rng.randrange(1, 60)):
             if rng.random() < 0.1:
                 pages.find_or_add(rng.sample(web.pages, 2))
@@ -85,7 +79,7 @@ class RandomCrawl:
             self.visits.append(visit._replace(**fields))
         self.watched = rng.randrange(len(pages))
 
-    def replayed(self, plain_until: int) -> tuple[list[int], list[float], Part, list[int]]:
+    def replayed(self, plain_until):
         """Replay until the page watched is fetched; return all that can then be seen."""
         ordering = make_ordering(self.name, self.options)
         queue = PageQueue(ordering, self.pages, truth=self.truth, plain_until=plain_until)
@@ -109,9 +103,9 @@ class RandomCrawl:
 
 
 @pytest.mark.parametrize("name", ORDERINGS)
-def test_visits_replayed_together_leave_what_visits_replayed_one_by_one_do(name: str) -> None:
+def test_visits_replayed_together_leave_what_visits_replayed_one_by_one_do(name):
     """A plain queue replays one by one, and shares no code with the loop that replays rows."""
-    cases: Sequence[Mapping[str, Any]] = CASES.get(name, oracles.ORDERINGS[name].cases)
+    cases = CASES.get(name, oracles.ORDERINGS[name].cases)
     for seed in range(20):
         crawl = RandomCrawl(seed, name, cases[seed % len(cases)])
         assert crawl.replayed(0) == crawl.replayed(PLAIN), seed

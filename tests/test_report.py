@@ -1,13 +1,10 @@
 """What a crawl reports at its end: once, and with what limited it."""
 
-from __future__ import annotations
-
 import logging
 import re
-from pathlib import Path
 
 import pytest
-from crawls import ADDON, Run, Site, page, run_spider
+from crawls import ADDON, Site, page, run_spider
 
 from crawlprio.settings_table import SETTINGS
 from crawlprio.spiders.site import SiteSpider
@@ -15,16 +12,14 @@ from crawlprio.spiders.site import SiteSpider
 PAGES = {"/": page(*(f"/a{n}" for n in range(9)), "/b1", "/b2")}
 
 
-def crawl(settings: dict[str, object]) -> Run:
+def crawl(settings):
     with Site(PAGES, lambda host, path: None if path == "/" else page("/a7", "/b2")) as site:
         every = {**ADDON, "CONCURRENT_REQUESTS": 1, "ORDERING": "breadth-first", **settings}
         return run_spider(SiteSpider, every, site=site, seeds="http://a.test/")
 
 
 @pytest.mark.parametrize("prints", [True, False])
-def test_the_report_is_printed_or_logged_and_not_both(
-    prints: bool, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_the_report_is_printed_or_logged_and_not_both(prints, capfd):
     run = crawl({"CRAWLPRIO_PRINT": prints})
     logged = [text for text in run.messages(logging.INFO) if "pages fetched: 12" in text]
     printed = [line for line in capfd.readouterr().out.splitlines() if "pages fetched" in line]
@@ -32,7 +27,7 @@ def test_the_report_is_printed_or_logged_and_not_both(
     assert run.stats["crawlprio/pages_fetched"] == 12
 
 
-def test_a_crawl_that_nothing_limited_is_just_finished() -> None:
+def test_a_crawl_that_nothing_limited_is_just_finished():
     assert crawl({}).stats["crawlprio/ended_because"] == "finished"
 
 
@@ -66,18 +61,14 @@ def test_a_crawl_that_nothing_limited_is_just_finished() -> None:
         ),
     ],
 )
-def test_what_limited_a_crawl_is_named_next_to_why_it_ended(
-    settings: dict[str, object], cuts: list[str]
-) -> None:
+def test_what_limited_a_crawl_is_named_next_to_why_it_ended(settings, cuts):
     run = crawl(settings)
     assert run.reason == "finished"
     assert run.stats["crawlprio/ended_because"] == "; ".join(["finished", *cuts])
     assert [name for name in settings if name not in SETTINGS] == []
 
 
-def test_a_name_with_brackets_is_shown_as_it_is(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_a_name_with_brackets_is_shown_as_it_is(tmp_path, capfd):
     (tmp_path / "[").mkdir()
     store = tmp_path / "[" / "red].sqlite"
     run = crawl({"CRAWLPRIO_PRINT": True, "CRAWLPRIO_STORE": store})

@@ -3,17 +3,13 @@
 The committed pages in docs are compared with the figures next to them; no experiment runs here.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -35,7 +31,7 @@ PAGES = ROOT / "docs" / "reproduction"
 
 
 @pytest.fixture(scope="module")
-def experiments() -> Iterator[SimpleNamespace]:
+def experiments():
     """The modules of the folder `experiments`, which is not a package."""
     sys.path.insert(0, str(ROOT / "experiments"))
     try:
@@ -59,7 +55,7 @@ def experiments() -> Iterator[SimpleNamespace]:
         sys.path.remove(str(ROOT / "experiments"))
 
 
-def sections() -> list[tuple[str, dict[str, Any]]]:
+def sections():
     """The findings of the committed sections, by name."""
     return [
         (path.stem, json.loads(path.read_text(encoding="utf-8")))
@@ -84,18 +80,18 @@ def sections() -> list[tuple[str, dict[str, Any]]]:
     ],
 )
 def test_a_verdict_follows_the_share_of_cases_in_which_a_claim_holds(
-    experiments: SimpleNamespace, held: int, of: int, verdict: str
-) -> None:
+    experiments, held, of, verdict
+):
     case = experiments.verdicts.Case
     cases = [case(f"web {k}", 1.0 if k < held else -1.0) for k in range(of)]
     assert experiments.verdicts.judge(cases) == verdict
 
 
-def test_without_cases_a_claim_is_not_tested(experiments: SimpleNamespace) -> None:
+def test_without_cases_a_claim_is_not_tested(experiments):
     assert experiments.verdicts.judge([]) == "not tested"
 
 
-def test_margins_below_the_error_decide_nothing(experiments: SimpleNamespace) -> None:
+def test_margins_below_the_error_decide_nothing(experiments):
     case, judge = experiments.verdicts.Case, experiments.verdicts.judge
     below, above = case("synthetic", 0.05, 0.09), case("synthetic", -0.1, 0.09)
     assert judge([below]) == "undecided"
@@ -107,22 +103,22 @@ def test_margins_below_the_error_decide_nothing(experiments: SimpleNamespace) ->
 
 
 def test_a_verdict_may_change_if_margins_have_to_exceed_two_spreads(
-    experiments: SimpleNamespace,
-) -> None:
+    experiments,
+):
     case, judge = experiments.verdicts.Case, experiments.verdicts.judge
     cases = [case("one", 0.03, 0.02), case("two", -0.05, 0.02), case("three", 0.1, 0.02)]
     assert judge(cases) == "mostly reproduced"
     assert judge(experiments.verdicts.at_spreads(cases, 2.0)) == "reproduced in part"
 
 
-def test_a_margin_of_zero_decides_nothing(experiments: SimpleNamespace) -> None:
+def test_a_margin_of_zero_decides_nothing(experiments):
     assert not experiments.verdicts.Case("alike", 0.0).holds
     assert experiments.verdicts.judge([experiments.verdicts.Case("alike", 0.0)]) == "undecided"
 
 
 def test_crawls_that_differ_only_in_their_start_are_one_case(
-    experiments: SimpleNamespace,
-) -> None:
+    experiments,
+):
     n_pages = 400
     ring = LinkGraph(
         np.arange(n_pages + 1, dtype=np.int64),
@@ -135,7 +131,7 @@ def test_crawls_that_differ_only_in_their_start_are_one_case(
     assert crawls.cases([0.1, 0.2, 0.3]) == {"ring, seed 1": 0.1, "ring, seed 3": 0.3}
 
 
-def test_a_web_decides_only_beyond_the_spread_of_both_sides(experiments: SimpleNamespace) -> None:
+def test_a_web_decides_only_beyond_the_spread_of_both_sides(experiments):
     margin = experiments.verdicts.Margin
     case = margin([0.6, 0.7, 0.8], [0.5, 0.5, 0.5]).case("web")
     assert (case.margin, case.error) == (pytest.approx(0.2), pytest.approx(0.1))
@@ -145,7 +141,7 @@ def test_a_web_decides_only_beyond_the_spread_of_both_sides(experiments: SimpleN
     assert not margin([0.6, 0.6], [0.5, 0.5]).case("web", least=0.2).decides
 
 
-def test_the_crawls_of_a_web_are_one_case(experiments: SimpleNamespace) -> None:
+def test_the_crawls_of_a_web_are_one_case(experiments):
     case, by_web = experiments.verdicts.Case, experiments.verdicts.by_web
     crawls = [case("uci-ics, seed 1", 0.3), case("hollins", 0.2), case("uci-ics, seed 2", 0.1)]
     crawls += [case("uci-ics site of 649 pages", 0.2)]
@@ -159,7 +155,7 @@ def test_the_crawls_of_a_web_are_one_case(experiments: SimpleNamespace) -> None:
     assert experiments.verdicts.in_words([merged[1]]) == words
 
 
-def test_a_web_whose_hash_differs_is_named(experiments: SimpleNamespace, tmp_path: Path) -> None:
+def test_a_web_whose_hash_differs_is_named(experiments, tmp_path):
     sources = experiments.sources
     path = tmp_path / "wiki.npz"
     np.savez(path, indptr=np.array([0, 1, 1]), indices=np.array([1], dtype=np.int32))
@@ -172,9 +168,7 @@ def test_a_web_whose_hash_differs_is_named(experiments: SimpleNamespace, tmp_pat
 
 
 @pytest.mark.parametrize(("section", "found"), sections())
-def test_the_verdicts_of_a_section_follow_from_its_cases(
-    experiments: SimpleNamespace, section: str, found: dict[str, Any]
-) -> None:
+def test_the_verdicts_of_a_section_follow_from_its_cases(experiments, section, found):
     page = (PAGES / f"{section}.md").read_text(encoding="utf-8")
     for finding in found["findings"]:
         cases = [experiments.verdicts.Case.from_json(case) for case in finding["cases"]]
@@ -185,8 +179,8 @@ def test_the_verdicts_of_a_section_follow_from_its_cases(
 
 
 def test_crawls_of_a_synthetic_web_keep_the_error_of_the_generator(
-    experiments: SimpleNamespace,
-) -> None:
+    experiments,
+):
     case = experiments.verdicts.Case
     alike = [case("country, w = 15 s", 0.05, 0.09), case("country, rounds", 0.05, 0.09)]
     assert [c.error for c in experiments.verdicts.by_web(alike)] == [pytest.approx(0.09)]
@@ -194,7 +188,7 @@ def test_crawls_of_a_synthetic_web_keep_the_error_of_the_generator(
     assert not experiments.verdicts.by_web(made)[0].decides
 
 
-def test_the_committed_summary_matches_the_sections(experiments: SimpleNamespace) -> None:
+def test_the_committed_summary_matches_the_sections(experiments):
     found = experiments.summary.Found.read(PAGES)
     assert set(found.sections) == set(experiments.summary.SECTIONS)
     page = (ROOT / "docs" / "reproduction.md").read_text(encoding="utf-8")
@@ -204,14 +198,14 @@ def test_the_committed_summary_matches_the_sections(experiments: SimpleNamespace
 
 
 def test_the_advice_on_orderings_repeats_the_figures_of_the_summary(
-    experiments: SimpleNamespace,
-) -> None:
+    experiments,
+):
     words = experiments.summary.which(experiments.summary.Found.read(PAGES))
     page = (ROOT / "docs" / "orderings.md").read_text(encoding="utf-8")
     assert words in " ".join(page.split())
 
 
-def small_graph() -> LinkGraph:
+def small_graph():
     """A web of 300 pages on 12 sites, all reachable from page 0."""
     rng = np.random.default_rng(11)
     n_pages, degree = 300, 6
@@ -223,9 +217,7 @@ def small_graph() -> LinkGraph:
 
 
 @pytest.mark.parametrize("name", ["breadth-first", "larger-sites-first"])
-def test_a_crawl_in_batches_of_one_page_is_the_crawl_in_order(
-    experiments: SimpleNamespace, name: str
-) -> None:
+def test_a_crawl_in_batches_of_one_page_is_the_crawl_in_order(experiments, name):
     graph = small_graph()
     order, ended = experiments.batched.crawl_in_batches(
         graph, [0], lambda: make_ordering(name), Network(latency=2.0), 1
@@ -235,8 +227,8 @@ def test_a_crawl_in_batches_of_one_page_is_the_crawl_in_order(
 
 
 def test_no_page_of_a_batch_is_known_before_the_last_page_of_an_earlier_one_arrived(
-    experiments: SimpleNamespace,
-) -> None:
+    experiments,
+):
     """With robots for all, each batch of unlimited size is a level of the breadth-first search."""
     graph = small_graph()
     network = Network(robots=300, politeness=Politeness(1.0), latency=0.5)
@@ -267,7 +259,7 @@ QUERY = ["student", "course", "research"]
 
 
 @pytest.fixture
-def texts(tmp_path: Path) -> Path:
+def texts(tmp_path):
     """A crawl store of five pages with texts, page 0 linking to all others."""
     table = PageTable()
     for page in TEXTS:
@@ -282,9 +274,7 @@ def texts(tmp_path: Path) -> Path:
     return tmp_path / "texts.sqlite"
 
 
-def test_similarity_estimated_from_all_pages_matches_the_package(
-    experiments: SimpleNamespace, texts: Path
-) -> None:
+def test_similarity_estimated_from_all_pages_matches_the_package(experiments, texts):
     query = experiments.similarity.Query(QUERY, texts, len(TEXTS))
     exact = importance_of(
         open_repository(texts), "similarity", topic=",".join(QUERY),
@@ -294,7 +284,7 @@ def test_similarity_estimated_from_all_pages_matches_the_package(
     assert query.seen(list(TEXTS)).tolist() == pytest.approx(exact.tolist())
 
 
-def write_webs(folder: Path, shared: Path) -> None:
+def write_webs(folder, shared):
     """Write two small webs under names of the list, so that the section on every web finds them."""
     shared.mkdir()
     for name, seed in (("erlang", 1), ("racket", 2)):
@@ -309,7 +299,7 @@ def write_webs(folder: Path, shared: Path) -> None:
         (folder / f"{name}.homes.txt").write_text("0\n")
 
 
-def test_a_second_run_of_a_section_writes_the_same_bytes(tmp_path: Path) -> None:
+def test_a_second_run_of_a_section_writes_the_same_bytes(tmp_path):
     """Each run is a process of its own, with another seed of Python's hashes."""
     write_webs(tmp_path, tmp_path / "shared")
     written = []

@@ -3,8 +3,6 @@
 Hostile JSON is refused and runs nothing.
 """
 
-from __future__ import annotations
-
 import codecs
 import encodings
 import json
@@ -13,7 +11,6 @@ import pkgutil
 import re
 import sys
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta, timezone
@@ -51,17 +48,17 @@ class ProxiedRequest(Request):
 
     attributes: tuple[str, ...] = (*Request.attributes, "via")
 
-    def __init__(self, *args: Any, via: Any = None, **kwargs: Any) -> None:
+    def __init__(self, *args, via=None, **kwargs):
         kwargs.setdefault("dont_filter", True)
         super().__init__(*args, **kwargs)
         self.via = via
         self.headers.setdefault("X-Via", "default")
 
 
-def wrapped(function: Callable[..., Any]) -> Callable[..., Any]:
+def wrapped(function):
     """A decorator that does not keep the name of what it wraps."""
 
-    def call(*args: Any, **kwargs: Any) -> Any:
+    def call(*args, **kwargs):
         return function(*args, **kwargs)
 
     return call
@@ -77,11 +74,11 @@ class Bargain(Item):
 
     until = scrapy.Field()
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
+    def __init__(self, *args, **kwargs):
         Shop.asked.append("Bargain")
         super().__init__(*args, **kwargs)
 
-    def __setitem__(self, key: str, value: Any) -> None:
+    def __setitem__(self, key, value):
         Shop.asked.append(f"Bargain[{key!r}]")
         super().__setitem__(key, value)
 
@@ -92,9 +89,9 @@ class Data:
 
 
 class Base(scrapy.Spider):
-    def parse_base(self, response: Any) -> None: ...
+    def parse_base(self, response): ...
 
-    def parse(self, response: Any) -> None: ...
+    def parse(self, response): ...
 
 
 class Shop(Base):
@@ -103,39 +100,39 @@ class Shop(Base):
     name = "shop"
     asked: ClassVar[list[str]] = []
 
-    def parse(self, response: Any) -> None: ...
+    def parse(self, response): ...
 
-    def parse_item(self, response: Any, n: int = 0) -> None: ...
+    def parse_item(self, response, n=0): ...
 
     parse_alias = parse_item
 
     @wrapped
-    def parse_wrapped(self, response: Any) -> None: ...
+    def parse_wrapped(self, response): ...
 
-    def __parse_private(self, response: Any) -> None: ...
+    def __parse_private(self, response): ...
 
     @classmethod
-    def parse_class(cls, response: Any) -> None: ...
+    def parse_class(cls, response): ...
 
     @staticmethod
-    def parse_static(response: Any) -> None: ...
+    def parse_static(response): ...
 
     @property
-    def parse_property(self) -> Callable[..., Any]:
+    def parse_property(self):
         self.asked.append("property")
         return self.parse_item
 
     @cached_property
-    def parse_cached(self) -> Callable[..., Any]:
+    def parse_cached(self):
         self.asked.append("cached property")
         return self.parse_item
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name):
         if not name.startswith("_"):
             self.asked.append(name)
         raise AttributeError(name)
 
-    def callbacks(self) -> dict[str, Callable[..., Any]]:
+    def callbacks(self):
         """What this spider may use as callbacks, by the name under which it is found."""
         return {
             "parse": self.parse,
@@ -154,7 +151,7 @@ URL = "http://shop.test/item"
 NAMES = st.sampled_from(list(SPIDER.callbacks()))
 
 
-def is_hashable(value: object) -> bool:
+def is_hashable(value):
     try:
         hash(value)
     except TypeError:
@@ -162,7 +159,7 @@ def is_hashable(value: object) -> bool:
     return True
 
 
-def unfolded(when: time | datetime) -> bool:
+def unfolded(when):
     """Return whether a time is not the ambiguous second one when clocks are set back."""
     return not when.fold
 
@@ -208,7 +205,7 @@ PLAIN = st.recursive(
 )
 
 
-def same(one: object, other: object) -> bool:
+def same(one, other):
     """Return whether two values have the same types and are equal; NaN equals NaN."""
     if type(one) is not type(other):
         return False
@@ -233,14 +230,14 @@ def same(one: object, other: object) -> bool:
     return one == other and repr(one) == repr(other)
 
 
-def attributes(request: Request) -> dict[str, Any]:
+def attributes(request):
     """Return every attribute of a request, with callbacks by name if Scrapy knows one."""
     found = {name: getattr(request, name) for name in request.attributes}
     found["headers"] = dict(request.headers)
     return found | {"class": type(request)}
 
 
-def assert_comes_back(request: Request) -> Request:
+def assert_comes_back(request):
     """Assert that a request is the same after storing it; return the restored request."""
     stored = to_json(request, SPIDER)
     json.loads(stored)
@@ -252,7 +249,7 @@ def assert_comes_back(request: Request) -> Request:
     return back
 
 
-def refusal(request: Request, **how: Any) -> str:
+def refusal(request, **how):
     """Return the sentence with which a request is refused, without the request's name."""
     with pytest.raises(RequestNotStorable) as caught:
         to_json(request, SPIDER, **how)
@@ -263,10 +260,10 @@ def refusal(request: Request, **how: Any) -> str:
 
 
 @st.composite
-def requests(draw: st.DrawFn) -> Request:
+def requests(draw):
     """Requests of every class; most attributes have their defaults."""
 
-    def sometimes(values: st.SearchStrategy[Any], default: Any) -> Any:
+    def sometimes(values, default):
         return draw(st.one_of(st.just(default), st.just(default), values))
 
     path = draw(st.text(st.characters(codec="utf-8"), max_size=8))
@@ -275,7 +272,7 @@ def requests(draw: st.DrawFn) -> Request:
         st.sampled_from([Request, Request, FormRequest, JsonRequest, XmlRpcRequest, ProxiedRequest])
     )
     header = st.one_of(TEXTS.filter(str.isprintable), st.binary(max_size=4))
-    more: dict[str, Any] = {"via": draw(PLAIN)} if kind is ProxiedRequest else {}
+    more = {"via": draw(PLAIN)} if kind is ProxiedRequest else {}
     if kind is FormRequest:
         more["formdata"] = sometimes(st.just({"q": "a word", "r": ["1", "2"]}), None)
     if kind is JsonRequest:
@@ -315,7 +312,7 @@ def requests(draw: st.DrawFn) -> Request:
 class TestRoundTrip:
     @given(requests())
     @settings(max_examples=200, deadline=None)
-    def test_every_attribute_is_restored(self, request: Request) -> None:
+    def test_every_attribute_is_restored(self, request):
         if type(request) is not Request and Request(request.url, encoding=request.encoding).url != (
             request.url
         ):
@@ -337,26 +334,26 @@ class TestRoundTrip:
     @example([True, 1, 1.0, "1", b"1"])
     @example([datetime.max, datetime(1, 1, 1, tzinfo=UTC), date.min, time.max, timedelta.min])
     @example([Decimal("NaN"), Decimal("sNaN12"), Decimal("-0.00"), Decimal("1E+999999")])
-    def test_any_plain_data_in_meta_is_restored_with_its_types(self, value: Any) -> None:
+    def test_any_plain_data_in_meta_is_restored_with_its_types(self, value):
         assert_comes_back(Request(URL, meta={"value": value}))
 
     @pytest.mark.parametrize("name", SPIDER.callbacks())
-    def test_methods_of_every_kind_are_found_by_name(self, name: str) -> None:
+    def test_methods_of_every_kind_are_found_by_name(self, name):
         method = SPIDER.callbacks()[name]
         request = Request(URL, callback=method, errback=method)
         assert json.loads(to_json(request, SPIDER))["callback"] == name
         back = assert_comes_back(request)
         assert back.callback == back.errback == method
 
-    def test_a_method_that_only_this_spider_object_has_is_found(self) -> None:
+    def test_a_method_that_only_this_spider_object_has_is_found(self):
         spider = Shop()
-        spider.parse_late = spider.parse_item  # type: ignore[attr-defined]
-        spider.parse_free = wrapped(print)  # type: ignore[attr-defined]
-        for callback in (spider.parse_late, spider.parse_free):  # type: ignore[attr-defined]
+        spider.parse_late = spider.parse_item
+        spider.parse_free = wrapped(print)
+        for callback in (spider.parse_late, spider.parse_free):
             back = from_json(to_json(Request(URL, callback=callback), spider), spider)
             assert back.callback == callback
 
-    def test_the_callbacks_of_scrapys_own_spiders_are_found(self) -> None:
+    def test_the_callbacks_of_scrapys_own_spiders_are_found(self):
         crawler, sitemap = CrawlSpider(name="crawl"), SitemapSpider(name="sitemap")
         for spider, callback in (
             (crawler, crawler._callback),
@@ -372,10 +369,10 @@ class TestRoundTrip:
         "url",
         ["http://shop.test/{a} ü|", "http://shop.test/a\nb", "about:blank", "data:,x y", "x://\0"],
     )
-    def test_a_verbatim_url_is_restored_letter_by_letter(self, url: str) -> None:
+    def test_a_verbatim_url_is_restored_letter_by_letter(self, url):
         assert_comes_back(Request(url, meta={"verbatim_url": True}))
 
-    def test_the_request_in_the_documentation_is_valid(self) -> None:
+    def test_the_request_in_the_documentation_is_valid(self):
         text = Path(__file__).parents[1].joinpath("docs", "store.md").read_text(encoding="utf-8")
         (shown,) = re.findall(r"```json\n(.*?)```", text, re.DOTALL)
         back = from_json(shown.replace("parse_cart", "parse_item").encode(), SPIDER)
@@ -383,13 +380,13 @@ class TestRoundTrip:
         assert (back.body, back.meta) == (b"q=word", {"depth": 2, "cookiejar": ("user", 7)})
         assert_comes_back(back)
 
-    def test_a_header_that_a_constructor_would_add_stays_absent(self) -> None:
+    def test_a_header_that_a_constructor_would_add_stays_absent(self):
         request = JsonRequest(URL, data={"a": 1}, headers={"X": ["1", "2"], "Y": []})
         del request.headers["Content-Type"]
         dict.__setitem__(request.headers, b"odd-CASE", [b"\xff"])
         assert_comes_back(request)
 
-    def test_defaults_are_not_written(self) -> None:
+    def test_defaults_are_not_written(self):
         assert to_json(Request(URL), SPIDER) == b'{"url":"http://shop.test/item"}'
 
 
@@ -401,16 +398,16 @@ class Text(str):
     __slots__ = ()
 
 
-def with_more(item: Item) -> Item:
+def with_more(item):
     """An item with an attribute that is not a field."""
     item._source = "shop"
     return item
 
 
-def twin() -> scrapy.Item:
+def twin():
     """An item class that shares its name with another."""
 
-    def make() -> type[scrapy.Item]:
+    def make():
         class Twin(scrapy.Item):
             pass
 
@@ -456,7 +453,7 @@ class TestRefusals:
             (dict.fromkeys(range(MAX_HASHED + 1)), f"has {MAX_HASHED + 1} members, more than"),
         ],
     )
-    def test_what_json_cannot_hold_is_refused_with_its_key(self, value: Any, reason: str) -> None:
+    def test_what_json_cannot_hold_is_refused_with_its_key(self, value, reason):
         for where in ("meta", "cb_kwargs"):
             request = Request(URL, **{where: {"page": 1, "found": [0, {"item": value}]}})
             sentence = refusal(request)
@@ -465,12 +462,12 @@ class TestRefusals:
             assert sentence.endswith("; pass plain data, such as a dict, instead.")
 
     @pytest.mark.parametrize("value", [LOOP, DEEP])
-    def test_too_deep_nesting_is_refused(self, value: Any) -> None:
+    def test_too_deep_nesting_is_refused(self, value):
         assert "nested deeper than 100 levels" in refusal(Request(URL, meta={"loop": value}))
 
-    def test_other_attributes_are_refused_by_name(self) -> None:
-        assert refusal(Request(URL, flags=[object()])).startswith("flags[0] is an object")  # type: ignore[list-item]
-        assert refusal(Request(URL, cookies={"a": object()})).startswith("cookies['a'] is")  # type: ignore[dict-item]
+    def test_other_attributes_are_refused_by_name(self):
+        assert refusal(Request(URL, flags=[object()])).startswith("flags[0] is an object")
+        assert refusal(Request(URL, cookies={"a": object()})).startswith("cookies['a'] is")
         assert refusal(ProxiedRequest(URL, via=Data())).startswith("via is a Data, which")
         odd = Request(URL)
         dict.__setitem__(odd.headers, b"X", ["text"])
@@ -491,15 +488,13 @@ class TestRefusals:
         ],
         ids=range(9),
     )
-    def test_a_callback_that_is_not_this_spiders_is_refused(
-        self, callback: Callable[..., Any]
-    ) -> None:
+    def test_a_callback_that_is_not_this_spiders_is_refused(self, callback):
         assert refusal(Request(URL, callback=callback)).startswith("its callback ")
         sentence = refusal(Request(URL, errback=callback))
         assert "is not a method of spider 'shop', and could not be found by name" in sentence
 
-    def test_a_class_that_shares_its_name_is_refused(self) -> None:
-        def make() -> type[Request]:
+    def test_a_class_that_shares_its_name_is_refused(self):
+        def make():
             class Twin(Request):
                 pass
 
@@ -509,14 +504,14 @@ class TestRefusals:
         to_json(other(URL), SPIDER)
         assert "is not the only one of this name; rename it" in refusal(one(URL))
 
-    def test_control_characters_and_long_texts_do_not_reach_the_sentence(self) -> None:
+    def test_control_characters_and_long_texts_do_not_reach_the_sentence(self):
         request = Request("http://a/\x1b[2J" + "x" * 5000, meta={"\x1b" * 5000: object()})
         with pytest.raises(RequestNotStorable) as caught:
             to_json(request, SPIDER)
         assert str(caught.value).isprintable()
         assert len(str(caught.value)) < 700
 
-    def test_only_kept_headers_are_written_and_cookies_only_with_their_header(self) -> None:
+    def test_only_kept_headers_are_written_and_cookies_only_with_their_header(self):
         request = Request(
             URL, headers={"Authorization": "secret", "X": "1"}, cookies={"a": "secret"}, body="b"
         )
@@ -534,7 +529,7 @@ EVENTS: list[str] = []
 WATCHING = False
 
 
-def note(event: str, details: tuple[Any, ...]) -> None:
+def note(event, details):
     """Record what an attack would need."""
     if not WATCHING or event not in ("import", "exec", "compile", "open", "os.system"):
         return
@@ -551,7 +546,7 @@ sys.addaudithook(note)
 
 
 @contextmanager
-def nothing_runs() -> Iterator[None]:
+def nothing_runs():
     """Assert that nothing is imported, opened or compiled inside, and no property is read."""
     global WATCHING
     EVENTS.clear()
@@ -568,7 +563,7 @@ def nothing_runs() -> Iterator[None]:
 DAMAGE = st.tuples(st.integers(0, 10_000), st.binary(min_size=1, max_size=4))
 
 
-def read(data: bytes) -> Request | None:
+def read(data):
     """Read hostile data: return a request, or None if it is refused in one sentence."""
     with nothing_runs():
         try:
@@ -623,9 +618,7 @@ class TestHostile:
         st.dictionaries(FIELDS, JSON_VALUES, max_size=5), st.sampled_from([URL, "", None, "\x1b"])
     )
     @settings(max_examples=300, deadline=None)
-    def test_any_json_is_a_request_or_refused_and_runs_nothing(
-        self, fields: dict[str, Any], url: str | None
-    ) -> None:
+    def test_any_json_is_a_request_or_refused_and_runs_nothing(self, fields, url):
         if url is not None:
             fields["url"] = url
         request = read(json.dumps(fields).encode())
@@ -637,9 +630,7 @@ class TestHostile:
     # Drawing a request takes most of the time, so each is damaged in several ways.
     @given(requests(), st.lists(DAMAGE, min_size=8, max_size=8))
     @settings(max_examples=50, deadline=None)
-    def test_damaged_bytes_are_a_request_or_refused(
-        self, request: Request, damages: list[tuple[int, bytes]]
-    ) -> None:
+    def test_damaged_bytes_are_a_request_or_refused(self, request, damages):
         try:
             stored = to_json(request, SPIDER)
         except RequestNotStorable:
@@ -674,7 +665,7 @@ class TestHostile:
             ({"url": "http://a b/", "encoding": "nonsense"}, "LookupError"),
         ],
     )
-    def test_the_refusal_names_what_is_wrong(self, fields: dict[str, Any], reason: str) -> None:
+    def test_the_refusal_names_what_is_wrong(self, fields, reason):
         with nothing_runs(), pytest.raises(InvalidRequest) as caught:
             from_json(json.dumps({"url": URL, **fields}).encode(), SPIDER)
         assert reason in str(caught.value)
@@ -709,12 +700,12 @@ class TestHostile:
         ],
         ids=lambda value: value[:30],
     )
-    def test_malformed_special_values_are_refused(self, value: str) -> None:
+    def test_malformed_special_values_are_refused(self, value):
         assert read(f'{{"url": "{URL}", "meta": {{"a": {value}}}}}'.encode()) is None
 
-    def test_a_constructor_that_raises_is_one_sentence(self) -> None:
+    def test_a_constructor_that_raises_is_one_sentence(self):
         class Picky(Request):
-            def __init__(self, *args: Any, **kwargs: Any) -> None:
+            def __init__(self, *args, **kwargs):
                 if kwargs.get("priority"):
                     raise KeyError("\x1b[2Jno priorities")
                 super().__init__(*args, **kwargs)
@@ -724,7 +715,7 @@ class TestHostile:
         assert read(json.dumps({**fields, "priority": 1}).encode()) is None
 
 
-def test_selector_text_is_written_as_text() -> None:
+def test_selector_text_is_written_as_text():
     link_text = Selector(text="<a>more</a>").root.xpath("//a/text()")[0]
     assert type(link_text) is not str
     made = from_json(to_json(Request(URL, meta={"link_text": link_text}), SPIDER), SPIDER)

@@ -1,19 +1,16 @@
 """Page requisites: what is found in pages and styles, and how crawls fetch and archive it."""
 
-from __future__ import annotations
-
 import signal
 import sqlite3
 import subprocess
 import sys
 import tracemalloc
 from contextlib import closing, suppress
-from pathlib import Path
 from time import monotonic
 from typing import Any
 
 import pytest
-from crawls import ADDON, Answer, Run, Site, page, run_spider
+from crawls import ADDON, Answer, Site, page, run_spider
 from scrapy.utils.asyncio import call_later
 from stores import query
 from test_archive import OneRetry, crawl, store_of
@@ -32,7 +29,7 @@ HTML = {"Content-Type": "text/html"}
 CSS = {"Content-Type": "text/css"}
 
 
-def found(html: str) -> list[str]:
+def found(html):
     urls = requisites_of_page(html.encode(), f"{HOST}folder/page")
     return [url.removeprefix(f"{HOST}folder/") for url in urls]
 
@@ -58,11 +55,11 @@ def found(html: str) -> list[str]:
         ("<style>p { color: red }</style><img srcset=' , ,'><img srcset=','>", []),
     ],
 )  # fmt: skip
-def test_a_page_needs_what_it_shows_and_runs(html: str, urls: list[str]) -> None:
+def test_a_page_needs_what_it_shows_and_runs(html, urls):
     assert found(html) == urls
 
 
-def test_a_style_needs_what_it_imports_and_names_but_no_name_space() -> None:
+def test_a_style_needs_what_it_imports_and_names_but_no_name_space():
     style = """@charset "utf-8"; @import "a.css" screen; @import url(b.css);
         @import url("c.css") supports(content: "x"); @namespace svg url(http://w3.example/svg);
         @namespace "http://w3.example/x"; /* url(no.png) */
@@ -79,7 +76,7 @@ def test_a_style_needs_what_it_imports_and_names_but_no_name_space() -> None:
 @pytest.mark.parametrize(
     "token", ["(", ";", "url(", "@import ", "\\", '"', "{}", "a-", "x(", "url(a)"]
 )
-def test_a_style_of_a_million_characters_takes_no_more_memory_than_its_text(token: str) -> None:
+def test_a_style_of_a_million_characters_takes_no_more_memory_than_its_text(token):
     """A list of its tokens took 258 MB, in a page of 1.8 kB of gzip, and 3 s of the crawl."""
     style = (token * MAX_STYLE)[:MAX_STYLE].encode()
     requisites_of_page(b"<style>%s</style>" % style[: MAX_STYLE // 10], HOST)  # loads Numba
@@ -91,7 +88,7 @@ def test_a_style_of_a_million_characters_takes_no_more_memory_than_its_text(toke
     assert peak < 8 * MAX_STYLE
 
 
-def test_hostile_pages_and_styles_are_read_up_to_their_bounds() -> None:
+def test_hostile_pages_and_styles_are_read_up_to_their_bounds():
     many = 20_000
     for srcset in ("," * many, " " * many, "a(" * many, "a " * many, "a,b " * many):
         requisites_of_page(f"<img srcset='{srcset}'>".encode(), HOST)
@@ -116,7 +113,7 @@ def test_hostile_pages_and_styles_are_read_up_to_their_bounds() -> None:
     ],
     ids=["utf-8", "header", "charset", "mark", "escapes", "joined"],
 )
-def test_the_names_in_a_style_are_decoded(style: bytes, header: str, name: str) -> None:
+def test_the_names_in_a_style_are_decoded(style, header, name):
     assert requisites_of_style(style, HOST, header) == [HOST + name]
 
 
@@ -146,19 +143,19 @@ PAGES = ["/", "/p", "/picture", "/q"]
 OWN = ["/a.png", "/a2.png", "/b.png", "/f.woff2", "/lost.png", "/moved", "/s.css", "/t.css"]
 
 
-def kept(folder: Path) -> list[tuple[str, int, str]]:
+def kept(folder):
     """Return each requisite's path, whether it was answered, and the remark."""
     rows = query(store_of(folder), "SELECT url, fetched_at, remark FROM requisites ORDER BY url")
     return [(url.removeprefix(HOST), int(at is not None), remark) for url, at, remark in rows]
 
 
-def facts(folder: Path) -> list[Any]:
+def facts(folder):
     """Return what a store has of pages, links and visits, but for times."""
     visits = "SELECT page, status, targets, anchors, outside, error FROM visits"
     return [query(store_of(folder), sql) for sql in ("SELECT id, url, depth FROM pages", visits)]
 
 
-def archived(folder: Path) -> list[str]:
+def archived(folder):
     return [
         record.url.removeprefix(HOST.rstrip("/"))
         for record in responses(folder / "warc")
@@ -167,9 +164,7 @@ def archived(folder: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("limit", [0, 3])
-def test_they_come_after_the_pages_and_change_nothing_about_them(
-    tmp_path: Path, limit: int
-) -> None:
+def test_they_come_after_the_pages_and_change_nothing_about_them(tmp_path, limit):
     without, with_them = tmp_path / "without", tmp_path / "with"
     without.mkdir()
     with_them.mkdir()
@@ -193,7 +188,7 @@ def test_they_come_after_the_pages_and_change_nothing_about_them(
     assert n_counted == 1
 
 
-def test_each_says_what_became_of_it(tmp_path: Path) -> None:
+def test_each_says_what_became_of_it(tmp_path):
     run = crawl(tmp_path, WEB, CRAWLPRIO_REQUISITES="all")
     assert kept(tmp_path) == [
         ("a.png", 1, ""),
@@ -213,7 +208,7 @@ def test_each_says_what_became_of_it(tmp_path: Path) -> None:
     assert "/secret.png" not in archived(tmp_path)
 
 
-def test_domain_leaves_out_other_registered_domains(tmp_path: Path) -> None:
+def test_domain_leaves_out_other_registered_domains(tmp_path):
     web = {
         "/": Answer(
             "<img src=http://img.a.example/1><img src=http://b.example/2>"
@@ -231,7 +226,7 @@ def test_domain_leaves_out_other_registered_domains(tmp_path: Path) -> None:
     ]
 
 
-def test_private_addresses_are_refused_as_to_pages(tmp_path: Path) -> None:
+def test_private_addresses_are_refused_as_to_pages(tmp_path):
     web = {"/": Answer("<img src=http://10.0.0.1/a><img src=/b>", headers=HTML)}
     settings = {"CRAWLPRIO_PRIVATE_ADDRESSES": "seeds", "ROBOTSTXT_OBEY": False}
     crawl(tmp_path, web, CRAWLPRIO_REQUISITES="all", **settings)
@@ -253,9 +248,7 @@ def test_private_addresses_are_refused_as_to_pages(tmp_path: Path) -> None:
         ({"DOWNLOAD_MAXSIZE": 150}, ["/s.css", "/a.png", "/b.png", "/lost.png"]),
     ],
 )
-def test_their_number_and_size_are_bounded(
-    tmp_path: Path, bound: dict[str, int], paths: list[str]
-) -> None:
+def test_their_number_and_size_are_bounded(tmp_path, bound, paths):
     first = "<link rel=stylesheet href=/s.css><img src=/a.png><img src=/b.png><a href=/p>"
     web = {
         "/": Answer(first, headers=HTML),
@@ -269,10 +262,10 @@ def test_their_number_and_size_are_bounded(
     assert [path for path in archived(tmp_path) if path not in ("/", "/p")] == paths
 
 
-def test_of_one_that_was_retried_the_last_answer_is_archived_once(tmp_path: Path) -> None:
+def test_of_one_that_was_retried_the_last_answer_is_archived_once(tmp_path):
     answers = iter([Answer("busy", 503), Answer("broken", 500), Answer("ready")])
 
-    def answer(host: str, path: str) -> Answer | None:
+    def answer(host, path):
         if path == "/a":
             return next(answers)
         return Answer("<img src=/a>", headers=HTML) if path == "/" else None
@@ -290,7 +283,7 @@ def test_of_one_that_was_retried_the_last_answer_is_archived_once(tmp_path: Path
     assert [record.body for record in responses(tmp_path / "warc")] == [b"<img src=/a>", b"ready"]
 
 
-def test_delays_hold(tmp_path: Path) -> None:
+def test_delays_hold(tmp_path):
     web = {"/": Answer("".join(f"<img src=/{n}>" for n in range(4)), headers=HTML)}
     with_delay = {"DOWNLOAD_DELAY": 0.2, "CRAWLPRIO_REQUISITES": "all", "ROBOTSTXT_OBEY": False}
     run = crawl(tmp_path, web, **with_delay)
@@ -304,12 +297,12 @@ class Pausing:
     crawlers: list[Any] = []
 
     @classmethod
-    def from_crawler(cls, crawler: Any) -> Pausing:
+    def from_crawler(cls, crawler):
         cls.crawlers.append(crawler)
         return cls()
 
     @classmethod
-    def answer(cls, host: str, path: str) -> Answer | None:
+    def answer(cls, host, path):
         if path != "/1":
             return None
         current = cls.crawlers[-1].engine
@@ -318,7 +311,7 @@ class Pausing:
         return Answer("1")
 
 
-def test_a_paused_crawl_fetches_them_once_it_goes_on(tmp_path: Path) -> None:
+def test_a_paused_crawl_fetches_them_once_it_goes_on(tmp_path):
     web = {"/": Answer("<img src=/1><img src=/2>", headers=HTML), "/2": Answer("2")}
     settings = {
         **ADDON,
@@ -341,14 +334,14 @@ def test_a_paused_crawl_fetches_them_once_it_goes_on(tmp_path: Path) -> None:
     ],
 )
 def test_where_they_cannot_be_kept_the_crawl_is_refused_in_one_sentence(
-    tmp_path: Path, settings: dict[str, object], problem: str
-) -> None:
-    run: Run = crawl(tmp_path, {"/": page()}, CRAWLPRIO_REQUISITES="all", **settings)
+    tmp_path, settings, problem
+):
+    run = crawl(tmp_path, {"/": page()}, CRAWLPRIO_REQUISITES="all", **settings)
     assert problem in run.messages()[0]
     assert run.reason == "crawlprio_refused"
 
 
-def command(site: Site, folder: Path, *words: str) -> list[str]:
+def command(site, folder, *words):
     return [
         *(sys.executable, "-m", "crawlprio.commands.cli", "crawl", f"http://{site.address}/"),
         *("--folder", str(folder / "job"), "--warc", str(folder / "warc"), "--requisites", "all"),
@@ -356,7 +349,7 @@ def command(site: Site, folder: Path, *words: str) -> list[str]:
     ]
 
 
-def n_answered(folder: Path) -> int:
+def n_answered(folder):
     path = f"file:{store_of(folder)}?mode=ro"
     with suppress(sqlite3.OperationalError), closing(sqlite3.connect(path, uri=True)) as db:
         sql = "SELECT count(*) FROM requisites WHERE fetched_at IS NOT NULL"
@@ -365,7 +358,7 @@ def n_answered(folder: Path) -> int:
     return 0
 
 
-def run_until(line: list[str], folder: Path, signal_number: int, is_time: Any) -> int:
+def run_until(line, folder, signal_number, is_time):
     """Run a command until it is time to send it a signal; return its exit status."""
     with (folder / "log.txt").open("ab") as log:
         process = subprocess.Popen(line, stdout=log, stderr=log)
@@ -383,7 +376,7 @@ def run_until(line: list[str], folder: Path, signal_number: int, is_time: Any) -
         process.wait()
 
 
-def test_a_killed_crawl_archives_each_of_them_once(tmp_path: Path) -> None:
+def test_a_killed_crawl_archives_each_of_them_once(tmp_path):
     pages = {
         f"/{n}": Answer(
             f"<title>{n}</title><link rel=stylesheet href=/{n}.css><a href=/{(n + 1) % 8}>"
@@ -408,7 +401,7 @@ def test_a_killed_crawl_archives_each_of_them_once(tmp_path: Path) -> None:
     check_archive(tmp_path / "warc", store_of(tmp_path))
 
 
-def archived_at(site: Site, folder: Path) -> list[str]:
+def archived_at(site, folder):
     return [
         record.url.removeprefix(f"http://{site.address}")
         for record in responses(folder / "warc")
@@ -417,8 +410,8 @@ def archived_at(site: Site, folder: Path) -> list[str]:
 
 
 def test_ctrl_c_ends_the_crawl_at_once_and_the_rest_is_fetched_when_it_is_resumed(
-    tmp_path: Path,
-) -> None:
+    tmp_path,
+):
     web = {"/": Answer("<img src=/a><img src=/b>", headers=HTML), "/a": Answer("A")}
     log = tmp_path / "log.txt"
     with Site({**web, "/b": Answer("B")}) as site:

@@ -1,7 +1,5 @@
 """Keys that are written in place, all before any of their pages is moved to its new position."""
 
-from __future__ import annotations
-
 import math
 import os
 import random
@@ -17,7 +15,7 @@ N_PAGES, N_SITES = 60, 4
 class Queue:
     """The compiled queue with its records, and what should leave next according to the records."""
 
-    def __init__(self, draw: random.Random) -> None:
+    def __init__(self, draw):
         self.draw = draw
         sites = np.zeros(N_SITES, dtype=records.SITE)
         sites["head"], sites["position"] = records.NONE, records.NOWHERE
@@ -28,11 +26,11 @@ class Queue:
         for page in range(N_PAGES):
             heaps.push(*self.arrays, page, draw.randrange(N_SITES), 0, draw.choice([0.0, 1.0, 2.0]))
 
-    def first(self) -> int:
+    def first(self):
         waiting = np.flatnonzero(self.pages["state"] == records.WAITING)
         return int(waiting[np.lexsort((waiting, -self.pages["key"][waiting]))[0]])
 
-    def check_sites(self) -> None:
+    def check_sites(self):
         """Assert that each site is placed by the key of its own best page, which is its head."""
         for site, row in enumerate(self.arrays[1]):
             waiting = (self.pages["state"] == records.WAITING) & (self.pages["site"] == site)
@@ -41,7 +39,7 @@ class Queue:
                 assert row["key"] == best
                 assert row["head"] == np.flatnonzero(waiting & (self.pages["key"] == best))[0]
 
-    def write_keys(self, n: int) -> None:
+    def write_keys(self, n):
         """Write n keys at once, then resettle their pages."""
         changed = np.array(self.draw.sample(range(N_PAGES), n), dtype=np.int32)
         before = self.pages["key"][changed]
@@ -49,7 +47,7 @@ class Queue:
         heaps.resettle_changed(*self.arrays, N_PAGES, changed, before)
 
 
-def test_pages_leave_by_key_however_many_keys_were_written_at_once() -> None:
+def test_pages_leave_by_key_however_many_keys_were_written_at_once():
     print(f"seed {SEED}")
     draw = random.Random(SEED)
     for _ in range(100):

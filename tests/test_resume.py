@@ -1,16 +1,11 @@
 """A crawl with a job directory resumes where it was, however it ended."""
 
-from __future__ import annotations
-
 import logging
 import random
 import shutil
 import sqlite3
 import sys
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator
-from pathlib import Path
-from typing import Any
 
 import pytest
 import scrapy
@@ -18,7 +13,6 @@ from crawls import (
     ADDON,
     ONE_AT_A_TIME,
     Answer,
-    Run,
     Site,
     crawl_demo_web,
     killed_once,
@@ -51,9 +45,7 @@ SETTINGS = {
     ],
     ids=["batch-pagerank", "in turns"],
 )
-def test_killed_at_random_moments_it_fetches_the_same_pages_in_the_same_order(
-    tmp_path: Path, settings: dict[str, object]
-) -> None:
+def test_killed_at_random_moments_it_fetches_the_same_pages_in_the_same_order(tmp_path, settings):
     """As `test_kills.py` tests in depth for OPIC."""
     seed = 20261121
     print("seed", seed)
@@ -83,10 +75,10 @@ class Catalogue(scrapy.Spider):
 
     name = "catalogue"
 
-    async def start(self) -> AsyncIterator[scrapy.Request]:
+    async def start(self):
         yield scrapy.Request(f"{ROOT}/")
 
-    def parse(self, response: Any) -> Iterator[Any]:
+    def parse(self, response):
         for n in range(6):
             yield scrapy.Request(
                 f"{ROOT}/item/{n}", callback=self.parse_item, cb_kwargs={"n": n}, priority=n % 2
@@ -95,10 +87,10 @@ class Catalogue(scrapy.Spider):
             f"{ROOT}/form", formdata={"q": "word"}, callback=self.parse_form, meta={"of": "form"}
         )
 
-    def parse_item(self, response: Any, n: int) -> Iterator[Any]:
+    def parse_item(self, response, n):
         yield {"item": n, "path": response.url.rpartition("/")[2]}
 
-    def parse_form(self, response: Any) -> Iterator[Any]:
+    def parse_form(self, response):
         yield {"form": response.request.body.decode(), "meta": response.meta["of"]}
 
 
@@ -112,12 +104,12 @@ class Links(scrapy.Spider):
 
     insists = False
 
-    async def start(self) -> AsyncIterator[scrapy.Request]:
+    async def start(self):
         for url in STARTS:
             yield scrapy.Request(url, dont_filter=self.insists)
 
-    def parse(self, response: Any) -> Iterator[Any]:
-        self.state["n_seen"] = self.state.get("n_seen", 0) + 1  # type: ignore[attr-defined]
+    def parse(self, response):
+        self.state["n_seen"] = self.state.get("n_seen", 0) + 1
         for url in response.css("a::attr(href)").getall():
             yield response.follow(url)
 
@@ -131,25 +123,25 @@ class InsistentLinks(Links):
 class ManyStarts(InsistentLinks):
     """Starts at five pages, one of them twice, and follows nothing."""
 
-    async def start(self) -> AsyncIterator[scrapy.Request]:
+    async def start(self):
         for n in (0, 1, 2, 3, 3, 4):
             yield scrapy.Request(f"{ROOT}/{n}", dont_filter=True)
 
-    def parse(self, response: Any) -> Iterator[Any]:
+    def parse(self, response):
         return iter(())
 
 
-def run_links(folder: Path, site: Site, spider: type[Links] = Links, **settings: object) -> Run:
+def run_links(folder, site, spider=Links, **settings):
     every = {**ADDON, "JOBDIR": str(folder), "CRAWLPRIO_STORE": "crawl.sqlite", **settings}
     return run_spider(spider, {"CONCURRENT_REQUESTS_PER_DOMAIN": 1, **every}, site=site)
 
 
-def forget_the_end(folder: Path) -> None:
+def forget_the_end(folder):
     """Make a store in the state that a kill leaves."""
     change(folder / "crawl.sqlite", "DELETE FROM meta WHERE key = 'ended_at'")
 
 
-def ends_and_starts(site: Site, host: str, n_before: int) -> tuple[float, float]:
+def ends_and_starts(site, host, n_before):
     """Return when a host's last fetch before a restart ended, and when its next one started."""
     before = [fetch.end for fetch in site.fetches[:n_before] if fetch.host == host]
     after = [fetch.start for fetch in site.fetches[n_before:] if fetch.host == host]
@@ -157,9 +149,7 @@ def ends_and_starts(site: Site, host: str, n_before: int) -> tuple[float, float]
 
 
 @pytest.mark.parametrize("killed", [False, True], ids=["in good order", "killed"])
-def test_start_requests_left_waiting_are_sent_once_in_the_next_run(
-    tmp_path: Path, killed: bool
-) -> None:
+def test_start_requests_left_waiting_are_sent_once_in_the_next_run(tmp_path, killed):
     with Site({f"/{n}": page() for n in range(5)}) as site:
         once = {"CONCURRENT_REQUESTS": 1, "ORDERING": "breadth-first"}
         run_links(tmp_path, site, ManyStarts, CLOSESPIDER_PAGECOUNT=2, **once)
@@ -175,7 +165,7 @@ CHAIN = {"/": page("/0"), **{f"/{n}": page(f"/{n + 1}") for n in range(8)}, "/8"
 
 
 @pytest.mark.parametrize("killed", [False, True], ids=["in good order", "killed"])
-def test_a_sites_delay_survives_a_restart(tmp_path: Path, killed: bool) -> None:
+def test_a_sites_delay_survives_a_restart(tmp_path, killed):
     with Site(CHAIN) as site:
         run_links(tmp_path, site, DOWNLOAD_DELAY=0.8, CLOSESPIDER_PAGECOUNT=2)
         n_before = len(site.fetches)
@@ -187,7 +177,7 @@ def test_a_sites_delay_survives_a_restart(tmp_path: Path, killed: bool) -> None:
             assert start - end >= 0.8
 
 
-def test_a_crawl_delay_is_known_before_robots_txt_is_requested_again(tmp_path: Path) -> None:
+def test_a_crawl_delay_is_known_before_robots_txt_is_requested_again(tmp_path):
     robots = Answer("User-agent: *\nCrawl-delay: 1.2")
     with Site({**CHAIN, "/robots.txt": robots}) as site:
         run_links(tmp_path, site, ROBOTSTXT_OBEY=True, CLOSESPIDER_PAGECOUNT=1)
@@ -203,10 +193,8 @@ def test_a_crawl_delay_is_known_before_robots_txt_is_requested_again(tmp_path: P
 
 
 @pytest.mark.parametrize("killed", [False, True], ids=["in good order", "killed"])
-def test_a_site_that_asked_for_a_pause_is_left_alone_after_a_restart(
-    tmp_path: Path, killed: bool
-) -> None:
-    def answer(host: str, path: str) -> Answer | None:
+def test_a_site_that_asked_for_a_pause_is_left_alone_after_a_restart(tmp_path, killed):
+    def answer(host, path):
         is_first = host == "shop.test" and len(site.fetches) < 4
         return Answer(status=503, headers={"Retry-After": "3"}) if is_first else None
 
@@ -226,7 +214,7 @@ def test_a_site_that_asked_for_a_pause_is_left_alone_after_a_restart(
         )
 
 
-def test_a_wall_clock_set_back_stops_no_site_for_longer_than_its_pause() -> None:
+def test_a_wall_clock_set_back_stops_no_site_for_longer_than_its_pause():
     politeness = Politeness(max_back_off=100.0)
     assert politeness.rest_of_pause(30.0, 1030.0, now=1010.0) == 20.0
     assert politeness.rest_of_pause(30.0, 1030.0, now=-5e6) == 30.0
@@ -236,11 +224,11 @@ def test_a_wall_clock_set_back_stops_no_site_for_longer_than_its_pause() -> None
     assert [slow.rest_of_delay(5.0, since) for since in (None, -7e6, 2.0)] == [5.0, 5.0, 3.0]
 
 
-def test_a_sites_budget_and_dont_filter_survive_a_restart(tmp_path: Path) -> None:
+def test_a_sites_budget_and_dont_filter_survive_a_restart(tmp_path):
     """A page requested with dont_filter is new to the first request without it, as in Scrapy."""
     web = {"/": page("/", *(f"/{n}" for n in range(5))), **{f"/{n}": page("/") for n in range(5)}}
 
-    def crawl(folder: Path, page_count: int) -> list[tuple[str, str]]:
+    def crawl(folder, page_count):
         with Site(web) as site:
             run_links(
                 folder,
@@ -264,7 +252,7 @@ def test_a_sites_budget_and_dont_filter_survive_a_restart(tmp_path: Path) -> Non
         assert resumed == Counter(whole + sent_again)
 
 
-def test_pages_in_flight_come_first_after_a_restart_with_many_at_once(tmp_path: Path) -> None:
+def test_pages_in_flight_come_first_after_a_restart_with_many_at_once(tmp_path):
     """Other keys may have overtaken theirs, but their fetches had begun."""
     n = 30
     web = {"/": page(*(f"/{k}" for k in range(n))), **{f"/{k}": page() for k in range(n)}}
@@ -288,11 +276,11 @@ def test_pages_in_flight_come_first_after_a_restart_with_many_at_once(tmp_path: 
         assert store.leased() == []
 
 
-def test_pages_in_flight_are_recorded_while_many_are_fetched_at_once(tmp_path: Path) -> None:
+def test_pages_in_flight_are_recorded_while_many_are_fetched_at_once(tmp_path):
     """At the kill the store lists the pages that were handed out before the last visit."""
-    noted: list[list[str]] = []
+    noted = []
 
-    def answer(host: str, path: str) -> Answer | None:
+    def answer(host, path):
         if path == "/0" and host == "shop.test":
             sql = "SELECT url FROM pages JOIN leased ON id = page"
             noted.append([url for (url,) in query(tmp_path / "crawl.sqlite", sql)])
@@ -305,13 +293,13 @@ def test_pages_in_flight_are_recorded_while_many_are_fetched_at_once(tmp_path: P
         assert store.leased() == []
 
 
-def test_there_are_never_more_unrecorded_fetches_than_may_be_in_flight(tmp_path: Path) -> None:
+def test_there_are_never_more_unrecorded_fetches_than_may_be_in_flight(tmp_path):
     """A kill at any moment costs at most those, whichever share a transaction."""
     n, at_once = 120, 4
     web = {"/": page(*(f"/{k}" for k in range(n))), **{f"/{k}": page("/") for k in range(n)}}
-    unrecorded: list[int] = []
+    unrecorded = []
 
-    def answer(host: str, path: str) -> Answer | None:
+    def answer(host, path):
         sql = "SELECT count(*) FROM visits WHERE page >= 0"
         ((n_recorded,),) = query(tmp_path / "crawl.sqlite", sql)
         unrecorded.append(len(unrecorded) + 1 - n_recorded)
@@ -328,7 +316,7 @@ def test_there_are_never_more_unrecorded_fetches_than_may_be_in_flight(tmp_path:
     assert max(unrecorded) <= at_once
 
 
-def test_a_spiders_state_is_restored(tmp_path: Path) -> None:
+def test_a_spiders_state_is_restored(tmp_path):
     with Site(CHAIN) as site:
         first = run_links(tmp_path, site, CLOSESPIDER_PAGECOUNT=3)
         seen = first.spider.state["n_seen"]
@@ -337,7 +325,7 @@ def test_a_spiders_state_is_restored(tmp_path: Path) -> None:
     assert second.spider.state["n_seen"] == len(site.fetches) == 2 * len(CHAIN)
 
 
-def test_a_copied_job_directory_resumes_in_its_new_place(tmp_path: Path) -> None:
+def test_a_copied_job_directory_resumes_in_its_new_place(tmp_path):
     with Site(CHAIN) as site:
         run_links(tmp_path / "here", site, CLOSESPIDER_PAGECOUNT=3)
         n_before = len(site.fetches)
@@ -350,8 +338,8 @@ def test_a_copied_job_directory_resumes_in_its_new_place(tmp_path: Path) -> None
     assert len(site.fetches) - there == there - n_before
 
 
-def test_a_site_that_a_seed_redirects_to_is_followed_after_a_kill(tmp_path: Path) -> None:
-    def answer(host: str, path: str) -> Answer | None:
+def test_a_site_that_a_seed_redirects_to_is_followed_after_a_kill(tmp_path):
+    def answer(host, path):
         if host == "a.test":
             return Answer(status=302, headers={"Location": f"http://b.test{path}"})
         return None
@@ -367,7 +355,7 @@ def test_a_site_that_a_seed_redirects_to_is_followed_after_a_kill(tmp_path: Path
         assert site.paths() == ["/", *CHAIN]
 
 
-def test_a_job_directory_without_a_store_causes_a_warning(tmp_path: Path) -> None:
+def test_a_job_directory_without_a_store_causes_a_warning(tmp_path):
     with Site(CHAIN) as site:
         run = run_links(tmp_path, site, CRAWLPRIO_STORE=None)
     (warning,) = run.messages()
@@ -379,19 +367,19 @@ class Secrets(scrapy.Spider):
 
     name = "secrets"
 
-    async def start(self) -> AsyncIterator[Any]:
+    async def start(self):
         for number in range(4):
             headers = {"Authorization": "Basic secret", "X-Ask": str(number)}
             yield scrapy.Request(
                 f"http://a.test/{number}", headers=headers, cookies={"session": "secret"}
             )
 
-    def parse(self, response: Any) -> None:
+    def parse(self, response):
         pass
 
 
 @pytest.mark.parametrize("kept", [None, "X-Ask", ""])
-def test_only_the_kept_headers_are_stored_and_restored(tmp_path: Path, kept: str | None) -> None:
+def test_only_the_kept_headers_are_stored_and_restored(tmp_path, kept):
     settings = {
         **ADDON,
         **ONE_AT_A_TIME,
@@ -413,7 +401,7 @@ def test_only_the_kept_headers_are_stored_and_restored(tmp_path: Path, kept: str
         assert ("authorization" in fetch.headers) == (kept is None)
 
 
-def test_a_request_whose_callback_is_gone_is_named_and_not_lost(tmp_path: Path) -> None:
+def test_a_request_whose_callback_is_gone_is_named_and_not_lost(tmp_path):
     class Renamed(scrapy.Spider):
         name = "catalogue"
 

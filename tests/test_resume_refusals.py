@@ -1,15 +1,10 @@
 """What a run refused by its own settings waits for the next run, and no folder runs code."""
 
-from __future__ import annotations
-
 import os
 import pickle
-from collections.abc import AsyncIterator, Iterator
-from pathlib import Path
-from typing import Any
 
 import pytest
-from crawls import ADDON, Answer, Run, Site, page, run_spider
+from crawls import ADDON, Answer, Site, page, run_spider
 from hostile import BUNDLED
 from scrapy import Request, Spider
 
@@ -21,15 +16,15 @@ from crawlprio.store import Store
 LINKS = [f"http://10.0.0.{n}/x" for n in range(1, 21)]
 
 
-def crawl(folder: Path, site: Site, **settings: object) -> Run:
+def crawl(folder, site, **settings):
     everything = {**BUNDLED, "JOBDIR": str(folder), "CRAWLPRIO_STORE": "crawl.sqlite", **settings}
     return run_spider(SiteSpider, everything, site=site, seeds="http://a.test/", follow="web")
 
 
-def redirecting() -> Site:
+def redirecting():
     """A web whose home page has links that redirect to private addresses."""
 
-    def answer(host: str, path: str) -> Answer | None:
+    def answer(host, path):
         if path.startswith("/to/"):
             return Answer(status=302, headers={"Location": LINKS[int(path[4:])]})
         return None
@@ -39,8 +34,8 @@ def redirecting() -> Site:
 
 
 def test_pages_that_the_guard_refused_are_fetched_once_their_network_is_granted(
-    tmp_path: Path,
-) -> None:
+    tmp_path,
+):
     with redirecting() as site:
         first = crawl(tmp_path, site)
         assert first.stats["crawlprio/refused/private-address"] == len(LINKS)
@@ -58,8 +53,8 @@ def test_pages_that_the_guard_refused_are_fetched_once_their_network_is_granted(
 
 
 def test_a_crawl_that_ended_before_it_recorded_anything_is_not_called_another_spiders(
-    tmp_path: Path,
-) -> None:
+    tmp_path,
+):
     """As where the disk was full at the very start."""
     with (
         Store.create(tmp_path / "crawl.sqlite") as store,
@@ -73,8 +68,8 @@ def test_a_crawl_that_ended_before_it_recorded_anything_is_not_called_another_sp
 
 
 def test_pages_that_robots_txt_forbade_are_fetched_under_a_name_that_it_allows(
-    tmp_path: Path,
-) -> None:
+    tmp_path,
+):
     robots = Answer("User-agent: bad\nDisallow: /x\n\nUser-agent: good\nDisallow: /y\n")
     pages = {"/": page("/x", "/y", "/z"), "/x": page(), "/y": page(), "/z": page()}
     with Site({"/robots.txt": robots, **pages}) as site:
@@ -90,18 +85,18 @@ class Posts(Spider):
 
     name = "posts"
 
-    async def start(self) -> AsyncIterator[Any]:
+    async def start(self):
         yield Request("http://a.test/")
 
-    def parse(self, response: Any) -> Iterator[Any]:
+    def parse(self, response):
         for url in LINKS[:3]:
             yield Request(url, self.read, method="POST", body="q", cb_kwargs={"n": 7})
 
-    def read(self, response: Any, n: int) -> Iterator[Any]:
+    def read(self, response, n):
         yield {"url": response.url, "method": response.request.method, "n": n}
 
 
-def test_a_url_with_a_password_is_not_kept_but_a_user_agent_with_an_address_is() -> None:
+def test_a_url_with_a_password_is_not_kept_but_a_user_agent_with_an_address_is():
     assert is_plain("USER_AGENT", "bot/1 (https://a.example,me@a.example)")
     assert is_plain("CRAWLPRIO_SITEMAPS", "https://a.example/@me.xml")
     assert not is_plain("CRAWLPRIO_SITEMAPS", "https://me:hush@a.example/s.xml")
@@ -109,7 +104,7 @@ def test_a_url_with_a_password_is_not_kept_but_a_user_agent_with_an_address_is()
     assert not is_plain("DOWNLOAD_HANDLERS", '{"http": "evil.Handler"}')
 
 
-def test_a_refused_request_of_another_project_is_kept_whole(tmp_path: Path) -> None:
+def test_a_refused_request_of_another_project_is_kept_whole(tmp_path):
     settings = {
         **ADDON,
         "JOBDIR": str(tmp_path),
@@ -126,14 +121,14 @@ def test_a_refused_request_of_another_project_is_kept_whole(tmp_path: Path) -> N
 
 
 class _Planted:
-    def __init__(self, file: Path) -> None:
+    def __init__(self, file):
         self._file = file
 
-    def __reduce__(self) -> Any:
+    def __reduce__(self):
         return os.mkdir, (str(self._file),)
 
 
-def test_a_resumed_folder_runs_no_code(tmp_path: Path) -> None:
+def test_a_resumed_folder_runs_no_code(tmp_path):
     """Scrapy unpickles `spider.state`, so whoever had packed the folder could run anything."""
     folder, ran = tmp_path / "job", tmp_path / "ran"
     with Site({"/": page("/x", "/y"), "/x": page(), "/y": page()}) as site:

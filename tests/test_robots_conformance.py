@@ -3,14 +3,12 @@
 `benchmarks/robots_txt.py` puts the same questions to other crawlers.
 """
 
-from __future__ import annotations
-
 import gzip
 from collections.abc import Callable
 
 import pytest
 from crawls import Answer, Site, run_spider
-from robots_cases import BOT, CASES, Case
+from robots_cases import BOT, CASES
 
 from crawlprio.commands.site_crawl import bundled_settings
 from crawlprio.plugins.manners.robots_history import RobotsRules
@@ -19,11 +17,11 @@ from crawlprio.web.robots_txt import MAX_BYTES, decoded
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.claim)
-def test_rules_mean_what_rfc_9309_says(case: Case) -> None:
+def test_rules_mean_what_rfc_9309_says(case):
     assert RobotsRules(decoded(case.robots), BOT).allows(case.path) == case.allowed
 
 
-def test_every_case_shows_something_else() -> None:
+def test_every_case_shows_something_else():
     assert len(CASES) >= 60
     assert len({case.claim for case in CASES}) == len(CASES)
     assert sum(case.allowed for case in CASES) > len(CASES) / 4
@@ -33,25 +31,25 @@ TEXT = {"Content-Type": "text/plain"}
 RULES = "User-agent: *\nDisallow: /no\n"
 
 
-def text(body: str = RULES, status: int = 200, **headers: str) -> Answer:
+def text(body=RULES, status=200, **headers):
     return Answer(body, status, {**TEXT, **headers})
 
 
-def moved(to: str, status: int = 301) -> Answer:
+def moved(to, status=301):
     return Answer("", status, {"Location": to})
 
 
-def hops(n_hops: int, last: Answer, away: str = "") -> Callable[[str], Answer | None]:
+def hops(n_hops, last, away=""):
     """Answer /robots.txt with redirects, the last of which leads to an answer."""
 
-    def answer(path: str) -> Answer | None:
+    def answer(path):
         n_done = 0 if path == "/robots.txt" else int(path.removeprefix("/hop"))
         return last if n_done == n_hops else moved(f"{away}/hop{n_done + 1}")
 
     return answer
 
 
-def only(answer: Answer) -> Callable[[str], Answer | None]:
+def only(answer):
     return lambda path: answer
 
 
@@ -86,11 +84,11 @@ FETCHES: dict[str, tuple[Callable[[str], Answer | None], list[str]]] = {
 """What the robots.txt of a host answers, and which of its two pages are then fetched."""
 
 
-def test_robots_txt_is_fetched_as_rfc_9309_says() -> None:
+def test_robots_txt_is_fetched_as_rfc_9309_says():
     """Departures, both towards less: 429 and a sixth redirect allow nothing (2.3.1.2, 2.3.1.3)."""
     names = {f"{name}.test": name for name in FETCHES}
 
-    def answer(host: str, path: str) -> Answer | None:
+    def answer(host, path):
         if path in ALL:
             return Answer("x", headers={"Content-Type": "text/html"})
         if host == "elsewhere.test":
@@ -114,12 +112,12 @@ def test_robots_txt_is_fetched_as_rfc_9309_says() -> None:
     assert sorted(asked) == sorted(names)
 
 
-def test_a_packed_robots_txt_is_unpacked() -> None:
+def test_a_packed_robots_txt_is_unpacked():
     from hostile import RawSite, crawl, raw
 
     body = raw(gzip.compress(RULES.encode()), "Content-Encoding: gzip", "Content-Type: text/plain")
 
-    def answer(host: str, path: str) -> bytes:
+    def answer(host, path):
         return body if path == "/robots.txt" else raw(b"<a href=/no>x</a><a href=/yes>y</a>")
 
     with RawSite(answer) as site:

@@ -1,7 +1,5 @@
 """The rules kept of a robots.txt are bounded, and have the meaning that Protego reads in it."""
 
-from __future__ import annotations
-
 import random
 import tracemalloc
 
@@ -61,7 +59,7 @@ URLS = ["/", "/a", "/a/b", "/xay", "/x.php", "/a$b", "/index.html", "/robots.txt
 @example("User-agent: x\nDisallow: /\n\nUser-agent: *\nDisallow: /a", "x")
 @example("User-agent: x\nSitemap: http://a.test/s\nUser-agent: *\nDisallow: /a", "y")
 @example("User-agent: x\nNoindex: /\nUser-agent: *\nDisallow: /a", "x")
-def test_the_rules_for_one_robot_match_those_of_the_whole_file(text: str, agent: str) -> None:
+def test_the_rules_for_one_robot_match_those_of_the_whole_file(text, agent):
     whole = Protego.parse(with_whole_products(text, AGENTS.get(agent, [agent])))
     rules, is_cut = rules_for(text, agent)
     reduced = Protego.parse(rules)
@@ -75,7 +73,7 @@ def test_the_rules_for_one_robot_match_those_of_the_whole_file(text: str, agent:
 
 @pytest.mark.parametrize("agent", ["foobot", "FooBot/2.1", "crawl/1 foobot/2 (+http://foo.test/)"])
 @pytest.mark.parametrize("other", ["foo", "foobot-news", "foobot2", "bot", "test", "foo*", "2.1"])
-def test_a_group_is_for_the_product_that_it_names_and_for_no_other(agent: str, other: str) -> None:
+def test_a_group_is_for_the_product_that_it_names_and_for_no_other(agent, other):
     """A part of a name, a longer name, a version and the words of a URL name nobody."""
     everyone = "User-agent: *\nDisallow: /all"
     group = f"User-agent: {other}\nDisallow: /other"
@@ -87,7 +85,7 @@ def test_a_group_is_for_the_product_that_it_names_and_for_no_other(agent: str, o
     assert rules_for(f"{own}\n{everyone}", other)[0] == everyone
 
 
-def many_robots(n_robots: int, n_rules: int) -> bytes:
+def many_robots(n_robots, n_rules):
     """Rules that apply to many robots at once, as a parser copies them."""
     names = "".join(f"User-agent: r{n}\n" for n in range(n_robots))
     rules = "".join(f"Disallow: /{n}\n" for n in range(n_rules))
@@ -117,7 +115,7 @@ def many_robots(n_robots: int, n_rules: int) -> bytes:
         *("other", "empty", "twice", "quoted", "x", "comments"),
     ],
 )
-def test_a_parser_gets_bounded_work_from_any_file(body: bytes) -> None:
+def test_a_parser_gets_bounded_work_from_any_file(body):
     """15,000 robots times 20,000 rules took 36 s and 1.3 GB; 500,000 dollar signs .8 s."""
     tracemalloc.start()
     rules, _ = rules_for(decoded(body), "crawlprio")
@@ -131,13 +129,13 @@ def test_a_parser_gets_bounded_work_from_any_file(body: bytes) -> None:
     assert peak < 100_000_000
 
 
-def test_comments_and_rules_for_other_robots_are_not_kept() -> None:
+def test_comments_and_rules_for_other_robots_are_not_kept():
     text = "# much\nUser-agent: x\nDisallow: /x\n\nUser-agent: *\nDisallow: /a # why\n"
     assert rules_for(text, "crawlprio") == ("User-agent: *\nDisallow: /a", False)
     assert rules_for("# nothing but comments\n" * 10, "crawlprio") == ("", False)
 
 
-def test_a_line_that_the_limit_cuts_is_not_read() -> None:
+def test_a_line_that_the_limit_cuts_is_not_read():
     rule = b"Disallow: /aaaa\n"
     body = b"User-agent: *\n" + rule * 40_000
     text = decoded(body)
@@ -145,7 +143,7 @@ def test_a_line_that_the_limit_cuts_is_not_read() -> None:
     assert robots_txt.MAX_BYTES - len(rule) <= len(text) <= robots_txt.MAX_BYTES
 
 
-def test_rules_beyond_the_bound_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rules_beyond_the_bound_are_counted(monkeypatch):
     monkeypatch.setattr(robots_txt, "MAX_RULES", 3)
     rules, is_cut = rules_for(
         "User-agent: *\nDisallow: /1\nDisallow: /2\nAllow: /3\nAllow: /4", "x"
@@ -153,7 +151,7 @@ def test_rules_beyond_the_bound_are_counted(monkeypatch: pytest.MonkeyPatch) -> 
     assert (rules.splitlines()[1:], is_cut) == (["Disallow: /1", "Disallow: /2", "Allow: /3"], True)
 
 
-def test_wildcards_beyond_the_bound_are_not_obeyed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_wildcards_beyond_the_bound_are_not_obeyed(monkeypatch):
     monkeypatch.setattr(robots_txt, "MAX_WILDCARDS", 3)
     rules, is_cut = rules_for("User-agent: *\nDisallow: /*a$\nDisallow: /$*\nDisallow: /b", "x")
     assert (rules.splitlines()[1:], is_cut) == (["Disallow: /*a$", "Disallow: /b"], True)
@@ -161,17 +159,17 @@ def test_wildcards_beyond_the_bound_are_not_obeyed(monkeypatch: pytest.MonkeyPat
 
 @settings(max_examples=300, deadline=None, derandomize=True, database=None)
 @given(st.lists(LINES, max_size=16).map("\n".join), st.sampled_from(list(AGENTS)))
-def test_a_packed_file_says_the_same_to_every_robot(text: str, agent: str) -> None:
+def test_a_packed_file_says_the_same_to_every_robot(text, agent):
     assert rules_for(RobotsTxt(pack(text), 0, 1).text, agent) == rules_for(text, agent)
 
 
-def test_comments_take_no_room() -> None:
+def test_comments_take_no_room():
     lines = "".join(f"# {random.Random(n).random()}\n" for n in range(20_000))
     assert pack(lines) == b""
     assert RobotsTxt(pack(lines + "Disallow: /a # why"), 0, 1).text == "Disallow: /a"
 
 
-def test_the_largest_files_go_first_beyond_the_bound() -> None:
+def test_the_largest_files_go_first_beyond_the_bound():
     """Nine hundred sites of one owner with files of half a megabyte displace no small file."""
     files = RobotsFiles(64 * 1024 * 1024)
     small, large = RobotsTxt(b"small", 0, 1), RobotsTxt(b"x" * 512_000, 0, 1)
@@ -183,13 +181,13 @@ def test_the_largest_files_go_first_beyond_the_bound() -> None:
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_the_files_kept_never_exceed_the_bound(seed: int) -> None:
+def test_the_files_kept_never_exceed_the_bound(seed):
     print(f"seed {seed}")
     draw = random.Random(seed)
     bound = 50_000
     files = RobotsFiles(bound)
     names = [f"{n}.test" for n in range(30)]
-    latest: dict[str, RobotsTxt] = {}
+    latest = {}
     for _ in range(1_000):
         name = draw.choice(names)
         if draw.random() < 0.5:
@@ -204,7 +202,7 @@ def test_the_files_kept_never_exceed_the_bound(seed: int) -> None:
         assert files._room == bound - sum(sizes)
 
 
-def test_the_rules_for_a_few_robots_are_kept_with_a_file() -> None:
+def test_the_rules_for_a_few_robots_are_kept_with_a_file():
     """A project may have another User-Agent for each request."""
     files = RobotsFiles(10**6)
     files.keep_rules("a.test", "one", "Disallow: /1")
@@ -217,7 +215,7 @@ def test_the_rules_for_a_few_robots_are_kept_with_a_file() -> None:
     assert files.rules("a.test", "99") is None, "they are those of an earlier file"
 
 
-def test_a_file_is_valid_for_a_day_or_as_long_as_its_cache_control_says() -> None:
+def test_a_file_is_valid_for_a_day_or_as_long_as_its_cache_control_says():
     said = [
         "",
         "max-age=3600",
@@ -231,15 +229,15 @@ def test_a_file_is_valid_for_a_day_or_as_long_as_its_cache_control_says() -> Non
     assert [file.is_valid(now) for now in (99, 100, 109, 110)] == [False, True, True, False]
 
 
-def test_a_4xx_status_other_than_429_says_that_there_are_no_rules() -> None:
+def test_a_4xx_status_other_than_429_says_that_there_are_no_rules():
     statuses = [0, 200, 204, 301, 403, 404, 410, 429, 500, 503, 999]
     assert [status for status in statuses if can_be_read(status)] == [200, 204, 403, 404, 410]
 
 
-def test_a_robots_txt_with_too_many_rules_is_obeyed_in_part_and_counted() -> None:
+def test_a_robots_txt_with_too_many_rules_is_obeyed_in_part_and_counted():
     body = b"User-agent: *\nDisallow: /x\n" + b"Disallow: /%d\n" * 12_000 % tuple(range(12_000))
 
-    def answer(host: str, path: str) -> bytes:
+    def answer(host, path):
         if path == "/robots.txt":
             return raw(body, "Content-Type: text/plain")
         return raw(b"<a href=/x>x</a><a href=/y>y</a>")

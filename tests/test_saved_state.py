@@ -1,14 +1,9 @@
 """The saved state of a crawl: a resume from it goes on as a replay of all visits does."""
 
-from __future__ import annotations
-
 import logging
 import random
 import shutil
-from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
-from typing import Any
 
 import pytest
 from scrapy.utils.test import get_crawler
@@ -27,26 +22,24 @@ N_PAGES = 400
 
 
 @pytest.fixture(autouse=True)
-def _few_visits_are_enough(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def _few_visits_are_enough(monkeypatch, tmp_path):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setattr(state_keeper, "LEAST_VISITS", 40)
     compiled.load()
 
 
-def url_of(page: int) -> str:
+def url_of(page):
     return f"http://s{page % 7}.d{page % 3}.test/p{page}?n={page}"
 
 
-def links_of(page: int) -> list[str]:
+def links_of(page):
     rng = random.Random(page)
     found = [2 * page + 1, 2 * page + 2, *(int(N_PAGES * rng.random() ** 2) for _ in range(5))]
     return [url_of(each) for each in dict.fromkeys(found) if each < N_PAGES and each != page]
 
 
 @contextmanager
-def crawl_in(
-    folder: Path, ordering: str = "sibling-sampling", **settings: Any
-) -> Iterator[tuple[LocalFrontier, Recorder]]:
+def crawl_in(folder, ordering="sibling-sampling", **settings):
     """A crawl that is closed at the end of the block, as after Ctrl-C."""
     crawler = get_crawler(
         settings_dict={
@@ -69,12 +62,12 @@ def crawl_in(
     recorder.close()
 
 
-def fetch(frontier: LocalFrontier, n_visits: int, *, keep: int = 0) -> list[str]:
+def fetch(frontier, n_visits, *, keep=0):
     """Fetch pages, several at once; return their URLs in the order handed out.
 
     `keep` pages are handed out and not fetched.
     """
-    order: list[str] = []
+    order = []
     while len(order) < n_visits:
         n_asked = min(4, n_visits - len(order))
         handouts = [each for _ in range(n_asked) if (each := frontier.next_page(0.0)) is not None]
@@ -92,11 +85,11 @@ def fetch(frontier: LocalFrontier, n_visits: int, *, keep: int = 0) -> list[str]
     return order
 
 
-def begin(frontier: LocalFrontier) -> None:
+def begin(frontier):
     frontier.add_seeds([url_of(0), url_of(399)])
 
 
-def ask_for(frontier: LocalFrontier, page: int) -> None:
+def ask_for(frontier, page):
     """Add a request that is more than a link."""
     url = url_of(page)
     entry = Entry(f"POST {url}", url, f"s{page % 7}.d{page % 3}.test", 1, 2, b"{}")
@@ -104,19 +97,19 @@ def ask_for(frontier: LocalFrontier, page: int) -> None:
     assert frontier.add(entry)
 
 
-def killed(folder: Path, into: Path) -> Path:
+def killed(folder, into):
     """Copy the folder of a crawl as a kill would leave it now."""
     shutil.copytree(folder, into, ignore=shutil.ignore_patterns("*lock*", "*-shm"))
     return into
 
 
-def rest_of(folder: Path, *, from_state: bool, **settings: Any) -> tuple[list[str], list[object]]:
+def rest_of(folder, *, from_state, **settings):
     """Resume a crawl; return what it fetches to the end, and what it counted by then."""
     if not from_state:
         state_keeper.state_path(folder / "crawl.sqlite").unlink(missing_ok=True)
     with crawl_in(folder, **settings) as (frontier, recorder):
         assert (recorder.state is not None) == from_state
-        counts: list[object] = [
+        counts = [
             recorder.figures.n_unique,
             recorder.figures.n_links,
             recorder.figures.n_sites,
@@ -136,13 +129,10 @@ def rest_of(folder: Path, *, from_state: bool, **settings: Any) -> tuple[list[st
 @pytest.mark.parametrize(
     "ordering", ["sibling-sampling", "rankmass", "opic", "breadth-first", "backlink-count", "fica"]
 )
-def test_a_killed_crawl_goes_on_from_its_state_as_from_a_replay(
-    tmp_path: Path, ordering: str
-) -> None:
+def test_a_killed_crawl_goes_on_from_its_state_as_from_a_replay(tmp_path, ordering):
     with crawl_in(tmp_path / "job", ordering) as (frontier, recorder):
         begin(frontier)
         fetch(frontier, 120, keep=3)
-        assert recorder.states is not None
         recorder.states.wait()
         fetch(frontier, 20, keep=1)  # the state is older than the store
         recorder.states.wait()
@@ -153,8 +143,8 @@ def test_a_killed_crawl_goes_on_from_its_state_as_from_a_replay(
     assert len(found[0]) > 100
 
 
-def test_an_interrupted_crawl_resumes_from_its_end_however_often(tmp_path: Path) -> None:
-    orders: dict[str, list[str]] = {"saved": [], "replayed": []}
+def test_an_interrupted_crawl_resumes_from_its_end_however_often(tmp_path):
+    orders = {"saved": [], "replayed": []}
     for turn in range(4):
         for name, order in orders.items():
             with crawl_in(tmp_path / name) as (frontier, recorder):
@@ -162,7 +152,6 @@ def test_an_interrupted_crawl_resumes_from_its_end_however_often(tmp_path: Path)
                     begin(frontier)
                 elif name == "saved":
                     assert recorder.state is not None
-                    assert recorder.store is not None
                     assert state_keeper.n_known(recorder.state)[0] == recorder.store.last_seq
                 order += fetch(frontier, 40)
             if name == "replayed":
@@ -170,7 +159,7 @@ def test_an_interrupted_crawl_resumes_from_its_end_however_often(tmp_path: Path)
     assert orders["saved"] == orders["replayed"]
 
 
-def test_requests_that_wait_are_kept_beside_the_state(tmp_path: Path) -> None:
+def test_requests_that_wait_are_kept_beside_the_state(tmp_path):
     with crawl_in(tmp_path / "job") as (frontier, _):
         begin(frontier)
         fetch(frontier, 100)
@@ -178,16 +167,14 @@ def test_requests_that_wait_are_kept_beside_the_state(tmp_path: Path) -> None:
     with crawl_in(tmp_path / "job", CONCURRENT_REQUESTS=1) as (frontier, recorder):
         assert recorder.state is not None
         handout = frontier.next_page(0.0)
-        assert handout is not None
         assert (handout.url, handout.request) == (url_of(350), b"{}")
 
 
-def test_what_was_refused_waits_again_and_is_not_counted_twice(tmp_path: Path) -> None:
+def test_what_was_refused_waits_again_and_is_not_counted_twice(tmp_path):
     with crawl_in(tmp_path / "job") as (frontier, _):
         begin(frontier)
         fetch(frontier, 60)
         refused = frontier.next_page(0.0)
-        assert refused is not None
         visit = PageVisit(LinkPairs(refused.url, [], status=0), fetched_at=1.0, error=ROBOTS)
         frontier.observe(refused.lease, visit)
         fetch(frontier, 60)
@@ -199,26 +186,24 @@ def test_what_was_refused_waits_again_and_is_not_counted_twice(tmp_path: Path) -
 
 class TestOnlyAFittingStateIsUsed:
     @pytest.fixture
-    def job(self, tmp_path: Path) -> Path:
+    def job(self, tmp_path):
         with crawl_in(tmp_path / "job") as (frontier, _):
             begin(frontier)
             fetch(frontier, 120)
         return tmp_path / "job"
 
-    def is_replayed(self, job: Path, **settings: Any) -> bool:
+    def is_replayed(self, job, **settings):
         with crawl_in(job, **settings) as (frontier, recorder):
             n_fetched = recorder.figures.n_fetched + recorder.figures.n_failed
             assert n_fetched == 120
             assert len(fetch(frontier, 40)) == 40
             return recorder.state is None
 
-    def test_one_that_is_not_damaged(self, job: Path) -> None:
+    def test_one_that_is_not_damaged(self, job):
         assert not self.is_replayed(job)
 
     @pytest.mark.parametrize("damage", ["flipped", "cut", "empty", "head"])
-    def test_not_a_damaged_one(
-        self, job: Path, damage: str, caplog: pytest.LogCaptureFixture
-    ) -> None:
+    def test_not_a_damaged_one(self, job, damage, caplog):
         path = state_keeper.state_path(job / "crawl.sqlite")
         content = bytearray(path.read_bytes())
         if damage == "flipped":
@@ -230,13 +215,11 @@ class TestOnlyAFittingStateIsUsed:
             assert self.is_replayed(job)
         assert "all visits are replayed" in caplog.text
 
-    def test_not_one_that_another_user_wrote(
-        self, job: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_not_one_that_another_user_wrote(self, job, tmp_path, monkeypatch):
         monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "another"))
         assert self.is_replayed(job)
 
-    def test_not_that_of_a_store_that_went_on_otherwise(self, job: Path, tmp_path: Path) -> None:
+    def test_not_that_of_a_store_that_went_on_otherwise(self, job, tmp_path):
         backup = killed(job, tmp_path / "backup")
         with crawl_in(job) as (frontier, _):
             fetch(frontier, 80)
@@ -251,16 +234,16 @@ class TestOnlyAFittingStateIsUsed:
             assert recorder.state is None
             fetch(frontier, 80)
 
-    def test_not_one_of_another_ordering_or_option(self, job: Path) -> None:
+    def test_not_one_of_another_ordering_or_option(self, job):
         assert self.is_replayed(job, ORDERING_OPTIONS={"decay": 0.5})
 
-    def test_not_one_that_counts_for_fewer_budgets(self, job: Path) -> None:
+    def test_not_one_that_counts_for_fewer_budgets(self, job):
         assert self.is_replayed(job, CRAWLPRIO_MAX_PAGES_PER_SITE=None)
 
 
 def test_a_state_that_cannot_be_written_is_reported_and_the_crawl_goes_on(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+    tmp_path, monkeypatch, caplog
+):
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
     with caplog.at_level(logging.WARNING), crawl_in(tmp_path / "job") as (frontier, _):

@@ -1,20 +1,14 @@
 """Scrapy's promises to a spider, kept by crawlprio's scheduler and priority queues."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import pickle
 import random
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterator
-from pathlib import Path
-from typing import Any
 
 import pytest
-from crawls import ADDON, Answer, Run, Site, page, run_spider
+from crawls import ADDON, Answer, Site, page, run_spider
 from scrapy import Request
-from scrapy.http import Response, TextResponse
 from scrapy.utils.engine import get_engine_status
 from scrapy.utils.misc import load_object
 from spiders import Follower, OneByOne
@@ -35,7 +29,7 @@ OPIC_QUEUE = {
 
 
 @pytest.mark.parametrize("name", ORDERINGS)
-def test_every_ordering_has_a_queue_class_that_settings_and_pickles_find_by_name(name: str) -> None:
+def test_every_ordering_has_a_queue_class_that_settings_and_pickles_find_by_name(name):
     path = f"crawlprio.schedulers.{ORDERINGS[name].__name__}Queue"
     cls = load_object(path)
     assert cls.ordering == name
@@ -53,14 +47,14 @@ TREE = {
 }
 
 
-def visits(run: Run, site: Site) -> list[str]:
+def visits(run, site):
     """Return the requested paths, in a crawl that ended well."""
     assert run.reason == "finished"
     assert run.messages(logging.ERROR) == []
     return site.paths()
 
 
-def test_a_plain_spider_crawls_in_the_order_of_the_ordering() -> None:
+def test_a_plain_spider_crawls_in_the_order_of_the_ordering():
     with Site(TREE) as site:
         run = run_spider(OneByOne, BREADTH_FIRST, site=site)
         assert visits(run, site) == ["/", "/1", "/2", "/3", "/11", "/12", "/21", "/31", "/32"]
@@ -69,7 +63,7 @@ def test_a_plain_spider_crawls_in_the_order_of_the_ordering() -> None:
         assert visits(run, site) == ["/", "/1", "/11", "/12", "/2", "/21", "/3", "/31", "/32"]
 
 
-def test_the_first_link_to_a_page_is_evidence_too() -> None:
+def test_the_first_link_to_a_page_is_evidence_too():
     """/1 and /2 have 1.5 cash; /1 gives all of it to /3, which is new."""
     pages = {"/": page("/1", "/2"), "/1": page("/3"), "/2": page(), "/3": page()}
     with Site(pages) as site:
@@ -77,7 +71,7 @@ def test_the_first_link_to_a_page_is_evidence_too() -> None:
         assert visits(run, site) == ["/", "/1", "/3", "/2"]
 
 
-def test_more_yielded_requests_than_scrapy_queues_are_all_links_of_the_page() -> None:
+def test_more_yielded_requests_than_scrapy_queues_are_all_links_of_the_page():
     links = [f"/{n}" for n in range(300)]
     settings = {**ONE, "CONCURRENT_ITEMS": 1, "ORDERING": "depth-first"}
     with Site({"/": page(*links), "/0": page("/last")}) as site:
@@ -86,9 +80,9 @@ def test_more_yielded_requests_than_scrapy_queues_are_all_links_of_the_page() ->
         assert site.paths()[:4] == ["/", "/0", "/last", "/1"]
 
 
-def test_a_request_with_a_higher_priority_leaves_first() -> None:
+def test_a_request_with_a_higher_priority_leaves_first():
     class Hasty(OneByOne):
-        def parse(self, response: Response) -> Iterator[Any]:
+        def parse(self, response):
             if response.url.endswith("/"):
                 for n in (1, 2, 3):
                     yield response.follow(f"/{n}", priority={3: 5, 1: -5}.get(n, 0))
@@ -99,10 +93,10 @@ def test_a_request_with_a_higher_priority_leaves_first() -> None:
 
 
 @pytest.mark.parametrize("concurrency", [1, 8])
-def test_a_failed_fetch_is_retried_in_its_place_and_logged_once(concurrency: int) -> None:
+def test_a_failed_fetch_is_retried_in_its_place_and_logged_once(concurrency):
     left = {"/1": 2, "/2": 99}
 
-    def answer(host: str, path: str) -> Answer | None:
+    def answer(host, path):
         left[path] = left.get(path, 0) - 1
         return Answer(status=500) if left[path] >= 0 else None
 
@@ -122,7 +116,7 @@ def test_a_failed_fetch_is_retried_in_its_place_and_logged_once(concurrency: int
     assert run.stats["crawlprio/pages_fetched"] == 7, "all but /2, which failed"
 
 
-def test_a_redirect_moves_its_cash_on() -> None:
+def test_a_redirect_moves_its_cash_on():
     """/1, /2 and /3 have a share of 1.25 cash each; /1 leads to /target, which has 2.25."""
     pages = {
         "/": page("/1", "/2", "/3", "/4"),
@@ -133,7 +127,7 @@ def test_a_redirect_moves_its_cash_on() -> None:
         assert visits(run, site) == ["/", "/1", "/target", "/2", "/3", "/4"]
 
 
-def test_a_redirect_to_a_known_page_does_not_refetch_it() -> None:
+def test_a_redirect_to_a_known_page_does_not_refetch_it():
     pages = {
         "/": page("/2", "/1", "/3"),
         "/1": Answer(status=302, headers={"Location": "/2"}),
@@ -145,14 +139,14 @@ def test_a_redirect_to_a_known_page_does_not_refetch_it() -> None:
         assert visits(run, site) == ["/", "/2", "/1", "/3", "/4"]
 
 
-def test_a_redirect_to_a_waiting_page_leaves_it_its_callback() -> None:
+def test_a_redirect_to_a_waiting_page_leaves_it_its_callback():
     class Careful(OneByOne):
-        def parse(self, response: Response) -> Iterator[Any]:
+        def parse(self, response):
             if response.url.endswith("/"):
                 yield response.follow("/1")
                 yield response.follow("/2", self.parse_two)
 
-        def parse_two(self, response: Response) -> Iterator[Any]:
+        def parse_two(self, response):
             yield {"two": response.url}
 
     pages = {"/": page(), "/1": Answer(status=302, headers={"Location": "/2"}), "/2": page()}
@@ -162,15 +156,15 @@ def test_a_redirect_to_a_waiting_page_leaves_it_its_callback() -> None:
         assert run.items == [{"two": "http://a.test/2"}]
 
 
-def test_a_redirect_to_another_host_counts_for_that_host() -> None:
+def test_a_redirect_to_another_host_counts_for_that_host():
     class Slots(OneByOne):
-        def parse(self, response: Response) -> Iterator[Any]:
+        def parse(self, response):
             yield {"slot": response.meta["download_slot"], "url": response.url}
             if response.url == "http://a.test/":
                 yield response.follow("/1")
                 yield response.follow("/2", meta={"download_slot": "own"})
 
-    def answer(host: str, path: str) -> Answer:
+    def answer(host, path):
         if host == "a.test" and path != "/":
             return Answer(status=301, headers={"Location": f"http://b.test{path}"})
         return page()
@@ -185,17 +179,17 @@ def test_a_redirect_to_another_host_counts_for_that_host() -> None:
     ]
 
 
-def test_an_endless_start_does_not_flood_the_frontier(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_endless_start_does_not_flood_the_frontier(monkeypatch):
     monkeypatch.setattr(dispatch, "MAX_WAITING", 20)
     most = 0
 
     class Endless(Follower):
-        async def start(self) -> AsyncIterator[Any]:
+        async def start(self):
             nonlocal most
             number = 0
             while True:
                 assert self.crawler.engine.scheduler is not None
-                most = max(most, len(self.crawler.engine.scheduler))  # type: ignore[arg-type]
+                most = max(most, len(self.crawler.engine.scheduler))
                 yield Request(f"http://a.test/{number}")
                 number += 1
 
@@ -207,11 +201,11 @@ def test_an_endless_start_does_not_flood_the_frontier(monkeypatch: pytest.Monkey
     assert 10 < most <= 21
 
 
-def test_one_at_a_time_waits_for_callbacks() -> None:
+def test_one_at_a_time_waits_for_callbacks():
     """The best page has its link on the page with the slow callback."""
 
     class Slow(OneByOne):
-        async def parse(self, response: TextResponse) -> AsyncIterator[Any]:  # type: ignore[override]
+        async def parse(self, response):
             await asyncio.sleep(0.05)
             for url in response.css("a::attr(href)").getall():
                 yield response.follow(url)
@@ -222,11 +216,11 @@ def test_one_at_a_time_waits_for_callbacks() -> None:
         assert visits(run, site) == ["/", "/1", "/2", "/3", "/4"]
 
 
-def test_scrapys_scheduler_stats_and_telnet_console_work() -> None:
-    seen: list[dict[str, Any]] = []
+def test_scrapys_scheduler_stats_and_telnet_console_work():
+    seen = []
 
     class Looking(OneByOne):
-        def parse(self, response: Response) -> Iterator[Any]:
+        def parse(self, response):
             seen.append(dict(get_engine_status(self.crawler.engine)))
             yield from super().parse(response)
 
@@ -241,7 +235,7 @@ def test_scrapys_scheduler_stats_and_telnet_console_work() -> None:
     assert run.stats["dupefilter/filtered"] == 2
 
 
-def test_the_priority_queue_orders_under_scrapys_scheduler() -> None:
+def test_the_priority_queue_orders_under_scrapys_scheduler():
     pages = {
         "/": page("/1", "/2", "/3", "/4"),
         "/1": page("/3", "/5"),
@@ -258,16 +252,15 @@ def test_the_priority_queue_orders_under_scrapys_scheduler() -> None:
     assert orders[0] == ["/", "/1", "/3", "/5", "/2", "/4", "/6"]
 
 
-def test_the_priority_queue_loses_nothing_that_has_to_wait() -> None:
+def test_the_priority_queue_loses_nothing_that_has_to_wait():
     """The first page of each site comes too soon after its robots.txt, and is put back."""
 
     class Wide(Follower):
-        async def start(self) -> AsyncIterator[Any]:
+        async def start(self):
             for host in "abcdef":
                 yield Request(f"http://{host}.test/")
 
-        def parse(self, response: Response) -> Iterator[Any]:
-            assert response.request is not None
+        def parse(self, response):
             assert not response.request.dont_filter
             yield from super().parse(response)
 
@@ -282,7 +275,7 @@ def test_the_priority_queue_loses_nothing_that_has_to_wait() -> None:
         assert sorted(visits(run, site)) == ["/"] * 6 + ["/1"] * 6 + ["/2"] * 6
 
 
-def random_web(seed: int) -> tuple[dict[str, Answer], Callable[[str, str], Answer | None]]:
+def random_web(seed):
     """Sixty pages on five hosts: redirects, dead ends, temporary and permanent errors."""
     generator = random.Random(seed)
     names = [f"http://h{generator.randrange(5)}.test/{n}" for n in range(60)]
@@ -301,7 +294,7 @@ def random_web(seed: int) -> tuple[dict[str, Answer], Callable[[str, str], Answe
         elif name == names[0] or kind < 0.9:
             pages[key] = page(*links)._replace(seconds=generator.choice([0.0, 0.0, 0.01]))
 
-    def answer(host: str, path: str) -> Answer | None:
+    def answer(host, path):
         failures[host + path] = failures.get(host + path, 0) - 1
         return Answer(status=500) if failures[host + path] >= 0 else None
 
@@ -309,7 +302,7 @@ def random_web(seed: int) -> tuple[dict[str, Answer], Callable[[str, str], Answe
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_any_web_is_crawled_as_completely_as_by_scrapy(seed: int) -> None:
+def test_any_web_is_crawled_as_completely_as_by_scrapy(seed):
     print(f"seed {seed}")
     many = {"CONCURRENT_REQUESTS": 6, "RETRY_ENABLED": True, "RETRY_TIMES": 2}
     fetched = []
@@ -325,8 +318,8 @@ def test_any_web_is_crawled_as_completely_as_by_scrapy(seed: int) -> None:
 
 
 def test_the_priority_queue_keeps_requests_in_memory_despite_a_job_directory(
-    tmp_path: Path,
-) -> None:
+    tmp_path,
+):
     settings = {**OPIC_QUEUE, "JOBDIR": tmp_path, "CONCURRENT_REQUESTS": 1}
     with Site(TREE) as site:
         run = run_spider(OneByOne, settings, site=site)
@@ -335,11 +328,11 @@ def test_the_priority_queue_keeps_requests_in_memory_despite_a_job_directory(
     assert "scheduler/enqueued/disk" not in run.stats
 
 
-def test_no_other_page_of_a_site_is_handed_out_while_one_is_retried() -> None:
+def test_no_other_page_of_a_site_is_handed_out_while_one_is_retried():
     """The retry takes longer than the scheduler waits for a callback."""
     failures = iter([Answer(status=500)])
 
-    def answer(host: str, path: str) -> Answer | None:
+    def answer(host, path):
         return next(failures, None) if path == "/1" else None
 
     settings = {

@@ -1,10 +1,6 @@
 """Which links a crawl follows, and what seeds may look like."""
 
-from __future__ import annotations
-
 import socket
-from pathlib import Path
-from typing import Any, NoReturn
 
 import pytest
 from hypothesis import given
@@ -17,17 +13,17 @@ from crawlprio.web.urls import MAX_URL_LENGTH
 SEED = "http://www.example.co.uk/start"
 
 
-def followed(scope: Scope, urls: list[str], depth: int = 1) -> list[str]:
+def followed(scope, urls, depth=1):
     return [url for url in urls if scope.allows(url, depth)]
 
 
-def test_site_means_the_seeds_hosts_with_or_without_www() -> None:
+def test_site_means_the_seeds_hosts_with_or_without_www():
     here = ["http://www.example.co.uk/a", "https://example.co.uk:8080/b", "http://b.org/"]
     there = ["http://sub.example.co.uk/", "http://co.uk/", "http://www.c.org/", "http://wwwb.org/"]
     assert followed(Scope([SEED, "http://b.org/"]), here + there) == here
 
 
-def test_domain_means_the_registered_domain_private_suffixes_included() -> None:
+def test_domain_means_the_registered_domain_private_suffixes_included():
     scope = Scope(
         [SEED, "http://me.github.io/", "http://10.0.0.1/", "http://localhost/"], follow="domain"
     )
@@ -37,8 +33,8 @@ def test_domain_means_the_registered_domain_private_suffixes_included() -> None:
     assert followed(scope, here + there) == here
 
 
-def test_domain_never_uses_the_network(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*_: Any, **__: Any) -> NoReturn:
+def test_domain_never_uses_the_network(monkeypatch):
+    def refuse(*_, **__):
         raise AssertionError("network used")
 
     monkeypatch.setattr(socket.socket, "connect", refuse)
@@ -46,7 +42,7 @@ def test_domain_never_uses_the_network(monkeypatch: pytest.MonkeyPatch) -> None:
     assert Scope([SEED], follow="domain").allows("http://x.example.co.uk/", 1)
 
 
-def test_web_means_every_host() -> None:
+def test_web_means_every_host():
     urls = ["http://a.org/", "http://b.org/", "http://c.org:81/"]
     assert followed(Scope([SEED], follow="web"), urls) == urls
     assert followed(Scope([SEED], follow="web", hosts=["a.org", "C.org"]), urls) == [
@@ -56,7 +52,7 @@ def test_web_means_every_host() -> None:
     assert followed(Scope(["http://a.org/"], hosts=["b.org"]), urls) == []
 
 
-def test_a_seed_added_later_widens_the_scope_at_once() -> None:
+def test_a_seed_added_later_widens_the_scope_at_once():
     scope = Scope([SEED])
     assert not scope.allows("http://b.org/x", 1)
     assert scope.add_seed("http://b.org/")
@@ -64,7 +60,7 @@ def test_a_seed_added_later_widens_the_scope_at_once() -> None:
     assert scope.allows("http://b.org/x", 1)
 
 
-def test_allow_and_deny_search_the_url_and_deny_wins() -> None:
+def test_allow_and_deny_search_the_url_and_deny_wins():
     urls = [f"http://a.org/{path}" for path in ("wiki/A", "wiki/Talk:B", "x", "wiki/C?edit")]
     scope = Scope(["http://a.org/"], allow=r"/wiki/", deny=r"Talk:|\?edit$")
     assert followed(scope, urls) == ["http://a.org/wiki/A"]
@@ -73,7 +69,7 @@ def test_allow_and_deny_search_the_url_and_deny_wins() -> None:
     assert followed(Scope(["http://a.org/"], allow="", deny=""), urls) == urls
 
 
-def test_static_pages_are_followed_to_depth_15_and_dynamic_ones_to_depth_5() -> None:
+def test_static_pages_are_followed_to_depth_15_and_dynamic_ones_to_depth_5():
     static = [
         f"http://a.org/{path}" for path in ("", "x", "x.html", "x.php/y", "v1.2/", "x.unknown")
     ]
@@ -88,7 +84,7 @@ def test_static_pages_are_followed_to_depth_15_and_dynamic_ones_to_depth_5() -> 
     assert followed(scope, static + dynamic, depth=16) == []
 
 
-def test_each_heuristic_can_be_turned_off() -> None:
+def test_each_heuristic_can_be_turned_off():
     urls = ["http://a.org/cgi-bin/x", "http://a.org/x", "http://a.org/x?y"]
     seeds = ["http://a.org/"]
     assert followed(Scope(seeds), urls, depth=99) == []
@@ -99,7 +95,7 @@ def test_each_heuristic_can_be_turned_off() -> None:
     assert followed(Scope(seeds, max_static_depth=0, max_dynamic_depth=1), urls) == urls[2:]
 
 
-def test_archives_media_and_documents_are_not_followed_but_text_is() -> None:
+def test_archives_media_and_documents_are_not_followed_but_text_is():
     files = [f"http://a.org/x.{end}" for end in ("pdf", "JPG", "tar.gz", "mp4", "zip?v=1", "png;a")]
     pages = [
         f"http://a.org/{path}"
@@ -129,7 +125,7 @@ def test_archives_media_and_documents_are_not_followed_but_text_is() -> None:
     assert [scope.refuses(url, 1) for url in files] == ["extension"] * len(files)
 
 
-def test_a_wiki_page_about_a_file_is_followed_and_the_file_is_not() -> None:
+def test_a_wiki_page_about_a_file_is_followed_and_the_file_is_not():
     pages = [
         f"http://a.org/{path}"
         for path in ("wiki/File:Sunset.jpg", "wiki/Datei%3AX.PNG", "w/index.php/Image:a.gif;b")
@@ -137,14 +133,14 @@ def test_a_wiki_page_about_a_file_is_followed_and_the_file_is_not() -> None:
     assert followed(Scope(["http://a.org/"]), [*pages, "http://a.org/a:b/Sunset.jpg"]) == pages
 
 
-def test_the_skipped_extensions_can_be_chosen() -> None:
+def test_the_skipped_extensions_can_be_chosen():
     urls = [f"http://a.org/x{end}" for end in (".pdf", ".JS", ".tar.gz", "", ".html")]
     seeds = ["http://a.org/"]
     assert followed(Scope(seeds, skip_extensions=("js", "gz")), urls) == [urls[0], *urls[3:]]
     assert followed(Scope(seeds, skip_extensions=()), urls) == urls
 
 
-def refusal(url: str, depth: int, max_repeats: int | None, deny: str | None) -> str:
+def refusal(url, depth, max_repeats, deny):
     """Return why the scope of a.org rejects a page, by the rules in their order of precedence."""
     host, _, rest = url.removeprefix("http://").partition("/")
     path, question, _ = rest.partition("?")
@@ -182,8 +178,8 @@ def refusal(url: str, depth: int, max_repeats: int | None, deny: str | None) -> 
     deny=st.sampled_from([None, "b"]),
 )
 def test_the_links_of_a_page_are_refused_like_each_of_them_alone(
-    paths: list[str], hosts: list[str], depth: int, max_repeats: int | None, deny: str | None
-) -> None:
+    paths, hosts, depth, max_repeats, deny
+):
     traps = Traps(max_repeats=max_repeats, max_segments=6, max_parameters=2)
     scope = Scope(["http://a.org/"], traps=traps, deny=deny)
     urls = [f"http://{host}/{path}" for host, path in zip(hosts, paths, strict=False)]
@@ -207,23 +203,23 @@ def test_the_links_of_a_page_are_refused_like_each_of_them_alone(
         ),
     ],
 )
-def test_a_bad_value_is_one_sentence(options: dict[str, Any], message: str) -> None:
+def test_a_bad_value_is_one_sentence(options, message):
     with pytest.raises(ConfigError) as caught:
         Scope([SEED], **options)
     assert str(caught.value) == message
 
 
-def test_a_malformed_seed_is_named() -> None:
+def test_a_malformed_seed_is_named():
     with pytest.raises(ConfigError, match=r"^seeds: 'http://\[' is not a URL"):
         Scope([SEED, "http://["])
 
 
-def test_seeds_are_a_list_of_normalised_urls() -> None:
+def test_seeds_are_a_list_of_normalised_urls():
     spec = " HTTP://B.org:80 ,http://a.org/x#top,,http://b.org/"
     assert read_seeds(spec) == ["http://b.org/", "http://a.org/x"]
 
 
-def test_seeds_are_read_from_a_file_one_per_line(tmp_path: Path) -> None:
+def test_seeds_are_read_from_a_file_one_per_line(tmp_path):
     path = tmp_path / "seeds.txt"
     path.write_bytes(
         b"\xef\xbb\xbf# hosts\r\n\r\nhttp://a.org\r\n  http://b.org/x,y#part \r\nhttp://a.org/"
@@ -256,7 +252,7 @@ def test_seeds_are_read_from_a_file_one_per_line(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_a_bad_seed_error_says_what_to_write(spec: str, message: str) -> None:
+def test_a_bad_seed_error_says_what_to_write(spec, message):
     with pytest.raises(ConfigError) as caught:
         read_seeds(spec)
     assert str(caught.value) == message
@@ -272,9 +268,7 @@ def test_a_bad_seed_error_says_what_to_write(spec: str, message: str) -> None:
         (b"http://a.org/\n\nhttp://\xff.org/\n", "{}:3: not valid UTF-8; save it as UTF-8."),
     ],
 )  # fmt: skip
-def test_a_bad_seed_file_is_named_with_its_line(
-    tmp_path: Path, content: bytes, message: str
-) -> None:
+def test_a_bad_seed_file_is_named_with_its_line(tmp_path, content, message):
     path = tmp_path / "seeds.txt"
     path.write_bytes(content)
     with pytest.raises(ConfigError) as caught:
@@ -283,20 +277,20 @@ def test_a_bad_seed_file_is_named_with_its_line(
 
 
 @pytest.mark.parametrize(("name", "reason"), [("none.txt", "No such file"), ("", "Is a directory")])
-def test_a_seed_file_that_cannot_be_read_is_named(tmp_path: Path, name: str, reason: str) -> None:
+def test_a_seed_file_that_cannot_be_read_is_named(tmp_path, name, reason):
     path = tmp_path / name
     with pytest.raises(ConfigError) as caught:
         read_seeds(f"@{path}")
     assert str(caught.value).startswith(f"seeds: {str(path)!r} cannot be read ({reason}")
 
 
-def test_under_an_unlisted_top_level_domain_the_last_two_labels_are_the_domain() -> None:
+def test_under_an_unlisted_top_level_domain_the_last_two_labels_are_the_domain():
     scope = Scope(["http://www.site17.example/"], "domain")
     urls = ["http://shop.site17.example/a", "http://www.site1.example/", "http://site17.example/"]
     assert [scope.allows(url, 1) for url in urls] == [True, False, True]
 
 
-def test_an_ip_address_is_its_own_domain() -> None:
+def test_an_ip_address_is_its_own_domain():
     scope = Scope(["http://127.0.0.1/"], "domain")
     assert [scope.allows(f"http://{host}/", 1) for host in ("127.0.0.1", "126.0.0.1")] == [
         True,
@@ -304,7 +298,7 @@ def test_an_ip_address_is_its_own_domain() -> None:
     ]
 
 
-def test_an_expression_that_backtracks_is_stopped_and_named() -> None:
+def test_an_expression_that_backtracks_is_stopped_and_named():
     scope = Scope(["http://a.org/"], deny="(a+)+!")
     url = f"http://a.org/{'a' * 60}"
     with pytest.raises(ConfigError, match=r"deny is '\(a\+\)\+!', which takes more than 1 s to"):

@@ -1,7 +1,5 @@
 """`crawlprio score`: what it prints and writes, and its one-line errors."""
 
-from __future__ import annotations
-
 import csv
 import json
 import os
@@ -10,7 +8,6 @@ import sqlite3
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -19,7 +16,6 @@ from crawls import options, scrapy
 from driver import WebPages
 from graphs import power_law_web
 from linkgraphs import graph_of_web
-from oracles import Web
 from scrapy.settings import Settings
 from stores import query
 
@@ -39,14 +35,14 @@ N_PAGES = 200
 N_FETCHED = 60
 
 
-def web_with_urls() -> Web:
+def web_with_urls():
     web = power_law_web(N_PAGES, seed=1)
     web.urls = {page: f"http://s{web.site[page]}.example/{page}" for page in web.pages}
     return web
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(tmp_path, monkeypatch):
     """An empty current folder with a graph, with and without URLs, and the store of a crawl."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", sys.path[:])
@@ -65,28 +61,27 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def run(*arguments: str, command: Any = Command) -> int:
+def run(*arguments, command=Command):
     """Run the command through scrapy's own command line; return its exit status."""
     return run_scrapy_command(command, "it", *arguments)
 
 
-def score(*arguments: str) -> int:
+def score(*arguments):
     return run(*arguments)
 
 
-def figures_in(path: str) -> dict[str, Any]:
-    figures: dict[str, Any] = json.loads(Path(path).read_text())
-    return figures
+def figures_in(path):
+    return json.loads(Path(path).read_text())
 
 
-def rows_in(path: str) -> list[list[str]]:
+def rows_in(path):
     with Path(path).open(newline="") as file:
         return list(csv.reader(file))
 
 
 def test_an_index_file_with_the_body_of_its_folder_is_counted_and_paired(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+    tmp_path, monkeypatch, capsys
+):
     monkeypatch.chdir(tmp_path)
     root = "http://a.example/"
     bodies = [(root, 7), (f"{root}index.html", 7), (f"{root}x/", 7), (f"{root}x/index.php", 8)]
@@ -104,9 +99,7 @@ def test_an_index_file_with_the_body_of_its_folder_is_counted_and_paired(
     assert figures_in("out.json")["index_files"] == 1
 
 
-def test_both_orderings_of_a_crawl_are_named_and_drawn_from_where_they_ruled(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_both_orderings_of_a_crawl_are_named_and_drawn_from_where_they_ruled(folder, capsys):
     web = web_with_urls()
     pages = WebPages(web)
     with Store.create(folder / "two.sqlite") as store:
@@ -140,9 +133,7 @@ def test_both_orderings_of_a_crawl_are_named_and_drawn_from_where_they_ruled(
     ]
 
 
-def test_a_store_is_scored_by_the_pagerank_of_everything_seen_in_visit_order(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_store_is_scored_by_the_pagerank_of_everything_seen_in_visit_order(folder, capsys):
     assert score("crawl.sqlite", "--json", "out.json") == 0
     graph = read_graph("crawl.sqlite")
     ranks = importance_of(graph)
@@ -167,7 +158,6 @@ def test_a_store_is_scored_by_the_pagerank_of_everything_seen_in_visit_order(
     best = np.sort(ranks)[::-1][:N_FETCHED].sum()
     assert scored["bound"]["gathered_at"]["1"] == pytest.approx(best)
     assert scored["random"]["gathered_at"]["1"] == N_FETCHED / graph.n_pages
-    assert graph.urls is not None
     top = np.argsort(-ranks, kind="stable")[:10].tolist()
     assert scored["top"] == [
         {"page": page, "url": graph.urls[page], "value": ranks[page]} for page in top
@@ -188,7 +178,7 @@ def test_a_store_is_scored_by_the_pagerank_of_everything_seen_in_visit_order(
     ]
 
 
-def test_an_order_file_from_simulate_has_the_same_figures(folder: Path) -> None:
+def test_an_order_file_from_simulate_has_the_same_figures(folder):
     for budget in ([], ["--budget", "50"]):
         arguments = ["graph.npz", "--ordering", "opic", "--seeds", "0", *budget]
         files = ["--order", "order.txt", "--json", "run.json"]
@@ -205,9 +195,7 @@ def test_an_order_file_from_simulate_has_the_same_figures(folder: Path) -> None:
         assert figures_in("out.json")["order_file"] == "order.txt"
 
 
-def test_a_graph_without_an_order_has_only_importance(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_graph_without_an_order_has_only_importance(folder, capsys):
     assert score("bare.npz", "--importance", "backlinks", "--json", "out.json") == 0
     figures = figures_in("out.json")
     (scored,) = figures["importances"]
@@ -223,7 +211,7 @@ def test_a_graph_without_an_order_has_only_importance(
 
 
 @pytest.mark.parametrize("name", ["pagerank", "backlinks", "0.5*pagerank+0.5*location"])
-def test_csv_has_url_and_score_of_each_page_in_page_order(folder: Path, name: str) -> None:
+def test_csv_has_url_and_score_of_each_page_in_page_order(folder, name):
     assert score("crawl.sqlite", "--importance", name, "--csv", "scores.csv") == 0
     graph = read_graph("crawl.sqlite")
     values = round_significant(importance_of(graph, name)).tolist()
@@ -234,7 +222,7 @@ def test_csv_has_url_and_score_of_each_page_in_page_order(folder: Path, name: st
     assert [float(value) for _, value in rows] == values
 
 
-def test_the_models_of_cho_et_al_match_the_paper(folder: Path) -> None:
+def test_the_models_of_cho_et_al_match_the_paper(folder):
     """Straight from section 3: the order is that of the visits, pages 0 to 59."""
     models = ["--model", "crawl-stop", "--model", "threshold", "--threshold", "6"]
     assert score("crawl.sqlite", "--importance", "backlinks", *models, "--json", "out.json") == 0
@@ -256,7 +244,7 @@ def test_the_models_of_cho_et_al_match_the_paper(folder: Path) -> None:
     assert found["threshold"]["ideal"] == ideal
 
 
-def test_a_buffer_keeps_the_pages_with_the_most_backlinks_seen(folder: Path) -> None:
+def test_a_buffer_keeps_the_pages_with_the_most_backlinks_seen(folder):
     """With room for a tenth of the pages, by a list that drops the last of the lowest."""
     assert score(
         "crawl.sqlite", "--importance", "backlinks", "--model", "buffer", "--json", "out.json"
@@ -266,7 +254,7 @@ def test_a_buffer_keeps_the_pages_with_the_most_backlinks_seen(folder: Path) -> 
     values = importance_of(graph, "backlinks")
     size = round(0.1 * graph.n_pages)
     seen = np.zeros(graph.n_pages)
-    held: list[int] = []
+    held = []
     for page in range(N_FETCHED):
         seen[graph.indices[graph.indptr[page] : graph.indptr[page + 1]]] += 1
         held.append(page)
@@ -278,9 +266,7 @@ def test_a_buffer_keeps_the_pages_with_the_most_backlinks_seen(folder: Path) -> 
     assert performance[size / graph.n_pages] == pytest.approx(hot[held].sum() / size)
 
 
-def test_days_and_tops_match_najork_and_wiener(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_days_and_tops_match_najork_and_wiener(folder, capsys):
     arguments = ["--by-day", "6", "--top", "30,1", "--json", "out.json", "--plot", "out.svg"]
     assert score("crawl.sqlite", *arguments) == 0
     (scored,) = figures_in("out.json")["importances"]
@@ -301,18 +287,17 @@ def test_days_and_tops_match_najork_and_wiener(
     assert "When the best pages were fetched" in Path("out.svg").read_text()
 
 
-def test_csv_of_a_similarity_has_only_pages_whose_text_is_known(folder: Path) -> None:
+def test_csv_of_a_similarity_has_only_pages_whose_text_is_known(folder):
     assert score("crawl.sqlite", "--importance", "similarity", "--csv", "scores.csv") == 0
     crawl = open_repository("crawl.sqlite")
     values = importance_of(crawl, "similarity", topic="web crawling,frontier")
-    assert crawl.graph.urls is not None
     assert [[url, float(value)] for url, value in rows_in("scores.csv")[1:]] == [
         [crawl.graph.urls[page], pytest.approx(values[page])] for page in range(N_FETCHED)
     ]
     assert values[:N_FETCHED].max() > 0.0
 
 
-def test_with_several_importances_files_are_named_after_them(folder: Path) -> None:
+def test_with_several_importances_files_are_named_after_them(folder):
     names = ["backlinks", "0.5*pagerank+2*backlinks"]
     named = [argument for name in names for argument in ("--importance", name)]
     assert score("crawl.sqlite", *named, "--csv", "s-%s.csv", "--plot", "p-%s.svg") == 0
@@ -332,9 +317,7 @@ def test_with_several_importances_files_are_named_after_them(folder: Path) -> No
         (["--topic", "the web", "-s", "TOPIC=shop"], "the web"),
     ],
 )
-def test_the_topic_comes_from_the_option_or_the_settings_or_the_crawl(
-    folder: Path, arguments: list[str], words: str
-) -> None:
+def test_the_topic_comes_from_the_option_or_the_settings_or_the_crawl(folder, arguments, words):
     named = ["--importance", "term-count", "--json", "out.json"]
     assert score("crawl.sqlite", *named, *arguments) == 0
     counts = importance_of(open_repository("crawl.sqlite"), "term-count", topic=words)
@@ -343,7 +326,7 @@ def test_the_topic_comes_from_the_option_or_the_settings_or_the_crawl(
     assert len(scored["top"]) == 10
 
 
-def test_options_reach_the_importance_and_the_json(folder: Path) -> None:
+def test_options_reach_the_importance_and_the_json(folder):
     named = ["--importance", "pagerank+cho-pagerank", "--importance", "backlinks"]
     given = '{"cho-pagerank": {"damping": 0.5}}'
     files = ["--json", "out.json", "--csv", "%s.csv"]
@@ -359,16 +342,14 @@ def test_options_reach_the_importance_and_the_json(folder: Path) -> None:
     ]
 
 
-def test_importance_that_is_zero_everywhere_leaves_no_row_and_no_traceback(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_importance_that_is_zero_everywhere_leaves_no_row_and_no_traceback(folder, capsys):
     assert score("crawl.sqlite", "--importance", "term-count", "--topic", "xyzzy") == 0
     printed = capsys.readouterr().out
     assert "No page has any importance by term-count, so no order is better." in printed
     assert "bound" not in printed
 
 
-def test_urls_are_printed_unchanged(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_urls_are_printed_unchanged(folder, capsys):
     urls = ["http://a.test/[bold]x[/bold]", "http://a.test/:smile:/[/]"]
     write_npz(LinkGraph(np.array([0, 1, 1]), np.array([1]), urls=urls), "odd.npz")
     assert score("odd.npz") == 0
@@ -376,7 +357,7 @@ def test_urls_are_printed_unchanged(folder: Path, capsys: pytest.CaptureFixture[
     assert [url for url in urls if url in printed] == urls
 
 
-def test_an_order_file_replaces_the_order_of_the_store(folder: Path) -> None:
+def test_an_order_file_replaces_the_order_of_the_store(folder):
     (folder / "order.txt").write_text("5\n\n3\n")
     assert score("crawl.sqlite", "--order", "order.txt", "--json", "out.json") == 0
     (scored,) = figures_in("out.json")["importances"]
@@ -386,7 +367,7 @@ def test_an_order_file_replaces_the_order_of_the_store(folder: Path) -> None:
     assert shares[1] / shares[0] == pytest.approx((ranks[5] + ranks[3]) / ranks[5])
 
 
-def test_a_store_with_only_seeds_has_no_order_yet(folder: Path) -> None:
+def test_a_store_with_only_seeds_has_no_order_yet(folder):
     pages = WebPages(web_with_urls())
     with Store.create("young.sqlite") as store:
         store.record(pages.seeds([1, 2]), pages)
@@ -395,7 +376,7 @@ def test_a_store_with_only_seeds_has_no_order_yet(folder: Path) -> None:
     assert (figures_in("out.json")["fetched"], scored["order"]) == (0, None)
 
 
-def test_help_names_every_importance() -> None:
+def test_help_names_every_importance():
     import argparse
 
     parser = argparse.ArgumentParser()
@@ -468,9 +449,7 @@ BAD_INPUT: list[tuple[list[str], str]] = [
 
 
 @pytest.mark.parametrize(("arguments", "sentence"), BAD_INPUT)
-def test_bad_input_ends_with_status_2_and_one_line(
-    arguments: list[str], sentence: str, folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_bad_input_ends_with_status_2_and_one_line(arguments, sentence, folder, capsys):
     (folder / "short.npz").write_bytes((folder / "graph.npz").read_bytes()[:-300])
     (folder / "broken.sqlite").write_bytes(b"SQLite format 3\0" + b"?" * 2000)
     write_npz(LinkGraph(np.array([0]), np.array([], dtype=np.int32)), folder / "empty.npz")
@@ -499,9 +478,9 @@ def test_bad_input_ends_with_status_2_and_one_line(
     assert after == before
 
 
-def test_a_crawl_of_the_demo_web_is_scored_outside_a_project(tmp_path: Path) -> None:
+def test_a_crawl_of_the_demo_web_is_scored_outside_a_project(tmp_path):
     """The command is installed under its name, and a crawl with a topic has texts."""
-    settings: dict[str, object] = {
+    settings = {
         "CRAWLPRIO_DEMO_PAGES": 120,
         "CRAWLPRIO_DEMO_SITES": 4,
         "DOWNLOAD_DELAY": 0,
@@ -532,9 +511,7 @@ def test_a_crawl_of_the_demo_web_is_scored_outside_a_project(tmp_path: Path) -> 
     assert (tmp_path / "pagerank.png").stat().st_size > 10_000
 
 
-def test_file_contents_do_not_affect_the_terminal(
-    folder: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_file_contents_do_not_affect_the_terminal(folder, capfd):
     graph = read_graph("bare.npz")
     urls = [f"http://a.example/\x1b]0;evil\x07\x9b2J\u202e{page}" for page in range(N_PAGES)]
     write_npz(LinkGraph(graph.indptr, graph.indices, graph.site, urls), "evil\x1b[2J.npz")
@@ -548,7 +525,7 @@ def test_file_contents_do_not_affect_the_terminal(
     assert capfd.readouterr().err == sentence
 
 
-def test_spreadsheet_formulas_can_be_neutralised(folder: Path) -> None:
+def test_spreadsheet_formulas_can_be_neutralised(folder):
     graph = read_graph("bare.npz")
     urls = [f"{'=+-@h'[page % 5]}SUM({page})" for page in range(N_PAGES)]
     write_npz(LinkGraph(graph.indptr, graph.indices, graph.site, urls), "sums.npz")
@@ -559,8 +536,8 @@ def test_spreadsheet_formulas_can_be_neutralised(folder: Path) -> None:
 
 
 def test_in_80_columns_the_table_of_an_order_is_complete_and_the_distribution_a_sentence(
-    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+    folder, capsys, monkeypatch
+):
     """It once read `hold 24.3% of the total, 1.`, and the name of the order was broken in two."""
     with Store.open(folder / "crawl.sqlite") as store:
         store.set_meta("ordering", "larger-sites-first")
@@ -574,9 +551,7 @@ def test_in_80_columns_the_table_of_an_order_is_complete_and_the_distribution_a_
     assert re.search(spread, " ".join(printed.split()))
 
 
-def test_pages_that_failed_are_not_counted_as_fetched(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_pages_that_failed_are_not_counted_as_fetched(folder, capsys):
     pages = WebPages(web_with_urls())
     with Store.create("failing.sqlite") as store:
         seeds = pages.seeds([1, 2])

@@ -1,12 +1,7 @@
 """`crawlprio score --report`: one page that needs no network, opened in a real browser."""
 
-from __future__ import annotations
-
 import re
-from collections.abc import Iterator
 from html import unescape
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -33,7 +28,7 @@ HOST = "<img src=x onerror='window.hacked=11'>\u202e" + "h" * 1_000_000
 N_PAGES, N_SITES = 60, 6
 
 
-def store_of(path: Path, titles: dict[int, str] = TITLES, skipped: int = 50) -> Path:
+def store_of(path, titles=TITLES, skipped=50):
     """Write a crawl of sites that try to break out of a report, with faults of all kinds."""
     pages = PageTable()
     for number in range(N_PAGES):
@@ -47,7 +42,7 @@ def store_of(path: Path, titles: dict[int, str] = TITLES, skipped: int = 50) -> 
         for number in range(skipped):
             targets = {(number * step + 1) % N_PAGES for step in (1, 2, 3, 7)}
             targets = (targets | {60, *TITLES, *PATHS}) - {number}
-            fields: dict[str, Any] = {
+            fields = {
                 "status": {20: 404, 21: 500, 22: 301, 23: 301}.get(number, 200),
                 "title": titles.get(number, f"Page {number % 40}"),
                 "content_hash": 1 + number % 45,
@@ -62,7 +57,7 @@ def store_of(path: Path, titles: dict[int, str] = TITLES, skipped: int = 50) -> 
 
 
 @pytest.fixture(scope="module")
-def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def report(tmp_path_factory):
     folder = tmp_path_factory.mktemp("report")
     store = store_of(folder / "crawl.sqlite")
     measures = ["--importance", "pagerank", "--importance", "backlinks"]
@@ -70,7 +65,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "report.html"
 
 
-def test_a_report_is_one_small_file_that_names_no_other(report: Path) -> None:
+def test_a_report_is_one_small_file_that_names_no_other(report):
     html = report.read_text(encoding="utf-8")
     assert len(html.encode()) < 5_000_000
     own, _, library = html.partition('<script type="application/json"')
@@ -90,12 +85,12 @@ def test_a_report_is_one_small_file_that_names_no_other(report: Path) -> None:
     ],
 )
 def test_bad_input_is_one_sentence(
-    words: list[str],
-    told: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+    words,
+    told,
+    tmp_path,
+    monkeypatch,
+    capsys,
+):
     monkeypatch.chdir(tmp_path)
     store_of(tmp_path / "crawl.sqlite")
     write_npz(LinkGraph(np.array([0, 1, 1]), np.array([1], dtype=np.int32)), "graph.npz")
@@ -104,9 +99,7 @@ def test_bad_input_is_one_sentence(
     assert (told in shown.err, shown.err.count("\n"), shown.out) == (True, 1, "")
 
 
-def test_a_missing_package_is_named_with_the_remedy(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_missing_package_is_named_with_the_remedy(monkeypatch, tmp_path, capsys):
     monkeypatch.setattr(report_page, "NEEDED", ("lacking",))
     assert (
         run_command("score", store_of(tmp_path / "crawl.sqlite"), "--report", tmp_path / "a.html")
@@ -118,13 +111,13 @@ def test_a_missing_package_is_named_with_the_remedy(
 
 
 @pytest.mark.parametrize("n_visits", [0, 1])
-def test_a_crawl_without_results_has_a_report_too(n_visits: int, tmp_path: Path) -> None:
+def test_a_crawl_without_results_has_a_report_too(n_visits, tmp_path):
     store = store_of(tmp_path / "crawl.sqlite", skipped=n_visits)
     assert run_command("score", store, "--report", tmp_path / "a.html") == 0
     assert "What the crawl got" in (tmp_path / "a.html").read_text(encoding="utf-8")
 
 
-def test_texts_of_the_crawl_are_cut_and_only_web_addresses_are_links() -> None:
+def test_texts_of_the_crawl_are_cut_and_only_web_addresses_are_links():
     assert len(report_parts.text("x" * 10**6).text) == report_parts.MAX_TEXT + 3
     assert report_parts.text("a\u202eb\x00").text == "a?b?"
     assert report_parts.page("http://a.test/<b>").url == "http://a.test/<b>"
@@ -132,7 +125,7 @@ def test_texts_of_the_crawl_are_cut_and_only_web_addresses_are_links() -> None:
         assert report_parts.page(url).url == ""
 
 
-def test_a_crawl_of_one_site_is_drawn_by_its_sections(tmp_path: Path) -> None:
+def test_a_crawl_of_one_site_is_drawn_by_its_sections(tmp_path):
     pages = PageTable()
     paths = ["", "docs/a", "docs/b", "shop/c?d=/e/", "shop/<i>/f", "%00"]
     for path in paths:
@@ -153,7 +146,7 @@ def test_a_crawl_of_one_site_is_drawn_by_its_sections(tmp_path: Path) -> None:
     ]
 
 
-def test_two_crawls_are_told_apart(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_two_crawls_are_told_apart(tmp_path, capsys):
     one = store_of(tmp_path / "a.sqlite", skipped=40)
     two = store_of(tmp_path / "b.sqlite", {**TITLES, 12: "<b>New</b>", 13: "Newer"}, skipped=45)
     with Store.open(two) as store:
@@ -176,9 +169,7 @@ def test_two_crawls_are_told_apart(tmp_path: Path, capsys: pytest.CaptureFixture
     assert "<b>New" not in html
 
 
-def test_options_that_are_about_one_crawl_are_refused_for_two(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_options_that_are_about_one_crawl_are_refused_for_two(tmp_path, capsys):
     stores = [store_of(tmp_path / name) for name in ("a.sqlite", "b.sqlite")]
     assert (
         run_command("score", *stores, "--report", tmp_path / "r.html", "--csv", tmp_path / "x.csv")
@@ -192,37 +183,36 @@ def test_options_that_are_about_one_crawl_are_refused_for_two(
 class Opened(Tab):
     """A report in the browser."""
 
-    def __init__(self, browser: Any, path: Path, *, scheme: str = "light") -> None:
+    def __init__(self, browser, path, *, scheme="light"):
         super().__init__(browser, scheme=scheme)
         self.page.goto(path.as_uri())
         self.page.wait_for_selector("body[data-drawn=yes]", timeout=120_000)
 
-    def column(self, caption: str, number: int) -> list[str]:
+    def column(self, caption, number):
         """Return the texts of a column of the table whose caption begins so."""
-        found: list[str] = self.page.evaluate(
+        return self.page.evaluate(
             "([caption, column]) => Array.from([...document.querySelectorAll('table')]"
             ".find((t) => t.caption.textContent.startsWith(caption)).tBodies[0].rows,"
             " (row) => row.cells[column].textContent.trim())",
             [caption, number],
         )
-        return found
 
 
 @pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
+def browser():
     with running_browser() as chromium:
         yield chromium
 
 
 @pytest.fixture(scope="module")
-def opened(browser: Any, report: Path) -> Opened:
+def opened(browser, report):
     return Opened(browser, report)
 
 
 class TestInABrowser:
     pytestmark = in_browser
 
-    def test_it_says_no_error_and_asks_for_nothing(self, opened: Opened, report: Path) -> None:
+    def test_it_says_no_error_and_asks_for_nothing(self, opened, report):
         assert opened.errors == []
         assert opened.requests == [report.as_uri()]
         refused = "fetch('http://127.0.0.1:9/').then(() => 'sent', (error) => error.name)"
@@ -230,9 +220,7 @@ class TestInABrowser:
         assert opened.requests == [report.as_uri()]
         opened.errors.clear()
 
-    def test_every_chart_is_painted_and_the_curves_are_those_of_four_orders(
-        self, opened: Opened
-    ) -> None:
+    def test_every_chart_is_painted_and_the_curves_are_those_of_four_orders(self, opened):
         painted = opened.page.evaluate("""() => {
             const canvases = (root) => [...root.querySelectorAll("*")].flatMap((element) =>
                 element.tagName === "CANVAS" ? [element]
@@ -250,7 +238,7 @@ class TestInABrowser:
             .filter((model) => model.type === "GlyphRenderer").map((model) => model.name)""")
         assert names == ["this crawl (opic)", "breadth-first", "random", "best possible"]
 
-    def test_tables_are_sorted_by_a_click_or_a_key_and_say_so(self, opened: Opened) -> None:
+    def test_tables_are_sorted_by_a_click_or_a_key_and_say_so(self, opened):
         caption = "Sites by pagerank"
         headings = opened.page.locator("table", has_text=caption).locator("thead th")
         site, known = headings.nth(0), headings.nth(1)
@@ -268,7 +256,7 @@ class TestInABrowser:
         ]
         assert (hosts := opened.column(caption, 0)) == sorted(hosts)
 
-    def test_hostile_titles_and_urls_show_as_text(self, opened: Opened) -> None:
+    def test_hostile_titles_and_urls_show_as_text(self, opened):
         titles = opened.column("The most important pages by pagerank", 3)
         for hostile in (1, 2, 4, 6, 7):
             assert TITLES[hostile] in titles
@@ -283,25 +271,23 @@ class TestInABrowser:
         links = opened.page.evaluate("Array.from(document.links, (link) => link.protocol)")
         assert set(links) == {"http:", "file:"}
 
-    def test_the_faults_of_the_sites_are_in_it(self, opened: Opened) -> None:
+    def test_the_faults_of_the_sites_are_in_it(self, opened):
         assert sorted(opened.column("Pages that could not be got", 1)) == ["HTTP 404", "HTTP 500"]
         assert opened.column("Redirects that lead to further", 1) == ["2 redirects, then HTTP 200"]
         assert opened.column("Pages that took over", 1) == ["4.1 s"]
 
     @pytest.mark.parametrize(("scheme", "only"), [("light", None), ("dark", ["color-contrast"])])
-    def test_it_is_accessible(
-        self, browser: Any, opened: Opened, report: Path, scheme: str, only: list[str] | None
-    ) -> None:
+    def test_it_is_accessible(self, browser, opened, report, scheme, only):
         shown = opened if scheme == "light" else Opened(browser, report, scheme=scheme)
         assert shown.violations(only) == []
         assert len(shown.requests) == 1
 
-    def test_a_phone_scrolls_it_in_one_direction_only(self, opened: Opened) -> None:
+    def test_a_phone_scrolls_it_in_one_direction_only(self, opened):
         opened.page.set_viewport_size({"width": 375, "height": 700})
         assert opened.page.evaluate("document.documentElement.scrollWidth") <= 375
         opened.page.set_viewport_size({"width": 1200, "height": 900})
 
-    def test_charts_take_the_colours_of_a_dark_page(self, opened: Opened) -> None:
+    def test_charts_take_the_colours_of_a_dark_page(self, opened):
         ink = """() => [...Bokeh.documents[0].all_models]
             .find((model) => model.type === "LinearAxis").major_label_text_color"""
         colours = []

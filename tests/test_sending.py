@@ -3,21 +3,16 @@
 The servers here note every byte that they are sent.
 """
 
-from __future__ import annotations
-
 import math
-from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 from crawls import ADDON, Answer, Site, _called, _in_loop, _reactor, page, run_spider
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
-from redis_servers import RedisServer
 from scrapy import Request
 from scrapy.core.downloader.handlers.http11 import HTTP11DownloadHandler
 from scrapy.utils.test import get_crawler
@@ -35,9 +30,9 @@ ANSWER = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 class Wire(Protocol):
     """Answers each request; notes what it is sent, after TLS if there is any."""
 
-    factory: Server
+    factory: "Server"
 
-    def dataReceived(self, data: bytes) -> None:  # noqa: N802
+    def dataReceived(self, data):  # noqa: N802
         self.factory.heard.append(data)
         self.factory.answer(self, data)
 
@@ -47,17 +42,17 @@ class Server(Factory):
 
     protocol = Wire
 
-    def __init__(self, answer: Callable[[Any, bytes], None]) -> None:
+    def __init__(self, answer):
         self.answer = answer
-        self.heard: list[bytes] = []
+        self.heard = []
 
-    def logPrefix(self) -> str:  # noqa: N802
+    def logPrefix(self):  # noqa: N802
         return "server"
 
 
 @contextmanager
-def listening(server: Server, context: Any = None) -> Iterator[str]:
-    def listen() -> Any:
+def listening(server, context=None):
+    def listen():
         if context is None:
             return _reactor().listenTCP(0, server, interface="127.0.0.1")
         return _reactor().listenSSL(0, server, context, interface="127.0.0.1")
@@ -68,7 +63,7 @@ def listening(server: Server, context: Any = None) -> Iterator[str]:
 
 
 @pytest.fixture(scope="module")
-def certificate() -> Any:
+def certificate():
     """A TLS context of a server for any name."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "a.test")])
@@ -87,19 +82,19 @@ def certificate() -> Any:
 class Fetcher:
     """Scrapy's download handler for HTTP/1.1, whose writes are checked."""
 
-    def __init__(self) -> None:
-        self.crawler: Any = get_crawler()
+    def __init__(self):
+        self.crawler = get_crawler()
         self.crawler.spider = SimpleNamespace()
         self.handler = HTTP11DownloadHandler.from_crawler(self.crawler)
         handlers = SimpleNamespace(_get_handler=lambda scheme: self.handler)
         self.crawler.engine = SimpleNamespace(downloader=SimpleNamespace(handlers=handlers))
         check_sends(self.crawler)
 
-    def fetch(self, url: str, is_allowed: Callable[[], bool], **meta: Any) -> tuple[bytes, bool]:
+    def fetch(self, url, is_allowed, **meta):
         """Return what was fetched, b"" if nothing, and whether a write was refused."""
         permission = Sending(is_allowed)
 
-        async def fetch() -> bytes:
+        async def fetch():
             sending.set(permission)
             try:
                 return bytes((await self.handler.download_request(Request(url, meta=meta))).body)
@@ -108,29 +103,27 @@ class Fetcher:
 
         return _in_loop(fetch(), 60.0), permission.was_refused
 
-    def close(self) -> None:
+    def close(self):
         _in_loop(self.handler.close(), 60.0)
 
 
 @pytest.fixture
-def fetcher() -> Iterator[Fetcher]:
+def fetcher():
     fetcher = _in_loop(_called(Fetcher), 30.0)
     yield fetcher
     fetcher.close()
 
 
-def reply(wire: Any, data: bytes) -> None:
+def reply(wire, data):
     wire.transport.write(ANSWER)
 
 
-def test_no_request_follows_a_tls_handshake_whose_lease_is_lost(
-    fetcher: Fetcher, certificate: Any
-) -> None:
+def test_no_request_follows_a_tls_handshake_whose_lease_is_lost(fetcher, certificate):
     with listening(Server(reply), certificate) as address:
         url = f"https://{address}/"
         n_asked = 0
 
-        def allowed() -> bool:
+        def allowed():
             nonlocal n_asked
             n_asked += 1
             return True
@@ -146,9 +139,9 @@ def test_no_request_follows_a_tls_handshake_whose_lease_is_lost(
 
 
 def test_a_proxy_is_asked_for_a_tunnel_and_passes_on_nothing_after_the_lease_is_lost(
-    fetcher: Fetcher, certificate: Any
-) -> None:
-    def tunnel(wire: Any, data: bytes) -> None:
+    fetcher, certificate
+):
+    def tunnel(wire, data):
         if data.startswith(b"CONNECT"):
             wire.transport.write(b"HTTP/1.1 200 OK\r\n\r\n")
             wire.transport.startTLS(certificate, wire.factory)
@@ -170,11 +163,11 @@ def test_a_proxy_is_asked_for_a_tunnel_and_passes_on_nothing_after_the_lease_is_
 
 @pytest.mark.parametrize("is_allowed", [True, False])
 def test_a_request_is_not_sent_again_after_its_connection_turned_out_to_be_stale(
-    is_allowed: bool, fetcher: Fetcher
-) -> None:
+    is_allowed, fetcher
+):
     """Twisted connects again when a kept connection closes without an answer."""
 
-    def close_second(wire: Any, data: bytes) -> None:
+    def close_second(wire, data):
         if len(wire.factory.heard) == 2:
             wire.transport.abortConnection()
         else:
@@ -190,15 +183,15 @@ def test_a_request_is_not_sent_again_after_its_connection_turned_out_to_be_stale
 
 
 def test_a_fetch_is_aborted_once_its_worker_learns_that_the_lease_was_lost(
-    redis_server: RedisServer,
-) -> None:
+    redis_server,
+):
     """The page answers only after the request for it has been aborted."""
     prefix, client = prefix_of("site"), redis_server.client()
 
     class Slow(Site):
         n_slow = 0
 
-        def answer(self, host: str, path: str) -> Answer:
+        def answer(self, host, path):
             if path != "/slow":
                 return page("/slow")
             self.n_slow += 1

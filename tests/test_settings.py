@@ -1,16 +1,12 @@
 """The table of settings: what reads it, what is generated from it, and what it refuses."""
 
-from __future__ import annotations
-
 import ast
 import importlib.util
 import logging
 import os
 import re
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
@@ -25,7 +21,6 @@ from crawlprio.middlewares import RefusalMiddleware
 from crawlprio.settings_table import SECTIONS, SETTINGS, config
 from crawlprio.settings_table.config import CrawlConfig, misspelt_names, read_setting
 from crawlprio.settings_table.crawling import SHARING
-from crawlprio.settings_table.kinds import Setting
 from crawlprio.settings_table.surroundings import INTERNAL, PLOT_SUFFIXES
 from crawlprio.show import plots
 from crawlprio.web.scope import SKIP_EXTENSIONS
@@ -33,13 +28,13 @@ from crawlprio.web.scope import SKIP_EXTENSIONS
 OURS = [setting for setting in SETTINGS.values() if setting.is_ours]
 
 
-def bundled() -> Settings:
+def bundled():
     settings = Settings()
     settings.setmodule("crawlprio.settings", "project")
     return settings
 
 
-def refusal(**values: Any) -> str:
+def refusal(**values):
     """Return the error when a crawl starts with these settings."""
     with pytest.raises(ConfigError) as caught:
         CrawlConfig.from_settings(Settings(values))
@@ -53,28 +48,26 @@ def refusal(**values: Any) -> str:
 
 
 @pytest.fixture(scope="module")
-def written() -> ModuleType:
+def written():
     spec = importlib.util.spec_from_file_location("write_settings", ROOT / "docs/write_settings.py")
-    assert spec is not None
-    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
 
 
-def test_the_page_matches_the_table(written: ModuleType) -> None:
+def test_the_page_matches_the_table(written):
     assert written.PAGE.read_text("utf-8") == written.settings_page()
 
 
 @pytest.mark.parametrize("setting", SETTINGS.values(), ids=SETTINGS)
-def test_both_defaults_are_what_a_crawl_gets(setting: Setting) -> None:
+def test_both_defaults_are_what_a_crawl_gets(setting):
     assert read_setting(bundled(), setting.name) == setting.parse(setting.default)
     if setting.name != "USER_AGENT":
         assert read_setting(Settings(), setting.name) == setting.parse(setting.guest_default)
     assert read_setting(BaseSettings(), setting.name) == setting.parse(setting.guest_default)
 
 
-def test_for_scrapys_settings_the_add_on_default_is_scrapys() -> None:
+def test_for_scrapys_settings_the_add_on_default_is_scrapys():
     without = {"CONCURRENT_REQUESTS_PER_IP", "USER_AGENT"}  # deprecated; with Scrapy's version
     shared = {setting.name for setting in SHARING.settings}  # of scrapy-redis
     scrapys = [name for name, one in SETTINGS.items() if not one.is_ours and name not in shared]
@@ -82,7 +75,7 @@ def test_for_scrapys_settings_the_add_on_default_is_scrapys() -> None:
         assert getattr(default_settings, name) == SETTINGS[name].guest_default
 
 
-def test_every_setting_is_in_one_section_and_described_in_a_sentence_or_two() -> None:
+def test_every_setting_is_in_one_section_and_described_in_a_sentence_or_two():
     names = [setting.name for section in SECTIONS for setting in section.settings]
     assert len(names) == len(set(names))
     for setting in SETTINGS.values():
@@ -103,7 +96,7 @@ SOURCES = {
 }
 
 
-def reads_of(tree: ast.AST) -> Iterator[str]:
+def reads_of(tree):
     """Return where a module reads settings other than through `read_setting`."""
     for node in ast.walk(tree):
         match node:
@@ -121,18 +114,18 @@ def reads_of(tree: ast.AST) -> Iterator[str]:
                 yield f"{node.lineno}: {ast.unparse(node)}"
 
 
-def _is_settings(node: ast.expr) -> bool:
+def _is_settings(node):
     return (isinstance(node, ast.Name) and node.id == "settings") or (
         isinstance(node, ast.Attribute) and node.attr in ("settings", "_settings")
     )
 
 
 @pytest.mark.parametrize("file", sorted(SOURCES.keys() - MAY_READ))
-def test_settings_are_read_only_through_the_table(file: str) -> None:
+def test_settings_are_read_only_through_the_table(file):
     assert list(reads_of(SOURCES[file])) == []
 
 
-def test_the_search_for_reads_finds_them() -> None:
+def test_the_search_for_reads_finds_them():
     code = """
 settings.getbool("A"); crawler.settings["B"]; "C" in self._settings; settings.get("D")
 job_dir(crawler.settings); alias.getint("CONCURRENT_REQUESTS")
@@ -145,7 +138,7 @@ DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 
 @pytest.mark.parametrize("file", [*SOURCES, *map(str, DOCUMENTS)])
-def test_no_text_names_a_setting_that_does_not_exist(file: str) -> None:
+def test_no_text_names_a_setting_that_does_not_exist(file):
     if file in SOURCES:
         nodes = ast.walk(SOURCES[file])
         constants = (node.value for node in nodes if isinstance(node, ast.Constant))
@@ -182,7 +175,7 @@ BAD: dict[str, Any] = {
 @pytest.mark.parametrize(
     "setting", [s for s in OURS if s.name != "CRAWLPRIO_LOOPBACK"], ids=lambda one: one.name
 )
-def test_every_setting_refuses_a_bad_value_by_its_name(setting: Setting) -> None:
+def test_every_setting_refuses_a_bad_value_by_its_name(setting):
     bad = BAD.get(setting.name, "certainly not")
     sentence = refusal(**{setting.name: bad})
     assert setting.name in sentence
@@ -192,7 +185,7 @@ def test_every_setting_refuses_a_bad_value_by_its_name(setting: Setting) -> None
 @pytest.mark.parametrize(
     "setting", [s for s in OURS if s not in INTERNAL.settings], ids=lambda one: one.name
 )
-def test_none_is_refused_where_it_has_no_meaning(setting: Setting) -> None:
+def test_none_is_refused_where_it_has_no_meaning(setting):
     if setting.kind.none:
         assert read_setting(Settings({setting.name: None}), setting.name) is None
         assert read_setting(Settings({setting.name: "None"}), setting.name) is None
@@ -228,7 +221,7 @@ def test_none_is_refused_where_it_has_no_meaning(setting: Setting) -> None:
         ),
     ],
 )
-def test_a_bad_value_is_named_with_what_is_allowed(name: str, value: Any, sentence: str) -> None:
+def test_a_bad_value_is_named_with_what_is_allowed(name, value, sentence):
     assert refusal(**{name: value}) == sentence
 
 
@@ -242,9 +235,7 @@ def test_a_bad_value_is_named_with_what_is_allowed(name: str, value: Any, senten
         ("\n    a\n    b\n", ("a", "b")),
     ],
 )
-def test_extensions_are_a_list_or_a_text_in_any_case_with_or_without_dots(
-    value: Any, expected: tuple[str, ...]
-) -> None:
+def test_extensions_are_a_list_or_a_text_in_any_case_with_or_without_dots(value, expected):
     name = "CRAWLPRIO_SKIP_EXTENSIONS"
     assert read_setting(Settings({name: value}), name) == expected
     assert read_setting(bundled(), name) == SKIP_EXTENSIONS
@@ -261,9 +252,7 @@ def test_extensions_are_a_list_or_a_text_in_any_case_with_or_without_dots(
         (None, None),
     ],
 )
-def test_an_empty_list_of_kept_headers_keeps_none_rather_than_all(
-    value: Any, expected: set[bytes] | None
-) -> None:
+def test_an_empty_list_of_kept_headers_keeps_none_rather_than_all(value, expected):
     name = "CRAWLPRIO_KEPT_HEADERS"
     assert read_setting(Settings({name: value}), name) == expected
 
@@ -279,7 +268,7 @@ def test_an_empty_list_of_kept_headers_keeps_none_rather_than_all(
         ("crawlprio_store", "CRAWLPRIO_STORE"),
     ],
 )
-def test_an_unknown_crawlprio_setting_stops_the_crawl(name: str, nearest: str) -> None:
+def test_an_unknown_crawlprio_setting_stops_the_crawl(name, nearest):
     sentence = f"{name} is not a setting of crawlprio; the nearest is {nearest}."
     assert refusal(**{name: 5}) == sentence
     with Site({}) as site:
@@ -299,7 +288,7 @@ def test_an_unknown_crawlprio_setting_stops_the_crawl(name: str, nearest: str) -
         *(("LOG_LEVLE", "LOG_LEVEL"), ("LOG_FIEL", "LOG_FILE")),
     ],
 )
-def test_a_name_close_to_a_setting_causes_a_warning(name: str, meant: str) -> None:
+def test_a_name_close_to_a_setting_causes_a_warning(name, meant):
     (sentence,) = misspelt_names(Settings({name: "x"}))
     assert sentence == (
         f"{name} is set, but neither Scrapy nor crawlprio reads it; if you mean {meant}, set that."
@@ -315,9 +304,7 @@ def test_a_name_close_to_a_setting_causes_a_warning(name: str, meant: str) -> No
     ],
 )
 @pytest.mark.parametrize("priority", ["cmdline", "spider", "project"])
-def test_a_name_close_to_a_setting_that_keeps_a_crawl_polite_stops_it(
-    name: str, meant: str, priority: str
-) -> None:
+def test_a_name_close_to_a_setting_that_keeps_a_crawl_polite_stops_it(name, meant, priority):
     settings = Settings()
     settings.set(name, "5", priority)
     with pytest.raises(ConfigError) as caught:
@@ -327,11 +314,11 @@ def test_a_name_close_to_a_setting_that_keeps_a_crawl_polite_stops_it(
     )
 
 
-def test_a_list_is_not_meant_for_a_setting_that_is_no_list() -> None:
+def test_a_list_is_not_meant_for_a_setting_that_is_no_list():
     assert misspelt_names(Settings({"USER_AGENTS": ["a", "b"]})) == []
 
 
-def test_the_warning_comes_once_and_the_crawl_continues() -> None:
+def test_the_warning_comes_once_and_the_crawl_continues():
     with Site({"/": page()}) as site:
         run = run_spider(Plain, {**ADDON, "ORDERNG": "random"}, site=site)
     assert run.reason == "finished"
@@ -339,7 +326,7 @@ def test_the_warning_comes_once_and_the_crawl_continues() -> None:
     assert len(run.messages()) == 1
 
 
-def test_other_peoples_names_are_not_misspelt() -> None:
+def test_other_peoples_names_are_not_misspelt():
     others = ("ORDERS_URL", "ORDER", "TOPOLOGY", "REDIS_URL", "SPLASH_URL", "CRAWLERA_ENABLED")
     assert misspelt_names(Settings(dict.fromkeys(others, "x"))) == []
     assert misspelt_names(bundled()) == []
@@ -348,7 +335,7 @@ def test_other_peoples_names_are_not_misspelt() -> None:
 # Safety.
 
 
-def test_a_guard_on_its_own_refuses_to_start_with_an_invalid_setting() -> None:
+def test_a_guard_on_its_own_refuses_to_start_with_an_invalid_setting():
     settings = {
         "DOWNLOADER_MIDDLEWARES": {RefusalMiddleware: 985},
         "CRAWLPRIO_PRIVATE_ADDRESSES": "deny",
@@ -361,7 +348,7 @@ def test_a_guard_on_its_own_refuses_to_start_with_an_invalid_setting() -> None:
     ]
 
 
-def test_in_the_shell_a_person_may_request_any_address(tmp_path: Path) -> None:
+def test_in_the_shell_a_person_may_request_any_address(tmp_path):
     with Site({"/": page()}) as site:
         line = ["shell", f"http://{site.address}/", "-c", "response.status"]
         done = scrapy(line, tmp_path)
@@ -371,7 +358,7 @@ def test_in_the_shell_a_person_may_request_any_address(tmp_path: Path) -> None:
 # Files and folders.
 
 
-def test_picture_formats_are_those_that_are_drawn_and_that_matplotlib_knows() -> None:
+def test_picture_formats_are_those_that_are_drawn_and_that_matplotlib_knows():
     from matplotlib.backend_bases import FigureCanvasBase
 
     assert PLOT_SUFFIXES == plots.PLOT_SUFFIXES
@@ -380,7 +367,7 @@ def test_picture_formats_are_those_that_are_drawn_and_that_matplotlib_knows() ->
 
 
 @pytest.fixture
-def unwritable() -> Iterator[Path]:
+def unwritable():
     """A folder that this process can read but not write."""
     folder = Path(tempfile.mkdtemp())
     (folder / "below").mkdir()
@@ -397,7 +384,7 @@ def unwritable() -> Iterator[Path]:
         folder.rmdir()
 
 
-def test_a_job_directory_that_cannot_be_written_is_one_sentence(unwritable: Path) -> None:
+def test_a_job_directory_that_cannot_be_written_is_one_sentence(unwritable):
     allowed = (
         "give a writable folder, or one that can be created, or None for a crawl that cannot be "
         "resumed."
@@ -411,14 +398,14 @@ def test_a_job_directory_that_cannot_be_written_is_one_sentence(unwritable: Path
     )
 
 
-def test_the_plot_of_a_crawl_in_a_folder_lies_there() -> None:
+def test_the_plot_of_a_crawl_in_a_folder_lies_there():
     settings = Settings({"CRAWLPRIO_PLOT": "x.png", "JOBDIR": "job"})
     assert plot_path(settings) == Path("job") / "x.png"
 
 
 def test_a_picture_that_cannot_be_written_is_refused_only_if_it_is_drawn(
-    unwritable: Path,
-) -> None:
+    unwritable,
+):
     plot = str(unwritable / "x.png")
     settings = Settings({"CRAWLPRIO_PLOT": plot})
     CrawlConfig.from_settings(settings)
@@ -434,11 +421,11 @@ def test_a_picture_that_cannot_be_written_is_refused_only_if_it_is_drawn(
 
 
 @pytest.mark.parametrize("in_all", [0, 9999])
-def test_zero_concurrency_means_no_limit_as_in_scrapy(in_all: int) -> None:
-    gathered: Deferred[None] = Deferred()
-    asked: set[str] = set()
+def test_zero_concurrency_means_no_limit_as_in_scrapy(in_all):
+    gathered = Deferred()
+    asked = set()
 
-    def answer(host: str, path: str) -> Answer | None:
+    def answer(host, path):
         """Answer no page before all of them are being fetched."""
         if path in ("/", "/robots.txt"):
             return None
@@ -454,6 +441,6 @@ def test_zero_concurrency_means_no_limit_as_in_scrapy(in_all: int) -> None:
     assert len(asked) == 30
 
 
-def test_config_offers_only_the_table_to_read() -> None:
+def test_config_offers_only_the_table_to_read():
     with pytest.raises(KeyError):
         config.read_setting(Settings(), "CRAWLPRIO_NO_SUCH")

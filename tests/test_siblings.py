@@ -1,10 +1,7 @@
 """Sibling sampling: samples of groups, a trap, resuming, and the oracle on what is large."""
 
-from __future__ import annotations
-
 import math
 import random
-from collections.abc import Sequence
 
 import numpy as np
 import oracles
@@ -13,7 +10,6 @@ from linkgraphs import graph_of
 from oracles import Web
 
 from crawlprio.errors import ConfigError
-from crawlprio.graph.linkgraph import LinkGraph
 from crawlprio.graph.pages import NO_PAGE, Visit
 from crawlprio.orderings import make_ordering
 from crawlprio.orderings.siblings import SiblingSampling
@@ -21,14 +17,14 @@ from crawlprio.simulator.graph_pages import GraphPages
 from crawlprio.simulator.timed import crawl_order
 
 
-def order_of(graph: LinkGraph, name: str = "sibling-sampling", **options: float) -> list[int]:
+def order_of(graph, name="sibling-sampling", **options):
     return crawl_order(graph, [0], make_ordering(name, options)).tolist()
 
 
-def test_of_two_large_groups_the_one_whose_sample_is_linked_comes_first() -> None:
+def test_of_two_large_groups_the_one_whose_sample_is_linked_comes_first():
     """Page 0 shows hubs 1 and 2, each with 40 pages of its own; those of 2 link to each other."""
     first, second = range(3, 43), range(43, 83)
-    rows: list[list[int]] = [[1, 2], list(first), list(second)]
+    rows = [[1, 2], list(first), list(second)]
     rows += [[] for _ in first]
     rows += [[page for page in second if page != own] for own in second]
     order = order_of(graph_of(rows))
@@ -37,7 +33,7 @@ def test_of_two_large_groups_the_one_whose_sample_is_linked_comes_first() -> Non
     assert np.median(positions[list(second)]) < np.median(positions[list(first)])
 
 
-def list_archive(n_months: int = 60, n_messages: int = 30) -> list[list[int]]:
+def list_archive(n_months=60, n_messages=30):
     """An index shows the months, a month its messages, each of which links back and to the next."""
     rows = [[*range(1, n_months + 1)]]
     first = [1 + n_months + month * n_messages for month in range(n_months)]
@@ -47,10 +43,10 @@ def list_archive(n_months: int = 60, n_messages: int = 30) -> list[list[int]]:
     return rows
 
 
-def test_months_come_before_messages_once_fetched_months_have_become_important() -> None:
+def test_months_come_before_messages_once_fetched_months_have_become_important():
     graph = graph_of(list_archive())
 
-    def pages_until_all_months(gain: float) -> int:
+    def pages_until_all_months(gain):
         positions = np.argsort(order_of(graph, gain=gain))
         return int(positions[1:61].max())
 
@@ -58,7 +54,7 @@ def test_months_come_before_messages_once_fetched_months_have_become_important()
     assert pages_until_all_months(0.0) > 900
 
 
-def test_the_oracle_agrees_where_groups_and_rows_are_larger_than_a_visit_may_change() -> None:
+def test_the_oracle_agrees_where_groups_and_rows_are_larger_than_a_visit_may_change():
     rng = random.Random(7)
     n_pages = 2500
     links = {0: [*range(1, 701)], 1: [*range(701, 2 * 1400)], 2: [*range(1, 400)]}
@@ -76,7 +72,7 @@ def test_the_oracle_agrees_where_groups_and_rows_are_larger_than_a_visit_may_cha
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kept_links", [0, 1, 90, 91])
-def test_the_oracle_agrees_on_which_links_are_kept(kept_links: int) -> None:
+def test_the_oracle_agrees_on_which_links_are_kept(kept_links):
     """Rows of 0 to 60 links, so that some pages have more than are kept in all."""
     rng = random.Random(kept_links)
     rows = [rng.sample(range(250), rng.choice([0, 1, 5, 20, 60])) for _ in range(250)]
@@ -88,7 +84,7 @@ def test_the_oracle_agrees_on_which_links_are_kept(kept_links: int) -> None:
     assert expected != order_of(graph), "fewer links make a difference here"
 
 
-def test_no_more_links_are_kept_than_the_option_says() -> None:
+def test_no_more_links_are_kept_than_the_option_says():
     rng = random.Random(5)
     graph = graph_of([rng.sample(range(2000), 20) for _ in range(2000)])
     ordering = SiblingSampling(kept_links=1000)
@@ -97,7 +93,7 @@ def test_no_more_links_are_kept_than_the_option_says() -> None:
     assert len(links) == 1024, "40,000 links were seen"
 
 
-def test_replayed_visits_give_the_same_keys_as_the_crawl_that_was_interrupted() -> None:
+def test_replayed_visits_give_the_same_keys_as_the_crawl_that_was_interrupted():
     rng = random.Random(3)
     graph = graph_of([rng.sample(range(300), 4) for _ in range(300)], [p % 5 for p in range(300)])
     order = crawl_order(graph, [0], SiblingSampling(), budget=200)
@@ -115,14 +111,14 @@ def test_replayed_visits_give_the_same_keys_as_the_crawl_that_was_interrupted() 
     assert keys[0].tolist() == keys[1].tolist()
 
 
-def test_a_calendar_does_not_keep_a_crawl_from_the_other_pages() -> None:
+def test_a_calendar_does_not_keep_a_crawl_from_the_other_pages():
     """Page 1 of a tree leads to a chain of 300 days, each of which leads to the next alone."""
     rows = [[at for at in range(3 * page + 1, 3 * page + 4) if at < 700] for page in range(700)]
     rows[1].append(700)
     rows += [[day + 1] for day in range(700, 999)] + [[]]
     graph = graph_of(rows)
 
-    def days_before_half(**options: float) -> int:
+    def days_before_half(**options):
         is_real = np.array(order_of(graph, **options)) < 700
         return int((~is_real)[: int(np.searchsorted(np.cumsum(is_real), 350)) + 1].sum())
 
@@ -130,7 +126,7 @@ def test_a_calendar_does_not_keep_a_crawl_from_the_other_pages() -> None:
     assert days_before_half(decay=0.9999) > 250, "decay is what keeps the chain from gaining"
 
 
-def keys_after_the_seeds(graph: LinkGraph, seeds: Sequence[int]) -> list[float]:
+def keys_after_the_seeds(graph, seeds):
     """Return the key of each page once the seeds, which are the first pages, have been fetched."""
     pages, ordering = GraphPages(graph), SiblingSampling(novelty=0.0, optimism=0.0, decay=0.95)
     ordering.open(pages)
@@ -146,10 +142,10 @@ def keys_after_the_seeds(graph: LinkGraph, seeds: Sequence[int]) -> list[float]:
     [(1, 15, 15), (1, 1000, 16 + 4), (2, 1000, 16 + 2), (4, 1000, 16 + 1), (4, 15, 15)],
 )
 def test_as_many_waiting_siblings_count_as_the_crawl_can_visit_per_site_and_16_more(
-    n_sites: int, n_children: int, n_counted: int
-) -> None:
+    n_sites, n_children, n_counted
+):
     """Four seeds on as many sites as given; the last of them shows a group."""
-    rows: list[list[int]] = [[], [], [], [*range(4, 4 + n_children)]]
+    rows = [[], [], [], [*range(4, 4 + n_children)]]
     graph = graph_of(
         rows + [[] for _ in range(n_children)],
         [p % n_sites for p in range(4)] + [3 % n_sites] * n_children,
@@ -160,7 +156,7 @@ def test_as_many_waiting_siblings_count_as_the_crawl_can_visit_per_site_and_16_m
 
 
 @pytest.mark.parametrize("n_fetched", [0, 1, 4])
-def test_the_fewer_siblings_are_fetched_the_larger_the_benefit_of_the_doubt(n_fetched: int) -> None:
+def test_the_fewer_siblings_are_fetched_the_larger_the_benefit_of_the_doubt(n_fetched):
     """The seed shows 20 pages without links, of which the first are fetched."""
     graph = graph_of([[*range(1, 21)], *([] for _ in range(20))])
     keys = [
@@ -171,7 +167,7 @@ def test_the_fewer_siblings_are_fetched_the_larger_the_benefit_of_the_doubt(n_fe
     assert keys[1] - keys[0] == pytest.approx(doubt)
 
 
-def keys_after(graph: LinkGraph, order: Sequence[int], ordering: SiblingSampling) -> list[float]:
+def keys_after(graph, order, ordering):
     """Return the key of each page after some visits, from page 0 on."""
     pages = GraphPages(graph)
     ordering.open(pages)
@@ -182,7 +178,7 @@ def keys_after(graph: LinkGraph, order: Sequence[int], ordering: SiblingSampling
     return ordering.keys[pages.local_of].tolist()
 
 
-def test_a_crawl_in_which_nothing_gives_attention_has_one_site() -> None:
+def test_a_crawl_in_which_nothing_gives_attention_has_one_site():
     """The first visit is that of a page that a project requested, which is no seed; no links
     between sites. After 30 visits the site vouches for itself."""
     graph = graph_of([[*range(1, 31)], [*range(31, 131)], *([] for _ in range(129))])
@@ -198,14 +194,12 @@ def test_a_crawl_in_which_nothing_gives_attention_has_one_site() -> None:
 
 
 @pytest.mark.parametrize(("n_visits", "n_counted"), [(29, 16), (30, 16 + 31 * 0.5)])
-def test_only_16_siblings_count_on_a_site_that_no_established_site_vouches_for(
-    n_visits: int, n_counted: float
-) -> None:
+def test_only_16_siblings_count_on_a_site_that_no_established_site_vouches_for(n_visits, n_counted):
     """Page 0 shows 30 pages of its site and page 1 of another, which shows 200 of its own.
 
     Page 0 passes 1 on to page 1, so both sites have as much attention.
     """
-    rows: list[list[int]] = [[1, *range(2, 32)], [*range(32, 232)], *([] for _ in range(230))]
+    rows = [[1, *range(2, 32)], [*range(32, 232)], *([] for _ in range(230))]
     graph = graph_of(rows, [0, 1] + [0] * 30 + [1] * 200)
     pages, ordering = (
         GraphPages(graph),
@@ -221,7 +215,7 @@ def test_only_16_siblings_count_on_a_site_that_no_established_site_vouches_for(
     assert key == pytest.approx(0.95**2 + share + n_counted / 1.5 * share)
 
 
-def test_calendars_on_many_sites_do_not_keep_a_crawl_from_the_other_sites() -> None:
+def test_calendars_on_many_sites_do_not_keep_a_crawl_from_the_other_sites():
     """40 sites of 10 pages that link to each other and to 20 calendars.
 
     Each day of a calendar links to the next 200.
@@ -245,7 +239,7 @@ def test_calendars_on_many_sites_do_not_keep_a_crawl_from_the_other_sites() -> N
     sites += [n_sites + day // n_days for day in range(n_calendars * n_days)]
     graph = graph_of(rows, sites)
 
-    def n_found(name: str, **options: float) -> int:
+    def n_found(name, **options):
         return sum(page < n_honest for page in order_of(graph, name, **options)[: 2 * n_honest])
 
     assert n_found("sibling-sampling") >= 0.75 * n_honest > 2 * n_found("breadth-first")
@@ -253,11 +247,9 @@ def test_calendars_on_many_sites_do_not_keep_a_crawl_from_the_other_sites() -> N
 
 
 @pytest.mark.parametrize(("n_visits", "is_preferred"), [(29, False), (30, True)])
-def test_a_new_site_is_preferred_if_the_site_that_showed_it_has_30_visits(
-    n_visits: int, is_preferred: bool
-) -> None:
+def test_a_new_site_is_preferred_if_the_site_that_showed_it_has_30_visits(n_visits, is_preferred):
     """Page 0 shows page 1 of a second site of 40 pages, whose last page shows a third site."""
-    rows: list[list[int]] = [[1], [*range(2, 41)], *([] for _ in range(2, 41)), []]
+    rows = [[1], [*range(2, 41)], *([] for _ in range(2, 41)), []]
     rows[n_visits] = [41]
     graph = graph_of(rows, [0] + [1] * 40 + [2])
     keys = {}
@@ -284,6 +276,6 @@ def test_a_new_site_is_preferred_if_the_site_that_showed_it_has_30_visits(
         ("kept_links", 2**30 + 1, "below"),
     ],
 )
-def test_an_option_out_of_bounds_is_refused(option: str, value: object, bound: str) -> None:
+def test_an_option_out_of_bounds_is_refused(option, value, bound):
     with pytest.raises(ConfigError, match=f"sibling-sampling: {option} is .*{bound}"):
         make_ordering("sibling-sampling", {option: value})

@@ -1,16 +1,12 @@
 """Signed requests, verified by another implementation of HTTP message signatures."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 from base64 import urlsafe_b64decode
-from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
-from crawls import Answer, Fetch, Run, Site, page, run_spider
+from crawls import Answer, Site, page, run_spider
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from http_message_signatures import (
     HTTPMessageVerifier,
@@ -27,7 +23,7 @@ AGENT = "https://bot.example"
 
 
 @pytest.fixture(scope="module")
-def key(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def key(tmp_path_factory):
     path = tmp_path_factory.mktemp("key") / "key.pem"
     subprocess.run(["openssl", "genpkey", "-algorithm", "ed25519", "-out", path], check=True)
     return path
@@ -36,14 +32,14 @@ def key(tmp_path_factory: pytest.TempPathFactory) -> Path:
 class Published(HTTPSignatureKeyResolver):
     """The keys of a directory, by what names them in a signature."""
 
-    def __init__(self, directory: str) -> None:
+    def __init__(self, directory):
         self._keys = {key["kid"]: key["x"] for key in json.loads(directory)["keys"]}
 
-    def resolve_public_key(self, key_id: str) -> Ed25519PublicKey:
+    def resolve_public_key(self, key_id):
         return Ed25519PublicKey.from_public_bytes(urlsafe_b64decode(self._keys[key_id] + "="))
 
 
-def verified(fetch: Fetch, key: Path, host: str = "") -> Any:
+def verified(fetch, key, host=""):
     """Verify a request as its server saw it; return what was signed."""
     verifier = HTTPMessageVerifier(
         signature_algorithm=algorithms.ED25519, key_resolver=Published(key_directory(key))
@@ -55,7 +51,7 @@ def verified(fetch: Fetch, key: Path, host: str = "") -> Any:
     return result
 
 
-def crawl(web: dict[str, Answer], **settings: object) -> tuple[Run, list[Fetch]]:
+def crawl(web, **settings):
     every = {
         **bundled_settings(),
         "DOWNLOAD_DELAY": 0,
@@ -69,7 +65,7 @@ def crawl(web: dict[str, Answer], **settings: object) -> tuple[Run, list[Fetch]]
         return run, site.fetches
 
 
-def test_every_request_is_signed_for_its_host(key: Path) -> None:
+def test_every_request_is_signed_for_its_host(key):
     web = {
         "/": page("/moved", "http://b.test/1", "http://c.test:8080/1"),
         "/moved": Answer("", 302, {"Location": "http://b.test/2"}),
@@ -91,19 +87,19 @@ def test_every_request_is_signed_for_its_host(key: Path) -> None:
     assert len(nonces) == len(fetches)
 
 
-def test_a_signature_is_not_valid_for_another_host(key: Path) -> None:
+def test_a_signature_is_not_valid_for_another_host(key):
     settings = {"CRAWLPRIO_SIGNING_KEY": str(key), "CRAWLPRIO_SIGNATURE_AGENT": AGENT}
     _, fetches = crawl({"/": page()}, **settings)
     with pytest.raises(InvalidSignature):
         verified(fetches[0], key, "impostor.test")
 
 
-def test_without_the_settings_nothing_is_signed() -> None:
+def test_without_the_settings_nothing_is_signed():
     _, fetches = crawl({"/": page()})
     assert not any("signature" in name for fetch in fetches for name in fetch.headers)
 
 
-def test_a_key_is_named_by_its_thumbprint() -> None:
+def test_a_key_is_named_by_its_thumbprint():
     """The example of RFC 8037, appendix A.3."""
     jwk = {"crv": "Ed25519", "kty": "OKP", "x": "11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"}
     assert thumbprint(jwk) == "kPrK_qmxVWaYVA9wwBF6Iuo3vVzz7TxHCTwXBygrS4k"
@@ -116,9 +112,7 @@ def test_a_key_is_named_by_its_thumbprint() -> None:
         ("no key", "openssl genpkey -algorithm ed25519 -out FILE."),
     ],
 )
-def test_a_bad_key_is_refused_in_one_sentence(
-    tmp_path: Path, text: str | None, sentence: str
-) -> None:
+def test_a_bad_key_is_refused_in_one_sentence(tmp_path, text, sentence):
     path = tmp_path / "key.pem"
     if text is not None:
         path.write_text(text)
@@ -127,7 +121,7 @@ def test_a_bad_key_is_refused_in_one_sentence(
     assert fetches == []
 
 
-def test_one_setting_without_the_other_is_refused(key: Path) -> None:
+def test_one_setting_without_the_other_is_refused(key):
     run, fetches = crawl({}, CRAWLPRIO_SIGNING_KEY=str(key))
     assert run.messages()[0].endswith("only one of them is set; set both, or none.")
     assert fetches == []

@@ -1,13 +1,10 @@
 """`crawlprio simulate`: what it writes, and its one-line errors."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -32,7 +29,7 @@ N_PAGES = 200
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(tmp_path, monkeypatch):
     """An empty current folder with a graph, with and without URLs."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", sys.path[:])
@@ -44,12 +41,12 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def simulate(*arguments: str) -> int:
+def simulate(*arguments):
     """Run the command through scrapy's own command line; return its exit status."""
     return run_scrapy_command(Command, "simulate", *arguments)
 
 
-def scrapy_simulate(*arguments: str) -> subprocess.CompletedProcess[str]:
+def scrapy_simulate(*arguments):
     """Run the command as a user would, in the current folder."""
     return subprocess.run(
         [sys.executable, "-m", "scrapy", "simulate", *arguments],
@@ -61,11 +58,11 @@ def scrapy_simulate(*arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def order_in(path: Path) -> list[int]:
+def order_in(path):
     return [int(line) for line in path.read_text().splitlines()]
 
 
-def test_json_has_the_promised_figures(folder: Path) -> None:
+def test_json_has_the_promised_figures(folder):
     arguments = ["--ordering", "opic", "--ordering", "random", "--seeds", "0,7"]
     assert simulate("graph.npz", *arguments, "--json", "out.json") == 0
     figures = json.loads((folder / "out.json").read_text())
@@ -84,9 +81,7 @@ def test_json_has_the_promised_figures(folder: Path) -> None:
         assert run["options"] == {}
 
 
-def test_without_an_ordering_the_default_ones_are_simulated(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_without_an_ordering_the_default_ones_are_simulated(folder, capsys):
     assert simulate("bare.npz", "--json", "out.json") == 0
     figures = json.loads((folder / "out.json").read_text())
     assert tuple(run["ordering"] for run in figures["runs"]) == COMPARED
@@ -96,7 +91,7 @@ def test_without_an_ordering_the_default_ones_are_simulated(
     assert [word for word in first_words if word in COMPARED] == list(COMPARED)
 
 
-def test_there_is_an_order_file_for_each_ordering(folder: Path) -> None:
+def test_there_is_an_order_file_for_each_ordering(folder):
     names = ["opic", "larger-sites-first"]
     named = [argument for name in names for argument in ("--ordering", name)]
     assert simulate("graph.npz", *named, "--seeds", "3,0", "--order", "order-%s.txt") == 0
@@ -106,7 +101,7 @@ def test_there_is_an_order_file_for_each_ordering(folder: Path) -> None:
         assert order_in(folder / f"order-{name}.txt") == expected
 
 
-def test_one_ordering_needs_no_placeholder_and_a_budget_ends_the_crawl(folder: Path) -> None:
+def test_one_ordering_needs_no_placeholder_and_a_budget_ends_the_crawl(folder):
     arguments = ["--ordering", "depth-first", "--budget", "17", "--seeds", "0"]
     assert simulate("graph.npz", *arguments, "--order", "order.txt") == 0
     graph = read_graph("graph.npz")
@@ -122,18 +117,15 @@ def test_one_ordering_needs_no_placeholder_and_a_budget_ends_the_crawl(folder: P
         ('{"every": 5, "seed_cash": 3}', {"every": 5}),
     ],
 )
-def test_options_go_to_the_orderings_that_have_them(
-    folder: Path, text: str, expected: dict[str, object]
-) -> None:
+def test_options_go_to_the_orderings_that_have_them(folder, text, expected):
     arguments = ["--ordering", "pagerank", "--ordering", "opic", "--seeds", "0"]
     assert simulate("graph.npz", *arguments, "--ordering-options", text, "--order", "%s.txt") == 0
     order = crawl_order(read_graph("graph.npz"), [0], make_ordering("pagerank", expected))
     assert order_in(folder / "pagerank.txt") == order.tolist()
 
 
-def test_seeds_are_ids_urls_or_the_lines_of_a_file(folder: Path) -> None:
+def test_seeds_are_ids_urls_or_the_lines_of_a_file(folder):
     graph = read_graph("graph.npz")
-    assert graph.urls is not None
     (folder / "seeds.txt").write_text(f"# where to start\n\n 12 \n{graph.urls[5]}\n")
     for seeds in ("12,5", f"12,{graph.urls[5]}", "@seeds.txt"):
         arguments = ["--ordering", "breadth-first", "--seeds", seeds, "--order", "order.txt"]
@@ -141,7 +133,7 @@ def test_seeds_are_ids_urls_or_the_lines_of_a_file(folder: Path) -> None:
         assert order_in(folder / "order.txt")[:2] == [12, 5]
 
 
-def test_a_topic_from_the_settings_comes_first(folder: Path) -> None:
+def test_a_topic_from_the_settings_comes_first(folder):
     graph = read_graph("graph.npz")
     rows = [[1, 2, 3], [], [], []]
     urls = [f"http://a.example/{name}" for name in ("", "one", "two", "topic")]
@@ -154,7 +146,7 @@ def test_a_topic_from_the_settings_comes_first(folder: Path) -> None:
     assert graph.n_pages == N_PAGES
 
 
-def test_a_crawl_store_is_crawled_from_its_seeds_and_with_its_texts(folder: Path) -> None:
+def test_a_crawl_store_is_crawled_from_its_seeds_and_with_its_texts(folder):
     web = power_law_web(N_PAGES, seed=1)
     web.urls = {page: f"http://s{web.site[page]}.example/{page}" for page in web.pages}
     pages = WebPages(web)
@@ -244,9 +236,7 @@ BAD_INPUT: list[tuple[list[str], str]] = [
 
 
 @pytest.mark.parametrize(("arguments", "sentence"), BAD_INPUT)
-def test_bad_input_ends_with_status_2_and_one_line(
-    arguments: list[str], sentence: str, folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_bad_input_ends_with_status_2_and_one_line(arguments, sentence, folder, capsys):
     (folder / "short.npz").write_bytes((folder / "graph.npz").read_bytes()[:-300])
     (folder / "notes.md").write_text("A graph has pages and links.\n")
     (folder / "edges.txt").write_text("0 1\n1 two\n")
@@ -265,8 +255,8 @@ def test_bad_input_ends_with_status_2_and_one_line(
 
 
 def test_options_under_which_nothing_takes_time_change_neither_order_nor_figures(
-    folder: Path,
-) -> None:
+    folder,
+):
     arguments = ["graph.npz", "--ordering", "opic", "--order", "order.txt", "--json", "out.json"]
     none = ["--robots", "1", "--delay", "0.0", "--pages-per-visit", "1", "--latency", "0"]
     found = []
@@ -281,9 +271,7 @@ def test_options_under_which_nothing_takes_time_change_neither_order_nor_figures
     assert "hours" not in found[0][1]["runs"][0]
 
 
-def test_a_timed_crawl_uses_the_network_and_is_reported_by_the_hour(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_timed_crawl_uses_the_network_and_is_reported_by_the_hour(folder, capsys):
     options = {
         "--robots": "3", "--delay": "1.5", "--small-site-delay": "4", "--pages-per-visit": "2",
         "--bandwidth": "5000", "--site-speed": "3000", "--latency": "0.25", "--page-bytes": "2000",
@@ -328,7 +316,7 @@ def test_a_timed_crawl_uses_the_network_and_is_reported_by_the_hour(
     assert "pages/hour" in printed.out
 
 
-def test_a_store_is_crawled_with_its_recorded_sizes_and_times(folder: Path) -> None:
+def test_a_store_is_crawled_with_its_recorded_sizes_and_times(folder):
     web = power_law_web(N_PAGES, seed=1)
     web.urls = {page: f"http://s{web.site[page]}.example/{page}" for page in web.pages}
     pages = WebPages(web)
@@ -356,9 +344,7 @@ def test_a_store_is_crawled_with_its_recorded_sizes_and_times(folder: Path) -> N
     assert run["hours"] == crawl.seconds / 3600 > 0
 
 
-def test_an_interrupt_ends_the_command_with_status_130_and_one_line(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_interrupt_ends_the_command_with_status_130_and_one_line(folder, capsys):
     (folder / "own_interrupt.py").write_text(
         "from crawlprio import Ordering\n"
         "class Interrupted(Ordering):\n"
@@ -369,9 +355,7 @@ def test_an_interrupt_ends_the_command_with_status_130_and_one_line(
     assert capsys.readouterr().err == "Interrupted.\n"
 
 
-def test_the_table_has_a_dash_where_a_figure_has_no_meaning(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_table_has_a_dash_where_a_figure_has_no_meaning(folder, capsys):
     arguments = ["--ordering", "opic", "--seeds", "0", "--budget", "10"]
     assert simulate("graph.npz", *arguments) == 0
     (row,) = [line.split() for line in capsys.readouterr().out.splitlines() if " opic " in line]
@@ -379,7 +363,7 @@ def test_the_table_has_a_dash_where_a_figure_has_no_meaning(
     assert [word == "-" for word in row[3:]] == [False, False, True, True, False]
 
 
-def test_users_get_a_one_line_error(folder: Path) -> None:
+def test_users_get_a_one_line_error(folder):
     for arguments, sentence in (
         (["absent.npz"], "absent.npz: there is no such file; give a graph or a crawl store.\n"),
         (["graph.npz", "--budget"], "scrapy: argument --budget: expected one argument\n"),
@@ -388,7 +372,7 @@ def test_users_get_a_one_line_error(folder: Path) -> None:
         assert (done.returncode, done.stderr, done.stdout) == (2, sentence, "")
 
 
-def test_help_names_every_option() -> None:
+def test_help_names_every_option():
     done = scrapy_simulate("--help")
     assert done.returncode == 0
     for option in (
@@ -399,7 +383,7 @@ def test_help_names_every_option() -> None:
         assert f"{option} " in done.stdout
 
 
-def test_loading_the_command_is_fast() -> None:
+def test_loading_the_command_is_fast():
     loaded = subprocess.run(
         [
             sys.executable,
@@ -416,7 +400,7 @@ def test_loading_the_command_is_fast() -> None:
     assert [name for name in slow if name in loaded] == []
 
 
-def test_in_80_columns_no_name_is_broken_and_no_table_line_wraps(folder: Path) -> None:
+def test_in_80_columns_no_name_is_broken_and_no_table_line_wraps(folder):
     """`larger-sites-first` was once broken into `larger-sites-fi` and `rst`."""
     done = scrapy_simulate(
         *("bare.npz", "--seeds", "0", "--robots", "16", "--delay", "1"),

@@ -1,12 +1,8 @@
 """The order-only simulator: its compiled loop, its page-by-page driver and the oracles agree."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import random
-from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -18,13 +14,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from linkgraphs import graph_of_web
 from numpy.typing import NDArray
-from oracles import Topic, Web
+from oracles import Topic
 
 from crawlprio.errors import ConfigError, GraphError
 from crawlprio.frontier import PageQueue
-from crawlprio.graph.compiled import Addresses, Layout, njit
+from crawlprio.graph.compiled import Layout, njit
 from crawlprio.graph.linkgraph import LinkGraph
-from crawlprio.graph.pages import NO_PAGE, PageIds, Visit
+from crawlprio.graph.pages import NO_PAGE, PageIds
 from crawlprio.measure.crawl_order import average_cumulative_pagerank, kendall_tau
 from crawlprio.orderings import ORDERINGS, CompiledOrdering, Ordering, make_ordering
 from crawlprio.orderings.baseline import BacklinkCount, BreadthFirst
@@ -60,16 +56,16 @@ ORACLE_LACKS: list[tuple[str, dict[str, Any]]] = [("pagerank", {})]
 """Cases that the oracle does not define: how often `pagerank` recomputes keys by default."""
 
 
-def url_of(web: Web, page: int) -> str:
+def url_of(web, page):
     return web.urls.get(page) or f"http://s{web.site.get(page, 0)}.example/{page}"
 
 
-def graph_of(web: Web) -> LinkGraph:
+def graph_of(web):
     """Convert a web of the oracle, whose pages are numbered from 0, to a graph."""
     return graph_of_web(web, urls=[url_of(web, page) for page in range(max(web.pages) + 1)])
 
 
-def ordering_of(web: Web, name: str, options: Mapping[str, Any]) -> Ordering:
+def ordering_of(web, name, options):
     """Make an ordering; earlier scores, which the oracle has by page, are passed by URL."""
     if "scores" in options:
         scores = {url_of(web, page): score for page, score in options["scores"].items()}
@@ -77,9 +73,7 @@ def ordering_of(web: Web, name: str, options: Mapping[str, Any]) -> Ordering:
     return make_ordering(name, options)
 
 
-def both_drivers(
-    web: Web, seeds: Sequence[int], name: str, options: Mapping[str, Any], **more: Any
-) -> tuple[list[int], list[int]]:
+def both_drivers(web, seeds, name, options, **more):
     """Return the order of the compiled loop and that of the page-by-page driver."""
     graph = graph_of(web)
     loop, pages = (
@@ -89,7 +83,7 @@ def both_drivers(
     return loop.tolist(), pages.tolist()
 
 
-def recorded(web: Web, seeds: Sequence[int], path: Path) -> list[int]:
+def recorded(web, seeds, path):
     """Record a breadth-first crawl of a web in a crawl store; return the web's page for each id."""
     pages = WebPages(web)
     frontier = PageQueue(BreadthFirst(), pages)
@@ -105,7 +99,7 @@ def recorded(web: Web, seeds: Sequence[int], path: Path) -> list[int]:
     return pages.numbers
 
 
-def test_all_orderings_but_three_run_in_the_compiled_loop() -> None:
+def test_all_orderings_but_three_run_in_the_compiled_loop():
     web = power_law_web(30, seed=0)
     slow = [
         name
@@ -118,7 +112,7 @@ def test_all_orderings_but_three_run_in_the_compiled_loop() -> None:
 
 
 @pytest.mark.parametrize(("name", "options"), ALL_CASES)
-def test_the_loop_fetches_like_the_page_by_page_driver(name: str, options: dict[str, Any]) -> None:
+def test_the_loop_fetches_like_the_page_by_page_driver(name, options):
     for seed, n_pages in ((1, 40), (2, 400)):
         web = power_law_web(n_pages, seed)
         seeds = random.Random(seed).sample(web.pages, 3)
@@ -130,7 +124,7 @@ def test_the_loop_fetches_like_the_page_by_page_driver(name: str, options: dict[
 @pytest.mark.parametrize(
     ("name", "options"), [case for case in ALL_CASES if case not in ORACLE_LACKS]
 )
-def test_the_simulator_fetches_like_the_oracle(name: str, options: dict[str, Any]) -> None:
+def test_the_simulator_fetches_like_the_oracle(name, options):
     web = power_law_web(150, seed=4)
     web.anchors.clear()
     web.urls = {page: url_of(web, page) for page in web.pages}
@@ -141,7 +135,7 @@ def test_the_simulator_fetches_like_the_oracle(name: str, options: dict[str, Any
 
 @settings(max_examples=60, deadline=None)
 @given(st.data())
-def test_on_any_small_web_loop_page_by_page_driver_and_oracle_agree(data: st.DataObject) -> None:
+def test_on_any_small_web_loop_page_by_page_driver_and_oracle_agree(data):
     web = data.draw(webs())
     seeds = data.draw(seeds_of(web))
     name, options = data.draw(
@@ -158,7 +152,7 @@ def test_on_any_small_web_loop_page_by_page_driver_and_oracle_agree(data: st.Dat
 
 @pytest.mark.parametrize("name", ["opic", "random", "larger-sites-first", "batch-pagerank"])
 @pytest.mark.parametrize("share", [1, 3])
-def test_the_loop_lets_sites_take_turns_like_the_page_by_page_driver(name: str, share: int) -> None:
+def test_the_loop_lets_sites_take_turns_like_the_page_by_page_driver(name, share):
     options = {"site_share": share, **({"every": 13} if name == "batch-pagerank" else {})}
     web = power_law_web(400, seed=21)
     loop, pages = both_drivers(web, [0, 5], name, options)
@@ -166,14 +160,14 @@ def test_the_loop_lets_sites_take_turns_like_the_page_by_page_driver(name: str, 
     assert loop != both_drivers(web, [0, 5], name, {**options, "site_share": 10**9})[0]
 
 
-def test_only_three_orderings_depend_on_sites() -> None:
+def test_only_three_orderings_depend_on_sites():
     web = power_law_web(300, seed=5)
     one_site = dataclasses.replace(web, site={})
     urls = {page: url_of(web, page) for page in web.pages}
     web.urls = one_site.urls = urls
     differ = []
     for name in ORDERINGS:
-        options: Mapping[str, Any] = CASES.get(name, [{}])[0]
+        options = CASES.get(name, [{}])[0]
         _, on_sites = both_drivers(web, [0, 1], name, options)
         _, on_one = both_drivers(one_site, [0, 1], name, options)
         if on_sites != on_one:
@@ -183,7 +177,7 @@ def test_only_three_orderings_depend_on_sites() -> None:
 
 @pytest.mark.parametrize("name", ["opic", "larger-sites-first", "batch-pagerank", "location"])
 @pytest.mark.parametrize("budget", [0, 1, 2, 37, 10_000])
-def test_a_crawl_with_a_budget_is_a_prefix_of_the_crawl_without_one(name: str, budget: int) -> None:
+def test_a_crawl_with_a_budget_is_a_prefix_of_the_crawl_without_one(name, budget):
     web = power_law_web(200, seed=6)
     options = {"every": 9} if name == "batch-pagerank" else {}
     whole, _ = both_drivers(web, [0], name, options)
@@ -191,11 +185,11 @@ def test_a_crawl_with_a_budget_is_a_prefix_of_the_crawl_without_one(name: str, b
         assert order == whole[:budget]
 
 
-def test_a_loop_that_stops_and_continues_fetches_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_loop_that_stops_and_continues_fetches_the_same(monkeypatch):
     web = power_law_web(300, seed=7)
     for name in ("opic", "partial-pagerank"):
         whole, _ = both_drivers(web, [0], name, {})
-        reports: list[int] = []
+        reports = []
         with monkeypatch.context() as patch:
             patch.setattr("crawlprio.simulator.order_only.STRIDE", 7)
             in_parts = crawl_order(
@@ -205,7 +199,7 @@ def test_a_loop_that_stops_and_continues_fetches_the_same(monkeypatch: pytest.Mo
         assert reports == [*range(7, len(whole), 7), len(whole)]
 
 
-def test_seeds_are_discovered_in_the_given_order_and_duplicates_do_not_count() -> None:
+def test_seeds_are_discovered_in_the_given_order_and_duplicates_do_not_count():
     graph = LinkGraph(np.array([0, 0, 0, 0, 0]), np.array([], dtype=np.int32))
     for compiled in (True, False):
         for seeds in ([2, 0, 3], [2, 2, 0, 3, 0, 2]):
@@ -222,20 +216,20 @@ def test_seeds_are_discovered_in_the_given_order_and_duplicates_do_not_count() -
         ([-1], "seed -1 is not a page of the graph; page ids are 0 to 1."),
     ],
 )
-def test_seeds_that_are_not_pages_are_refused(seeds: list[int], sentence: str) -> None:
+def test_seeds_that_are_not_pages_are_refused(seeds, sentence):
     graph = LinkGraph(np.array([0, 1, 1]), np.array([1], dtype=np.int32))
     with pytest.raises(GraphError) as refused:
         crawl_order(graph, seeds, BreadthFirst())
     assert str(refused.value) == sentence
 
 
-def test_a_budget_below_0_is_refused() -> None:
+def test_a_budget_below_0_is_refused():
     graph = LinkGraph(np.array([0, 0]), np.array([], dtype=np.int32))
     with pytest.raises(ConfigError, match="budget is -1; give 0 or more"):
         crawl_order(graph, [0], BreadthFirst(), budget=-1)
 
 
-def test_an_ordering_that_reads_urls_is_refused_on_a_graph_without_urls() -> None:
+def test_an_ordering_that_reads_urls_is_refused_on_a_graph_without_urls():
     graph = LinkGraph(np.array([0, 1, 1]), np.array([1], dtype=np.int32))
     with pytest.raises(GraphError, match=r"^The graph has no URLs, which the ordering or topic"):
         crawl_order(graph, [0], make_ordering("location"))
@@ -244,7 +238,7 @@ def test_an_ordering_that_reads_urls_is_refused_on_a_graph_without_urls() -> Non
 
 
 @pytest.mark.parametrize("with_topic", [False, True])
-def test_earlier_scores_of_other_pages_are_refused(with_topic: bool) -> None:
+def test_earlier_scores_of_other_pages_are_refused(with_topic):
     web = power_law_web(20, seed=9)
     ordering = make_ordering("historical-pagerank", {"scores": {"http://elsewhere.example/": 1.0}})
     hot_queue = hot_queue_of(Topic(["web"])) if with_topic else None
@@ -255,7 +249,7 @@ def test_earlier_scores_of_other_pages_are_refused(with_topic: bool) -> None:
 class OwnCount(Ordering):
     """A custom ordering as in the documentation: backlinks, counted in Python."""
 
-    def observe(self, visit: Visit) -> Any:
+    def observe(self, visit):
         if visit.page >= 0:
             self.keys[visit.targets] += 1
         return visit.targets
@@ -264,24 +258,24 @@ class OwnCount(Ordering):
 class LateCount(BacklinkCount):
     """A refinement of a compiled ordering, whose rules no longer describe it completely."""
 
-    def observe(self, visit: Visit) -> Any:
+    def observe(self, visit):
         return super().observe(visit) if self.n_pages > 20 else visit.targets
 
 
 class Upside(Omniscient):
     """Another refinement: scores that `first_scores` does not know."""
 
-    def score_of(self, page: int) -> float:
+    def score_of(self, page):
         return -super().score_of(page)
 
 
-def test_a_custom_ordering_fetches_like_the_compiled_one_that_it_repeats() -> None:
+def test_a_custom_ordering_fetches_like_the_compiled_one_that_it_repeats():
     graph = graph_of(power_law_web(400, seed=11))
     own = crawl_order(graph, [0], OwnCount())
     assert own.tolist() == crawl_order(graph, [0], BacklinkCount()).tolist()
 
 
-def test_a_subclass_that_changes_the_rules_meaning_does_not_run_in_the_loop() -> None:
+def test_a_subclass_that_changes_the_rules_meaning_does_not_run_in_the_loop():
     graph = graph_of(power_law_web(200, seed=12))
     for own, base in ((LateCount, BacklinkCount), (Upside, Omniscient)):
         assert issubclass(own, CompiledOrdering)
@@ -303,9 +297,7 @@ def test_a_subclass_that_changes_the_rules_meaning_does_not_run_in_the_loop() ->
         ("pagerank", {"every": 10}, None),
     ],
 )
-def test_a_crawl_store_is_crawled_again_as_the_web_that_it_recorded(
-    name: str, options: dict[str, Any], topic: Topic | None, tmp_path: Path
-) -> None:
+def test_a_crawl_store_is_crawled_again_as_the_web_that_it_recorded(name, options, topic, tmp_path):
     web = power_law_web(200, seed=13)
     web.urls = {page: f"{web.urls[page]}&id={page}" for page in web.pages}
     numbers = recorded(web, [0, 50], tmp_path / "crawl.sqlite")
@@ -323,15 +315,15 @@ def test_a_crawl_store_is_crawled_again_as_the_web_that_it_recorded(
 
 
 def test_without_named_seeds_a_crawl_starts_where_most_pages_can_be_reached(
-    tmp_path: Path,
-) -> None:
+    tmp_path,
+):
     # Page 0 leads nowhere; 1 has the most links, 2 leads to all but page 0.
     rows = [[], [3, 4, 5], [1, 6], [], [], [], []]
     graph = LinkGraph(np.cumsum([0, *map(len, rows)]), np.array([3, 4, 5, 1, 6], dtype=np.int32))
     assert Source(tmp_path, graph).default_seeds() == [2]
 
 
-def test_figures_match_the_order() -> None:
+def test_figures_match_the_order():
     graph = graph_of(power_law_web(400, seed=15))
     simulation = Simulation(graph, [0, 7])
     run = simulation.run("opic", Opic())
@@ -355,7 +347,7 @@ def test_figures_match_the_order() -> None:
         assert bound[1] >= share - 1e-12
 
 
-def test_with_a_budget_curves_end_with_the_crawl_and_missing_figures_are_null() -> None:
+def test_with_a_budget_curves_end_with_the_crawl_and_missing_figures_are_null():
     graph = graph_of(power_law_web(400, seed=15))
     simulation = Simulation(graph, [0], budget=simulation_budget(graph, 0.2))
     run = simulation.run("random", make_ordering("random"))
@@ -367,7 +359,7 @@ def test_with_a_budget_curves_end_with_the_crawl_and_missing_figures_are_null() 
     ]  # fmt: skip
 
 
-def simulation_budget(graph: LinkGraph, share: float) -> int:
+def simulation_budget(graph, share):
     """A subset of the pages reachable from page 0."""
     return int(share * Simulation(graph, [0]).n_reachable)
 
@@ -383,16 +375,16 @@ TALLY = Layout(Tally, np.dtype([("links", np.int64), ("weight", np.float64)]), n
 
 @njit(cache=True)
 def tally(
-    keys: NDArray[np.float64],
-    page: int,
-    targets: PageIds,
-    first: int,
-    last: int,
-    again: bool,
-    numbers: NDArray[np.float64],
-    sites: PageIds,
-    addresses: Addresses,
-) -> int:
+    keys,
+    page,
+    targets,
+    first,
+    last,
+    again,
+    numbers,
+    sites,
+    addresses,
+):
     """Backlink count, counted in records of its own."""
     counts = TALLY(addresses).counts
     for new in range(first, last):
@@ -411,12 +403,12 @@ class Tallied(CompiledOrdering):
     layout = TALLY
     changes_known: ClassVar[bool] = True
 
-    def with_room(self, n_pages: int, n_sites: int, n_links: int, most_links: int) -> Tally:
-        state: Tally = self.state
+    def with_room(self, n_pages, n_sites, n_links, most_links):
+        state = self.state
         return state._replace(counts=with_room(state.counts, n_pages))
 
 
-def test_an_ordering_with_records_of_its_own_runs_after_any_other() -> None:
+def test_an_ordering_with_records_of_its_own_runs_after_any_other():
     """The loop is compiled once; a second layout used to end in a KeyError."""
     graph = graph_of(power_law_web(300, seed=8))
     network = Network(robots=3, latency=0.5)

@@ -1,19 +1,13 @@
 """CRAWLPRIO_SITE_BANDWIDTH limits the average bytes per second requested from a site."""
 
-from __future__ import annotations
-
 import json
-from collections.abc import Iterator
 from itertools import pairwise
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 from crawls import ADDON, Site, page, run_spider
 from scrapy import Spider
 from scrapy.cmdline import execute
-from scrapy.http import Response
 
 from crawlprio.frontier import Politeness
 from crawlprio.graph.linkgraph import LinkGraph
@@ -28,17 +22,17 @@ from crawlprio.simulator.timed import timed_crawl
     [(0, 0.0, 2.0), (10_000, 0.0, 10.0), (10_000, 4.0, 6.0), (10_000, 9.5, 2.0), (500, 1.0, 2.0)],
 )
 def test_a_fetch_and_its_pause_last_as_long_as_the_body_takes_at_the_bandwidth(
-    n_bytes: int, elapsed: float, seconds: float
-) -> None:
+    n_bytes, elapsed, seconds
+):
     politeness = Politeness(delay=2.0, site_bandwidth=1000.0)
     assert politeness.pause(elapsed=elapsed, n_bytes=n_bytes) == seconds
 
 
-def test_without_a_bandwidth_the_bytes_of_a_fetch_do_not_matter() -> None:
+def test_without_a_bandwidth_the_bytes_of_a_fetch_do_not_matter():
     assert Politeness(delay=2.0).pause(n_bytes=10**9) == 2.0
 
 
-def test_the_longest_of_all_pauses_applies() -> None:
+def test_the_longest_of_all_pauses_applies():
     politeness = Politeness(adaptive=10.0, site_bandwidth=1000.0)
     found = [politeness.pause(elapsed=1.0, n_bytes=n) for n in (5_000, 50_000)]
     assert found == [10.0, 49.0]
@@ -49,7 +43,7 @@ STAR = LinkGraph(np.array([0, 3, 3, 3, 3]), np.array([1, 2, 3], dtype=np.int32))
 
 
 @pytest.mark.parametrize("compiled", [True, False])
-def test_a_simulated_site_sends_no_more_than_the_bandwidth(compiled: bool) -> None:
+def test_a_simulated_site_sends_no_more_than_the_bandwidth(compiled):
     network = Network(
         politeness=Politeness(site_bandwidth=100.0), page_bytes=[500, 100, 200, 0], site_speed=1000
     )
@@ -57,9 +51,7 @@ def test_a_simulated_site_sends_no_more_than_the_bandwidth(compiled: bool) -> No
     assert crawl.started.tolist() == pytest.approx([0.0, 5.0, 6.0, 8.0])
 
 
-def test_the_command_has_an_option_for_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command_has_an_option_for_it(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     write_npz(STAR, tmp_path / "star.npz")
     arguments = ["star.npz", "--ordering", "breadth-first", "--seeds", "0", "--json", "out.json"]
@@ -76,11 +68,11 @@ class Walker(Spider):
     name = "walker"
     start_urls = ("http://a.test/",)
 
-    def parse(self, response: Response) -> Iterator[Any]:
+    def parse(self, response):
         yield from response.follow_all(css="a")
 
 
-def test_a_live_crawl_pauses_according_to_the_bytes_received() -> None:
+def test_a_live_crawl_pauses_according_to_the_bytes_received():
     bodies = [40_000, 10_000, 20_000]
     pages = {f"/{n}": page(title="x" * n) for n in bodies}
     pages["/"] = page(*pages)

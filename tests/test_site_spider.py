@@ -1,12 +1,8 @@
 """How the `site` spider handles responses, arguments and settings."""
 
-from __future__ import annotations
-
 import asyncio
 import hashlib
-from collections.abc import Sequence
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 from crawls import Site, page, run_spider
@@ -23,14 +19,14 @@ from crawlprio.spiders.site import SiteSpider
 SEED = "http://a.org/"
 
 
-def make_spider(settings: dict[str, Any] | None = None, **arguments: str) -> SiteSpider:
+def make_spider(settings=None, **arguments):
     crawler = Crawler(SiteSpider, Settings(settings or {}))
     spider = SiteSpider.from_crawler(crawler, **arguments)
     assert RunningCrawl.of(crawler).failure is None
     return spider
 
 
-def spider_without_web(**arguments: str) -> SiteSpider:
+def spider_without_web(**arguments):
     """Return a spider that has no seeds and has not started the demo web for itself."""
     spider = SiteSpider(**arguments)
     spider.crawler = Crawler(SiteSpider, Settings())
@@ -38,13 +34,13 @@ def spider_without_web(**arguments: str) -> SiteSpider:
 
 
 def answer(
-    body: str | bytes,
-    url: str = SEED,
-    content_type: str | None = "text/html; charset=utf-8",
-    meta: dict[str, Any] | None = None,
-    headers: dict[str, Any] | None = None,
-    cls: type[Response] = HtmlResponse,
-) -> Response:
+    body,
+    url=SEED,
+    content_type="text/html; charset=utf-8",
+    meta=None,
+    headers=None,
+    cls=HtmlResponse,
+):
     headers = dict(headers or {})
     if content_type is not None:
         headers["Content-Type"] = content_type
@@ -52,13 +48,13 @@ def answer(
     return cls(url, body=raw, headers=headers, request=Request(url, meta=meta))
 
 
-def only_item(spider: SiteSpider, response: Response) -> LinkPairs:
+def only_item(spider, response):
     (pairs,) = spider.parse(response)
     assert isinstance(pairs, LinkPairs)
     return pairs
 
 
-def test_a_page_is_one_item_with_its_links_in_page_order() -> None:
+def test_a_page_is_one_item_with_its_links_in_page_order():
     body = """<title>A page</title><a href=z>Z</a><a href="http://other.org/">other</a>
         <a href=/#top>self</a><a href=b rel=nofollow>b</a><a href=x.pdf>x</a><a href=c>C</a>"""
     pairs = only_item(make_spider(seeds=SEED), answer(body))
@@ -80,7 +76,7 @@ def test_a_page_is_one_item_with_its_links_in_page_order() -> None:
     )
 
 
-def test_text_is_filled_only_if_somebody_needs_it() -> None:
+def test_text_is_filled_only_if_somebody_needs_it():
     spider = make_spider(seeds=SEED)
     assert only_item(spider, answer("<p>visible")).text == ""
     spider.wants_text = True
@@ -98,9 +94,7 @@ def test_text_is_filled_only_if_somebody_needs_it() -> None:
         ("application/pdf", Response, 0),
     ],
 )
-def test_only_html_has_links_and_every_page_is_an_item(
-    content_type: str | None, cls: type[Response], n_targets: int
-) -> None:
+def test_only_html_has_links_and_every_page_is_an_item(content_type, cls, n_targets):
     body = "<title>t</title><a href=x>x</a>"
     pairs = only_item(make_spider(seeds=SEED), answer(body, content_type=content_type, cls=cls))
     assert (len(pairs.targets), len(pairs.title)) == (n_targets, n_targets)
@@ -116,15 +110,13 @@ def test_only_html_has_links_and_every_page_is_an_item(
         ("<a href=x>x</a><a href=y>y</a>", {"X-Robots-Tag": "nofollow"}),
     ],
 )
-def test_nofollow_is_obeyed_unless_the_setting_says_otherwise(
-    body: str, headers: dict[str, str], follows: bool, n_targets: int
-) -> None:
+def test_nofollow_is_obeyed_unless_the_setting_says_otherwise(body, headers, follows, n_targets):
     spider = make_spider({"CRAWLPRIO_FOLLOW_NOFOLLOW": follows}, seeds=SEED)
     pairs = only_item(spider, answer(body, headers=headers))
     assert (len(pairs.targets), len(pairs.outside)) == (n_targets, 2 - n_targets)
 
 
-def test_the_skipped_extensions_are_a_setting() -> None:
+def test_the_skipped_extensions_are_a_setting():
     body = "<a href=a.pdf>a</a><a href=b.js>b</a><a href=c.html>c</a>"
     for extensions, followed in ((None, ["b.js", "c.html"]), ("js,html", ["a.pdf"])):
         settings = {} if extensions is None else {"CRAWLPRIO_SKIP_EXTENSIONS": extensions}
@@ -146,12 +138,12 @@ def test_the_skipped_extensions_are_a_setting() -> None:
         ("otherbot: none, *: noindex", True),
     ],
 )
-def test_x_robots_tag_nofollow_is_honoured(header: str | list[str], followed: bool) -> None:
+def test_x_robots_tag_nofollow_is_honoured(header, followed):
     response = answer("<a href=x>x</a>", headers={"X-Robots-Tag": header})
     assert bool(only_item(make_spider(seeds=SEED), response).targets) is followed
 
 
-def test_depth_counts_from_the_page_and_links_too_deep_are_outside() -> None:
+def test_depth_counts_from_the_page_and_links_too_deep_are_outside():
     body = "<a href=x>static</a><a href=?q>dynamic</a>"
     spider = make_spider(seeds=SEED)
     counts = [
@@ -164,7 +156,7 @@ def test_depth_counts_from_the_page_and_links_too_deep_are_outside() -> None:
     assert [(len(page.targets), len(page.outside)) for page in pages] == [(2, 0), (0, 2)]
 
 
-def test_settings_change_the_heuristics() -> None:
+def test_settings_change_the_heuristics():
     body = "<a href=x>static</a><a href=?q>dynamic</a><a href=/cgi-bin/x>cgi</a>"
     settings = {"CRAWLPRIO_MAX_STATIC_DEPTH": "1", "CRAWLPRIO_MAX_DYNAMIC_DEPTH": "None"}
     deep = answer(body, meta={"depth": 30})
@@ -173,7 +165,7 @@ def test_settings_change_the_heuristics() -> None:
     assert len(only_item(off, deep).targets) == 3
 
 
-def test_a_page_is_known_by_its_request_url_and_after_a_redirect_by_its_final_url() -> None:
+def test_a_page_is_known_by_its_request_url_and_after_a_redirect_by_its_final_url():
     request = Request("http://a.org/asked")
     body = b"<a href=asked>1</a><a href=answered>2</a>"
     response = HtmlResponse("http://a.org/answered", body=body, request=request)
@@ -184,7 +176,7 @@ def test_a_page_is_known_by_its_request_url_and_after_a_redirect_by_its_final_ur
     assert (pairs.source, pairs.targets) == ("http://a.org/answered", ["http://a.org/asked"])
 
 
-def test_a_redirected_seed_brings_the_other_site_into_scope() -> None:
+def test_a_redirected_seed_brings_the_other_site_into_scope():
     spider = make_spider(seeds=SEED)
     body = "<a href=x>x</a>"
     no_seed = answer(body, "http://c.org/", meta={"redirect_urls": ["http://a.org/page"]})
@@ -196,31 +188,31 @@ def test_a_redirected_seed_brings_the_other_site_into_scope() -> None:
 class SeedList:
     """The part of a scheduler that handles seeds."""
 
-    def __init__(self) -> None:
-        self.seeds: list[str] = []
+    def __init__(self):
+        self.seeds = []
 
-    def add_seeds(self, urls: Sequence[str]) -> None:
+    def add_seeds(self, urls):
         self.seeds += urls
 
 
-def start(spider: SiteSpider, scheduler: object) -> list[Any]:
+def start(spider, scheduler):
     """Return what the spider yields at its start under a scheduler."""
-    spider.crawler.engine = SimpleNamespace(scheduler=scheduler)  # type: ignore[assignment]
+    spider.crawler.engine = SimpleNamespace(scheduler=scheduler)
 
-    async def collect() -> list[Any]:
+    async def collect():
         return [output async for output in spider.start()]
 
     return asyncio.run(collect())
 
 
-def test_seeds_go_to_the_scheduler_at_once_and_links_only_in_the_item() -> None:
+def test_seeds_go_to_the_scheduler_at_once_and_links_only_in_the_item():
     spider, scheduler = make_spider(seeds="http://b.org,http://a.org/x,http://b.org/"), SeedList()
     assert start(spider, scheduler) == []
     assert scheduler.seeds == ["http://b.org/", "http://a.org/x"]
     assert only_item(spider, answer("<a href=x>x</a>")).targets == ["http://a.org/x"]
 
 
-def test_a_scheduler_that_does_not_accept_seeds_gets_requests_for_seeds_and_links() -> None:
+def test_a_scheduler_that_does_not_accept_seeds_gets_requests_for_seeds_and_links():
     spider = make_spider(seeds="http://b.org,http://a.org/")
     seeds = start(spider, object())
     assert [(seed.url, seed.dont_filter) for seed in seeds] == [
@@ -234,7 +226,7 @@ def test_a_scheduler_that_does_not_accept_seeds_gets_requests_for_seeds_and_link
     assert pairs.targets == ["http://a.org/x", "http://b.org/z"]
 
 
-def test_without_seeds_the_spider_waits_for_a_web() -> None:
+def test_without_seeds_the_spider_waits_for_a_web():
     spider = spider_without_web()
     assert (spider.seeds, spider.needs_demo) == ([], True)
     spider.use_web(["http://h1.demo"], ["h1.demo", "h2.demo"])
@@ -245,7 +237,7 @@ def test_without_seeds_the_spider_waits_for_a_web() -> None:
     assert pairs.outside == [("http://real.org/", "real")]
 
 
-def test_follow_also_applies_to_a_given_web() -> None:
+def test_follow_also_applies_to_a_given_web():
     spider = spider_without_web(follow="site", deny="private")
     spider.use_web(["http://h1.demo/"], ["h1.demo", "h2.demo"])
     body = "<a href=/y>y</a><a href=http://h2.demo/x>x</a><a href=/private/z>z</a>"
@@ -267,8 +259,8 @@ def test_follow_also_applies_to_a_given_web() -> None:
     ],
 )
 def test_a_bad_argument_or_setting_is_one_sentence_and_refuses_the_crawl(
-    arguments: dict[str, str], settings: dict[str, Any], message: str
-) -> None:
+    arguments, settings, message
+):
     crawler = Crawler(SiteSpider, Settings(settings))
     SiteSpider.from_crawler(crawler, **arguments)
     refusal = RunningCrawl.of(crawler).failure
@@ -277,7 +269,7 @@ def test_a_bad_argument_or_setting_is_one_sentence_and_refuses_the_crawl(
     assert "\n" not in str(refusal)
 
 
-def test_under_the_stock_scheduler_it_crawls_what_it_finds() -> None:
+def test_under_the_stock_scheduler_it_crawls_what_it_finds():
     ring = {f"/{n}": page(f"/{(n + 1) % 4}") for n in range(4)}
     with Site(ring) as site:
         run = run_spider(SiteSpider, {}, site=site, seeds="http://a.org/0")

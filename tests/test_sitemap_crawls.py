@@ -1,14 +1,9 @@
 """Crawls with sitemaps: who may name what, when their pages are fetched, and what a kill costs."""
 
-from __future__ import annotations
-
-from collections.abc import Mapping
 from itertools import pairwise
-from pathlib import Path
-from typing import Any
 
 import pytest
-from crawls import ADDON, ONE_AT_A_TIME, Answer, Run, Site, page, run_spider
+from crawls import ADDON, ONE_AT_A_TIME, Answer, Site, page, run_spider
 from hostile import crawl
 from spiders import Follower
 from stores import query
@@ -19,23 +14,21 @@ from crawlprio.store import Store
 ROBOTS = {"CRAWLPRIO_SITEMAPS": "robots", "ROBOTSTXT_OBEY": True}
 
 
-def urlset(*urls: str) -> Answer:
+def urlset(*urls):
     inner = "".join(f"<url><loc>{url}</loc><priority>1</priority></url>" for url in urls)
     return Answer(f"<urlset>{inner}</urlset>", headers={"Content-Type": "text/xml"})
 
 
-def index(*urls: str) -> Answer:
+def index(*urls):
     inner = "".join(f"<sitemap><loc>{url}</loc></sitemap>" for url in urls)
     return Answer(f"<sitemapindex>{inner}</sitemapindex>")
 
 
-def robots(*urls: str, rules: str = "") -> Answer:
+def robots(*urls, rules=""):
     return Answer(f"User-agent: *\n{rules}\n" + "".join(f"Sitemap: {url}\n" for url in urls))
 
 
-def crawled(
-    pages: Mapping[str, Answer], path: Path, settings: Mapping[str, object] = ROBOTS, **more: Any
-) -> tuple[Run, list[str]]:
+def crawled(pages, path, settings=ROBOTS, **more):
     """Crawl with the spider `site`, one fetch at a time; return the run and the paths fetched."""
     every = {**ONE_AT_A_TIME, "CRAWLPRIO_STORE": str(path), **settings}
     with Site(pages) as site:
@@ -43,7 +36,7 @@ def crawled(
         return run, site.paths()
 
 
-def named(path: Path) -> list[str]:
+def named(path):
     return [url for (url,) in query(path, "SELECT url FROM sitemap_urls ORDER BY id")]
 
 
@@ -63,7 +56,7 @@ WEB = {
 LINKED = ["/", "/1", "/2", "/3", "/4", "/5"]
 
 
-def test_pages_that_only_a_sitemap_knows_come_after_all_linked_ones(tmp_path: Path) -> None:
+def test_pages_that_only_a_sitemap_knows_come_after_all_linked_ones(tmp_path):
     run, paths = crawled(WEB, tmp_path / "a.sqlite")
     rest = [path for path in paths if path not in LINKED]
     assert [path for path in paths if path in LINKED] == LINKED
@@ -73,9 +66,7 @@ def test_pages_that_only_a_sitemap_knows_come_after_all_linked_ones(tmp_path: Pa
 
 
 @pytest.mark.parametrize("ordering", ["breadth-first", "opic", "sibling-sampling", "random"])
-def test_linked_pages_leave_in_the_same_order_with_and_without_sitemaps(
-    tmp_path: Path, ordering: str
-) -> None:
+def test_linked_pages_leave_in_the_same_order_with_and_without_sitemaps(tmp_path, ordering):
     web = {f"/{n}": page(*(f"/{(7 * n + k) % 60}" for k in (1, 5, 11, 17))) for n in range(60)}
     web |= {"/": page("/1", "/2"), "/robots.txt": robots("http://a.test/sitemap.xml")}
     every = [f"http://a.test/{n}" for n in (*range(59, 0, -2), *range(1_000, 1_010))]
@@ -91,7 +82,7 @@ def test_linked_pages_leave_in_the_same_order_with_and_without_sitemaps(
     assert paths[len(without) :] == [f"/{n}" for n in range(1_000, 1_010)]
 
 
-def test_as_seeds_they_are_ordered_among_the_linked_ones(tmp_path: Path) -> None:
+def test_as_seeds_they_are_ordered_among_the_linked_ones(tmp_path):
     path = tmp_path / "a.sqlite"
     _, paths = crawled(WEB, path, {**ROBOTS, "CRAWLPRIO_SITEMAP_PAGES": "seeds"})
     assert sorted(paths) == sorted([*LINKED, "/s1", "/s2", "/s3", "/s1/linked", "/sitemap.xml"])
@@ -102,7 +93,7 @@ def test_as_seeds_they_are_ordered_among_the_linked_ones(tmp_path: Path) -> None
     assert sorted(seeds) == sorted({"http://a.test/", *named(path)})
 
 
-def test_recorded_only_they_are_not_fetched(tmp_path: Path) -> None:
+def test_recorded_only_they_are_not_fetched(tmp_path):
     path = tmp_path / "a.sqlite"
     _, paths = crawled(WEB, path, {**ROBOTS, "CRAWLPRIO_SITEMAP_PAGES": "record"})
     assert [each for each in paths if each != "/sitemap.xml"] == LINKED
@@ -111,19 +102,19 @@ def test_recorded_only_they_are_not_fetched(tmp_path: Path) -> None:
     assert query(path, "SELECT DISTINCT lastmod, priority FROM sitemap_urls") == [("", 1.0)]
 
 
-def test_without_the_setting_no_sitemap_is_read(tmp_path: Path) -> None:
+def test_without_the_setting_no_sitemap_is_read(tmp_path):
     _, paths = crawled(WEB, tmp_path / "a.sqlite", {"ROBOTSTXT_OBEY": True})
     assert paths == LINKED
 
 
-def test_a_sitemap_given_by_its_url_needs_no_robots_txt(tmp_path: Path) -> None:
+def test_a_sitemap_given_by_its_url_needs_no_robots_txt(tmp_path):
     settings = {"CRAWLPRIO_SITEMAPS": "http://a.test/sitemap.xml"}
     _, paths = crawled(WEB, tmp_path / "a.sqlite", settings)
     assert sorted(paths) == sorted([*LINKED, "/s1", "/s2", "/s3", "/s1/linked", "/sitemap.xml"])
     assert [path for path in paths if path in LINKED] == LINKED
 
 
-def test_a_sitemap_names_pages_only_of_the_site_whose_robots_txt_names_it(tmp_path: Path) -> None:
+def test_a_sitemap_names_pages_only_of_the_site_whose_robots_txt_names_it(tmp_path):
     web = {
         "a.test/": page("http://b.test/"),
         "a.test/robots.txt": robots("http://a.test/own.xml", "http://cdn.test/a.xml"),
@@ -153,8 +144,8 @@ def test_a_sitemap_names_pages_only_of_the_site_whose_robots_txt_names_it(tmp_pa
 
 
 def test_relative_urls_are_read_as_they_are_meant_and_what_is_no_url_is_counted(
-    tmp_path: Path,
-) -> None:
+    tmp_path,
+):
     """They are relative to robots.txt, and to where the sitemap was found in the end."""
     pages = {
         **WEB,
@@ -169,7 +160,7 @@ def test_relative_urls_are_read_as_they_are_meant_and_what_is_no_url_is_counted(
     ]
 
 
-def test_sites_out_of_scope_have_no_sitemaps_read(tmp_path: Path) -> None:
+def test_sites_out_of_scope_have_no_sitemaps_read(tmp_path):
     web = {
         "a.test/": page("/moved"),
         "a.test/moved": Answer(status=302, headers={"Location": "http://b.test/"}),
@@ -180,7 +171,7 @@ def test_sites_out_of_scope_have_no_sitemaps_read(tmp_path: Path) -> None:
     assert "/sitemap.xml" not in paths
 
 
-def test_pages_of_a_sitemap_obey_scope_robots_and_budgets(tmp_path: Path) -> None:
+def test_pages_of_a_sitemap_obey_scope_robots_and_budgets(tmp_path):
     web = {
         "/": page("/1"),
         "/robots.txt": robots("http://a.test/sitemap.xml", rules="Disallow: /secret"),
@@ -194,7 +185,7 @@ def test_pages_of_a_sitemap_obey_scope_robots_and_budgets(tmp_path: Path) -> Non
     assert run.stats["crawlprio/refused/site-budget"] == 2
 
 
-def test_a_sitemap_that_robots_txt_forbids_is_not_fetched(tmp_path: Path) -> None:
+def test_a_sitemap_that_robots_txt_forbids_is_not_fetched(tmp_path):
     web = {**WEB, "/robots.txt": robots("http://a.test/sitemap.xml", rules="Disallow: /sitemap")}
     run, paths = crawled(web, tmp_path / "a.sqlite")
     assert paths == LINKED
@@ -203,14 +194,14 @@ def test_a_sitemap_that_robots_txt_forbids_is_not_fetched(tmp_path: Path) -> Non
     ]
 
 
-def test_a_sitemap_at_a_private_address_is_not_fetched(tmp_path: Path) -> None:
+def test_a_sitemap_at_a_private_address_is_not_fetched(tmp_path):
     web = {**WEB, "/robots.txt": robots("http://10.0.0.1/sitemap.xml")}
     run, paths = crawled(web, tmp_path / "a.sqlite")
     assert paths == LINKED
     assert run.stats["crawlprio/refused/private-address"] == 1
 
 
-def test_sitemaps_keep_the_delay_of_their_site(tmp_path: Path) -> None:
+def test_sitemaps_keep_the_delay_of_their_site(tmp_path):
     web = {**WEB, "/robots.txt": robots(*(f"http://a.test/sitemap{n}.xml" for n in range(3)))}
     settings = {**ONE_AT_A_TIME, **ROBOTS, "DOWNLOAD_DELAY": 0.2, "CONCURRENT_REQUESTS": 8}
     every = {**settings, "CRAWLPRIO_STORE": str(tmp_path / "a.sqlite")}
@@ -222,7 +213,7 @@ def test_sitemaps_keep_the_delay_of_their_site(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("depth", [1, 3])
-def test_indexes_may_nest_but_not_endlessly(tmp_path: Path, depth: int) -> None:
+def test_indexes_may_nest_but_not_endlessly(tmp_path, depth):
     last = f"http://a.test/s{depth}.xml"
     web = {
         **WEB,
@@ -235,7 +226,7 @@ def test_indexes_may_nest_but_not_endlessly(tmp_path: Path, depth: int) -> None:
     assert len(run.messages()) == (depth == 3)
 
 
-def test_indexes_that_name_each_other_are_read_once(tmp_path: Path) -> None:
+def test_indexes_that_name_each_other_are_read_once(tmp_path):
     both = index("http://a.test/s0.xml", "http://a.test/s1.xml", "http://a.test/sitemap.xml")
     web = {**WEB, "/robots.txt": robots("http://a.test/s0.xml"), "/s0.xml": both, "/s1.xml": both}
     _, paths = crawled(web, tmp_path / "a.sqlite")
@@ -246,7 +237,7 @@ def test_indexes_that_name_each_other_are_read_once(tmp_path: Path) -> None:
     ]
 
 
-def test_what_one_site_names_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_one_site_names_is_bounded(tmp_path, monkeypatch):
     monkeypatch.setattr(sitemap_files, "MAX_FILES", 30)
     web = {
         "/": page(),
@@ -273,7 +264,7 @@ def test_what_one_site_names_is_bounded(tmp_path: Path, monkeypatch: pytest.Monk
 @pytest.mark.parametrize(
     "scheduler", ["crawlprio.schedulers.Scheduler", "scrapy.core.scheduler.Scheduler"]
 )
-def test_under_the_add_on_pages_go_to_the_spiders_parse(tmp_path: Path, scheduler: str) -> None:
+def test_under_the_add_on_pages_go_to_the_spiders_parse(tmp_path, scheduler):
     settings = {**ADDON, **ROBOTS, "CRAWLPRIO_STORE": str(tmp_path / "a.sqlite")}
     with Site(WEB) as site:
         run = run_spider(
@@ -298,15 +289,13 @@ def test_under_the_add_on_pages_go_to_the_spiders_parse(tmp_path: Path, schedule
         ({"CRAWLPRIO_SITEMAPS": "ftp://a.test/"}, "neither 'robots' nor an http(s) URL"),
     ],
 )
-def test_a_crawl_that_cannot_read_sitemaps_says_so_and_does_not_start(
-    tmp_path: Path, settings: dict[str, object], problem: str
-) -> None:
+def test_a_crawl_that_cannot_read_sitemaps_says_so_and_does_not_start(tmp_path, settings, problem):
     run, paths = crawled(WEB, tmp_path / "a.sqlite", {**ROBOTS, **settings})
     assert paths == []
     assert any(problem in message for message in run.messages())
 
 
-def test_a_resumed_crawl_reads_and_fetches_what_is_left_and_nothing_twice(tmp_path: Path) -> None:
+def test_a_resumed_crawl_reads_and_fetches_what_is_left_and_nothing_twice(tmp_path):
     """Runs of a few pages each: the first ends before the sitemaps are read, others between."""
     web = {
         **WEB,
@@ -315,7 +304,7 @@ def test_a_resumed_crawl_reads_and_fetches_what_is_left_and_nothing_twice(tmp_pa
         "/more.xml": urlset("http://a.test/m1", "http://a.test/m2", "http://a.test/s1"),
     }
     settings = {**ROBOTS, "JOBDIR": str(tmp_path), "CRAWLPRIO_STORE": "a.sqlite"}
-    fetched: list[str] = []
+    fetched = []
     for _ in range(12):
         run, paths = crawled(web, tmp_path, {**settings, "CLOSESPIDER_PAGECOUNT": 3})
         fetched += paths

@@ -1,12 +1,8 @@
 """Sitemaps, feeds and lists of URLs are read whole within the bounds, and harmless beyond them."""
 
-from __future__ import annotations
-
 import gzip
 import random
 import tracemalloc
-from collections.abc import Callable
-from typing import Any
 
 import pytest
 
@@ -14,12 +10,12 @@ from crawlprio.web import sitemaps
 from crawlprio.web.sitemaps import Named, SitemapReader
 
 
-def read(body: bytes, url: str = "") -> tuple[list[Named], SitemapReader]:
+def read(body, url=""):
     reader = SitemapReader(url)
     return [named for some in reader.read(body) for named in some], reader
 
 
-def peak_of(call: Callable[[], Any]) -> tuple[Any, int]:
+def peak_of(call):
     """Return what a call returns, and the bytes that Python allocated for it."""
     tracemalloc.start()
     try:
@@ -28,11 +24,11 @@ def peak_of(call: Callable[[], Any]) -> tuple[Any, int]:
         tracemalloc.stop()
 
 
-def urls(body: bytes) -> list[str]:
+def urls(body):
     return [named.url for named in read(body)[0]]
 
 
-def urlset(*locations: str) -> bytes:
+def urlset(*locations):
     inner = "".join(f"<url><loc>{location}</loc></url>" for location in locations)
     return f'<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">{inner}</urlset>'.encode()
 
@@ -49,7 +45,7 @@ FULL = b"""<?xml version="1.0" encoding="UTF-8"?>
 </urlset>"""
 
 
-def test_a_sitemap_names_urls_with_dates_and_priorities() -> None:
+def test_a_sitemap_names_urls_with_dates_and_priorities():
     named, reader = read(FULL)
     assert named == [
         Named("http://a.test/1?a=1&b=2", "2026-01-02T03:04:05+00:00", 0.8),
@@ -58,7 +54,7 @@ def test_a_sitemap_names_urls_with_dates_and_priorities() -> None:
     assert (reader.is_index, reader.remark, reader.n_invalid) == (False, "", 2)
 
 
-def test_an_index_names_sitemaps() -> None:
+def test_an_index_names_sitemaps():
     named, reader = read(
         b"<sitemapindex><sitemap><loc>http://a.test/s1.xml</loc></sitemap>"
         b"<sitemap><loc>http://a.test/s2.xml</loc></sitemap></sitemapindex>"
@@ -78,11 +74,11 @@ ATOM = b"""<feed xmlns="http://www.w3.org/2005/Atom"><link href="http://a.test/"
 
 
 @pytest.mark.parametrize("body", [RSS, RDF, ATOM], ids=["rss", "rdf", "atom"])
-def test_a_feed_names_the_pages_of_its_entries(body: bytes) -> None:
+def test_a_feed_names_the_pages_of_its_entries(body):
     assert urls(body) == ["http://a.test/1"]
 
 
-def test_the_dates_of_feeds_are_kept_as_written() -> None:
+def test_the_dates_of_feeds_are_kept_as_written():
     assert [read(body)[0][0].lastmod for body in (RSS, ATOM)] == [
         "Mon, 02 Feb 2026 10:00:00 GMT",
         "2026-02-02T10:00:00Z",
@@ -90,7 +86,7 @@ def test_the_dates_of_feeds_are_kept_as_written() -> None:
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
-def test_a_list_of_urls_has_one_a_line(end: str) -> None:
+def test_a_list_of_urls_has_one_a_line(end):
     lines = ["\ufeffhttp://a.test/1", "", "  http://a.test/\u00e9 ", "nonsense", "http://a.test/2"]
     found, reader = read(end.join(lines).encode())
     assert [each.url for each in found] == [
@@ -102,20 +98,20 @@ def test_a_list_of_urls_has_one_a_line(end: str) -> None:
 
 
 @pytest.mark.parametrize("body", [FULL, RSS, b"http://a.test/1\nhttp://a.test/2"])
-def test_gzip_changes_nothing(body: bytes) -> None:
+def test_gzip_changes_nothing(body):
     half = len(body) // 2
     members = gzip.compress(body[:half]) + gzip.compress(body[half:])
     assert read(gzip.compress(body))[0] == read(members)[0] == read(body)[0]
 
 
 @pytest.mark.parametrize("encoding", ["utf-16", "iso-8859-1", "utf-8-sig"])
-def test_the_encoding_is_the_one_declared(encoding: str) -> None:
+def test_the_encoding_is_the_one_declared(encoding):
     name = encoding.removesuffix("-sig")
     text = f'<?xml version="1.0" encoding="{name}"?>' + urlset("http://a.test/\u00e9").decode()
     assert urls(text.encode(encoding)) == ["http://a.test/%C3%A9"]
 
 
-def test_the_size_of_the_pieces_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_size_of_the_pieces_changes_nothing(monkeypatch):
     bodies = [FULL, RSS, ATOM, gzip.compress(FULL), b"http://a.test/1\r\nhttp://a.test/2"]
     whole = [read(body)[0] for body in bodies]
     monkeypatch.setattr(sitemaps, "PIECE", 1)
@@ -126,12 +122,12 @@ def test_the_size_of_the_pieces_changes_nothing(monkeypatch: pytest.MonkeyPatch)
     "body",
     [b"", b" \n", b"<html><body>404</body></html>", b"<!doctype html><p>x", b"\0\1\2", b"<", b"no"],
 )
-def test_anything_else_is_no_sitemap(body: bytes) -> None:
+def test_anything_else_is_no_sitemap(body):
     named, reader = read(body)
     assert (named, reader.remark) == ([], sitemaps.NOT_A_SITEMAP)
 
 
-def test_what_is_broken_is_read_as_far_as_it_goes() -> None:
+def test_what_is_broken_is_read_as_far_as_it_goes():
     assert urls(b"<urlset><url><loc>http://a.test/1</loc></url><url><loc>http") == [
         "http://a.test/1"
     ]
@@ -144,9 +140,7 @@ def test_what_is_broken_is_read_as_far_as_it_goes() -> None:
 
 @pytest.mark.parametrize("piece", [1, 7, 65_536])
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-16"])
-def test_a_raw_ampersand_is_an_ampersand(
-    piece: int, encoding: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_raw_ampersand_is_an_ampersand(piece, encoding, monkeypatch):
     """Many sites write them; the parser dropped the name that follows one."""
     monkeypatch.setattr(sitemaps, "PIECE", piece)
     written = [
@@ -165,7 +159,7 @@ def test_a_raw_ampersand_is_an_ampersand(
     assert urls(body.encode(encoding)) == [f"http://a.test/{path}" for path in meant]
 
 
-def test_a_relative_url_is_relative_to_its_sitemap() -> None:
+def test_a_relative_url_is_relative_to_its_sitemap():
     body = urlset("/a", "b", "//c.test/", "?d", "http://e.test/", "", "mailto:f@a.test")
     named, reader = read(body, "https://a.test/maps/all.xml")
     assert [each.url for each in named] == [
@@ -182,7 +176,7 @@ def test_a_relative_url_is_relative_to_its_sitemap() -> None:
     [b"http://a.test/\n" + b"x\n" * 2_000_000, urlset(*["javascript:1"] * 400_000)],
     ids=["text", "xml"],
 )
-def test_entries_that_are_no_urls_count_towards_the_bound(body: bytes) -> None:
+def test_entries_that_are_no_urls_count_towards_the_bound(body):
     """48 kB of gzip with 24 million lines took 60 s of the crawl's thread."""
     reader = SitemapReader()
     n_pieces = sum(1 for _ in reader.read(gzip.compress(body)))
@@ -191,7 +185,7 @@ def test_entries_that_are_no_urls_count_towards_the_bound(body: bytes) -> None:
     assert n_pieces * sitemaps.PIECE < len(body) / 4
 
 
-def test_a_sitemap_ends_at_50_000_urls() -> None:
+def test_a_sitemap_ends_at_50_000_urls():
     lines = b"\n".join(b"http://a.test/%d" % n for n in range(50_001))
     named, reader = read(lines)
     assert (len(named), reader.remark) == (50_000, sitemaps.TOO_MANY)
@@ -208,7 +202,7 @@ BOMB = b'<!ENTITY a "aaaaaaaaaa">' + b"".join(
 @pytest.mark.parametrize(
     "declared", [BOMB, b'<!ENTITY k "%s">' % (b"a" * 100_000)], ids=["nested", "long"]
 )
-def test_entities_do_not_grow(declared: bytes) -> None:
+def test_entities_do_not_grow(declared):
     body = ENTITIES % declared + urlset("http://a.test/" + "&k;" * 10_000)
     (named, _), peak = peak_of(lambda: read(body))
     assert named == []
@@ -223,14 +217,14 @@ def test_entities_do_not_grow(declared: bytes) -> None:
         b'<!ENTITY %% p SYSTEM "file:///etc/hostname"> %%p;',
     ],
 )
-def test_external_entities_are_not_read(declared: bytes) -> None:
+def test_external_entities_are_not_read(declared):
     body = ENTITIES % declared.replace(b"%%", b"%") + urlset("http://a.test/x", "http://b.test/&e;")
     assert urls(body)[0] == "http://a.test/x"
     assert urls(body)[1].replace("&", "") == "http://b.test/e;"
 
 
 @pytest.mark.parametrize("begin", [b"<urlset>", b""], ids=["xml", "text"])
-def test_a_bomb_of_gzip_ends_at_50_mb(begin: bytes) -> None:
+def test_a_bomb_of_gzip_ends_at_50_mb(begin):
     bomb = gzip.compress(begin + b"\n" * 60_000_000, 1)
     (_, reader), peak = peak_of(lambda: read(bomb))
     assert reader.remark == sitemaps.TOO_LARGE
@@ -248,20 +242,20 @@ def test_a_bomb_of_gzip_ends_at_50_mb(begin: bytes) -> None:
     ],
     ids=["attributes", "comment", "declarations", "nested", "siblings"],
 )
-def test_endless_markup_ends(body: bytes, remark: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_endless_markup_ends(body, remark, monkeypatch):
     monkeypatch.setattr(sitemaps, "MAX_TAGS", 20_000)
     _, reader = read(body)
     assert reader.remark == getattr(sitemaps, remark)
 
 
-def test_a_long_text_takes_no_memory() -> None:
+def test_a_long_text_takes_no_memory():
     body = urlset("http://a.test/" + "a" * 9_000_000, "http://a.test/2")
     (named, _), peak = peak_of(lambda: read(body))
     assert [each.url for each in named] == ["http://a.test/2"]
     assert peak < 5_000_000
 
 
-def test_random_damage_never_raises() -> None:
+def test_random_damage_never_raises():
     seed = 20261122
     print("seed", seed)
     source = random.Random(seed)

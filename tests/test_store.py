@@ -1,7 +1,5 @@
 """The crawl store keeps what it is given, exposes it in SQL, and fails in one sentence."""
 
-from __future__ import annotations
-
 import json
 import os
 import re
@@ -9,7 +7,6 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -19,14 +16,14 @@ from hypothesis import strategies as st
 from stores import change, letters, query, table, visit
 
 from crawlprio.errors import StoreError
-from crawlprio.graph.pages import NO_PAGE, Visit
+from crawlprio.graph.pages import NO_PAGE
 from crawlprio.items import Directives
 from crawlprio.store import MAX_TEXT, SCHEMA_VERSION, Store, StoreInUse, keep_existing
 
 ANY_TEXT = st.text(st.characters(codec=None, exclude_categories=()), max_size=12)
 
 
-def plain(one: Visit) -> dict[str, object]:
+def plain(one):
     """The fields of a visit as Python values that compare with ==."""
     values = one._asdict()
     values["targets"] = one.targets.tolist()
@@ -35,18 +32,18 @@ def plain(one: Visit) -> dict[str, object]:
     return values
 
 
-def as_stored(text: str) -> str:
+def as_stored(text):
     """Return the text as a store keeps it, defined character by character."""
     return "".join("\ufffd" if c == "\0" or "\ud800" <= c <= "\udfff" else c for c in text)
 
 
 @pytest.fixture
-def path(tmp_path: Path) -> Path:
+def path(tmp_path):
     return tmp_path / "crawl.sqlite"
 
 
 @pytest.fixture
-def child(path: Path) -> Iterator[subprocess.Popen[str]]:
+def child(path):
     """Start a process that records visits to `path` forever and prints each seq once committed."""
     code = (
         "import itertools, sys\n"
@@ -66,7 +63,6 @@ def child(path: Path) -> Iterator[subprocess.Popen[str]]:
     yield process
     process.kill()
     process.wait()
-    assert process.stdout is not None
     process.stdout.close()
 
 
@@ -85,7 +81,7 @@ FULL = {
 
 
 class TestRecording:
-    def test_a_visit_is_restored_equal_in_every_field(self, path: Path) -> None:
+    def test_a_visit_is_restored_equal_in_every_field(self, path):
         put_in = visit(1, 3, 0, 2, **FULL)
         with Store.create(path) as store:
             store.record(put_in, letters(4))
@@ -94,7 +90,7 @@ class TestRecording:
         assert plain(came_out) == plain(put_in)
         assert came_out.targets.dtype == np.int32
 
-    def test_visits_are_numbered_from_one_and_restored_in_that_order(self, path: Path) -> None:
+    def test_visits_are_numbered_from_one_and_restored_in_that_order(self, path):
         with Store.create(path) as store:
             assert [store.record(visit(page), letters(3)) for page in (2, 0, 1)] == [1, 2, 3]
             assert [one.page for one in store.visits()] == [2, 0, 1]
@@ -112,9 +108,7 @@ class TestRecording:
             [(f"http://site{n % 3}.example/new/{n}", 4) for n in range(3_000)],
         ],
     )
-    def test_pages_that_a_visit_discovers_are_restored_whatever_their_urls(
-        self, path: Path, new: list[tuple[str, int]]
-    ) -> None:
+    def test_pages_that_a_visit_discovers_are_restored_whatever_their_urls(self, path, new):
         with Store.create(path) as store:
             store.record(visit(0, 1, 2), letters(3))
         with Store.open(path) as store:
@@ -131,7 +125,7 @@ class TestRecording:
             assert [one.targets.tolist() for one in store.visits()] == [[1, 2], ids]
             assert store.stored_pages().find_all([url for url, _ in new]) == ids
 
-    def test_nothing_is_recorded_inside_a_snapshot(self, path: Path) -> None:
+    def test_nothing_is_recorded_inside_a_snapshot(self, path):
         pages = letters(2)
         with Store.create(path) as store:
             store.record(visit(0, 1), pages)
@@ -140,7 +134,7 @@ class TestRecording:
             assert [one.page for one in store.visits()] == [0]
             assert store.record(visit(1), pages) == 2
 
-    def test_a_visit_and_its_pages_are_one_transaction(self, path: Path) -> None:
+    def test_a_visit_and_its_pages_are_one_transaction(self, path):
         pages = letters(2)
         with Store.create(path) as store:
             store.record(visit(0, 1), pages)
@@ -157,7 +151,7 @@ class TestRecording:
             assert store.record(visit(1, 2), pages) == 2
             assert store.load_pages().urls(range(3)) == pages.urls(range(3))
 
-    def test_deferred_visits_are_written_all_at_once(self, path: Path) -> None:
+    def test_deferred_visits_are_written_all_at_once(self, path):
         pages = letters(2)
         with Store.create(path) as store:
             assert store.record(visit(0, 1), pages, commits=False) == 1
@@ -171,7 +165,7 @@ class TestRecording:
             store.commit()
             assert store.record(visit(new), pages) == 3
 
-    def test_deferred_visits_come_before_everything_else_that_is_recorded(self, path: Path) -> None:
+    def test_deferred_visits_come_before_everything_else_that_is_recorded(self, path):
         pages = letters(4)
         with Store.create(path) as store:
             store.record(visit(0), pages, commits=False)
@@ -186,7 +180,7 @@ class TestRecording:
             store.record(visit(0), pages, commits=False)
         assert query(path, "SELECT page FROM visits ORDER BY seq")[-1] == (0,)
 
-    def test_if_one_of_several_visits_is_refused_none_is_kept(self, path: Path) -> None:
+    def test_if_one_of_several_visits_is_refused_none_is_kept(self, path):
         pages = letters(2)
         with Store.create(path) as store:
             store.record(visit(0, 1), pages)
@@ -199,7 +193,7 @@ class TestRecording:
             assert store.record(visit(1, 2), pages) == 2
             assert store.load_pages().urls(range(3)) == pages.urls(range(3))
 
-    def test_requests_and_marks_recorded_together_keep_their_order(self, path: Path) -> None:
+    def test_requests_and_marks_recorded_together_keep_their_order(self, path):
         pages = letters(4)
         with Store.create(path) as store:
             store.record_pages(pages, requests=[(1, 1, b"first")])
@@ -225,7 +219,7 @@ class TestRecording:
             store.record(visit(3), pages)
             assert query(path, "SELECT page FROM leased") == [(1,)]
 
-    def test_numpy_numbers_work_like_python_numbers(self, path: Path) -> None:
+    def test_numpy_numbers_work_like_python_numbers(self, path):
         with Store.create(path) as store:
             store.record(
                 visit(np.int32(1), 0, status=np.int16(404), elapsed=np.float32(0.5)), letters(2)
@@ -233,7 +227,7 @@ class TestRecording:
             (one,) = store.visits()
         assert (one.page, one.status, one.elapsed) == (1, 404, 0.5)
 
-    def test_all_empty_anchors_are_not_stored(self, path: Path) -> None:
+    def test_all_empty_anchors_are_not_stored(self, path):
         with Store.create(path) as store:
             store.record(visit(0, 1, 2, anchors=["", ""]), letters(3))
             (one,) = store.visits()
@@ -241,7 +235,7 @@ class TestRecording:
         assert query(path, "SELECT anchors FROM visits") == [(None,)]
         assert query(path, "SELECT * FROM links") == [(0, 1, ""), (0, 2, "")]
 
-    def test_text_is_truncated_at_its_limit(self, path: Path) -> None:
+    def test_text_is_truncated_at_its_limit(self, path):
         with Store.create(path) as store:
             store.record(visit(0, text="ä" * MAX_TEXT + "end"), letters(1))
             (one,) = store.visits()
@@ -258,13 +252,13 @@ class TestRecording:
     @settings(max_examples=60, deadline=None)
     def test_no_text_is_refused_and_characters_outside_utf8_are_replaced(
         self,
-        title: str,
-        text: str,
-        error: str,
-        anchors: list[str],
-        outside: list[tuple[str, str]],
-        url: str,
-    ) -> None:
+        title,
+        text,
+        error,
+        anchors,
+        outside,
+        url,
+    ):
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder, "crawl.sqlite")
             pages = letters(4)
@@ -284,7 +278,7 @@ class TestRecording:
         assert linked == [(4, t, as_stored(a)) for t, a in zip((2, 0, 1), anchors, strict=True)]
         assert away == [(4, as_stored(u), as_stored(a)) for u, a in outside]
 
-    def test_a_crawl_continues_where_it_was_closed(self, path: Path) -> None:
+    def test_a_crawl_continues_where_it_was_closed(self, path):
         pages = letters(2)
         with Store.create(path) as store:
             store.record(visit(0, 1), pages)
@@ -297,16 +291,14 @@ class TestRecording:
             assert (store.n_pages, store.n_visits) == (3, 2)
             assert store.load_pages().host(int(store.load_pages().sites[2])) == "new.example"
 
-    def test_a_table_that_lacks_stored_pages_is_refused(self, path: Path) -> None:
+    def test_a_table_that_lacks_stored_pages_is_refused(self, path):
         with Store.create(path) as store:
             store.record_pages(letters(3))
             with pytest.raises(ValueError, match=r"2 pages and the store 3.*load_pages"):
                 store.record(visit(0), letters(2))
             assert store.record(visit(0), letters(3)) == 1
 
-    def test_visits_are_read_without_texts_or_anchors_if_nobody_needs_them(
-        self, path: Path
-    ) -> None:
+    def test_visits_are_read_without_texts_or_anchors_if_nobody_needs_them(self, path):
         put_in = visit(1, 3, 0, 2, **FULL)
         with Store.create(path) as store:
             store.record(put_in, letters(4))
@@ -316,7 +308,7 @@ class TestRecording:
         assert plain(bare) == {**plain(put_in), **left_out, "anchors": []}
         assert plain(anchored) == {**plain(put_in), **left_out}
 
-    def test_visits_recorded_while_reading_are_not_read(self, path: Path) -> None:
+    def test_visits_recorded_while_reading_are_not_read(self, path):
         pages = letters(5)
         with Store.create(path) as store:
             store.record(visit(0), pages)
@@ -330,9 +322,7 @@ class TestRecording:
 
 
 class TestPages:
-    def test_the_page_table_is_restored_with_ids_sites_depths_and_identities(
-        self, path: Path
-    ) -> None:
+    def test_the_page_table_is_restored_with_ids_sites_depths_and_identities(self, path):
         pages = letters(3)
         pages.add("POST a=1 http://site1.example/form", "http://site1.example/form", 1, 4)
         pages.alias("http://SITE0.example/0", 0)
@@ -351,7 +341,7 @@ class TestPages:
         ]
         assert back._ids == pages._ids
 
-    def test_aliases_found_later_are_stored_with_the_next_visit(self, path: Path) -> None:
+    def test_aliases_found_later_are_stored_with_the_next_visit(self, path):
         pages = letters(2)
         with Store.create(path) as store:
             store.record_pages(pages)
@@ -364,7 +354,7 @@ class TestPages:
             assert store.load_pages().find("http://other-name.example/") == 1
             assert store.load_pages().find("http://third-name.example/") == 0
 
-    def test_the_key_of_a_page_is_null_if_its_url_is_its_identity(self, path: Path) -> None:
+    def test_the_key_of_a_page_is_null_if_its_url_is_its_identity(self, path):
         pages = letters(1)
         pages.add("POST http://site0.example/0", "http://site0.example/0", 0)
         with Store.create(path) as store:
@@ -374,7 +364,7 @@ class TestPages:
             (1, "POST http://site0.example/0"),
         ]
 
-    def test_seeds_are_marked_by_record_pages_and_by_the_visit_of_no_page(self, path: Path) -> None:
+    def test_seeds_are_marked_by_record_pages_and_by_the_visit_of_no_page(self, path):
         pages = letters(5)
         with Store.create(path) as store:
             store.record_pages(pages, seeds=[3])
@@ -385,9 +375,7 @@ class TestPages:
             assert store.n_visits == 0
         assert query(path, "SELECT * FROM links") == []
 
-    def test_facts_about_the_crawl_are_restored_and_the_stores_own_cannot_be_set(
-        self, path: Path
-    ) -> None:
+    def test_facts_about_the_crawl_are_restored_and_the_stores_own_cannot_be_set(self, path):
         with Store.create(path) as store:
             store.set_meta("ordering", "opic")
             store.set_meta("ordering", "breadth-first")
@@ -400,7 +388,7 @@ class TestPages:
 
 
 class TestRequests:
-    def test_a_request_is_deleted_with_the_visit_that_completes_it(self, path: Path) -> None:
+    def test_a_request_is_deleted_with_the_visit_that_completes_it(self, path):
         pages = letters(3)
         with Store.create(path) as store:
             assert store.last_request == 0
@@ -423,7 +411,7 @@ class TestRequests:
 
     @given(st.text(st.characters(codec="utf-8"), max_size=20))
     @settings(max_examples=50, deadline=None)
-    def test_a_request_is_restored_byte_by_byte_and_is_json_to_sqlite(self, text: str) -> None:
+    def test_a_request_is_restored_byte_by_byte_and_is_json_to_sqlite(self, text):
         request = json.dumps({"url": text}, ensure_ascii=False).encode()
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder, "crawl.sqlite")
@@ -435,7 +423,7 @@ class TestRequests:
 
 
 class TestViews:
-    def test_the_links_view_lists_the_pairs_in_page_order(self, path: Path) -> None:
+    def test_the_links_view_lists_the_pairs_in_page_order(self, path):
         with Store.create(path) as store:
             store.record(visit(1, 3, 0, anchors=["three", ""]), letters(4))
             store.record(visit(0, 2, 1, 3), letters(4))
@@ -447,9 +435,7 @@ class TestViews:
             (0, 3, ""),
         ]
 
-    def test_the_links_of_a_page_are_found_by_an_index_once_the_crawl_has_ended(
-        self, path: Path
-    ) -> None:
+    def test_the_links_of_a_page_are_found_by_an_index_once_the_crawl_has_ended(self, path):
         plan = "EXPLAIN QUERY PLAN SELECT target FROM links WHERE source = 7"
         links = "SELECT target FROM links WHERE source = 0"
         found = []
@@ -466,14 +452,14 @@ class TestViews:
             (True, [(1,), (2,)]),
         ]
 
-    def test_link_urls_names_the_pages(self, path: Path) -> None:
+    def test_link_urls_names_the_pages(self, path):
         with Store.create(path) as store:
             store.record(visit(1, 0, anchors=["home"]), letters(2))
         assert query(path, "SELECT * FROM link_urls") == [
             ("http://site1.example/1", "http://site0.example/0", "home")
         ]
 
-    def test_the_queries_in_the_documentation_return_rows(self, path: Path) -> None:
+    def test_the_queries_in_the_documentation_return_rows(self, path):
         pages = table("https://example.org/", "http://b.example/", "http://c.example/")
         asked = Directives(content_usage="train-ai=n")
         with Store.create(path) as store:
@@ -487,7 +473,7 @@ class TestViews:
             [("http://b.example/", "train-ai=n", "")],
         ]
 
-    def test_the_link_graph_has_the_row_of_the_last_visit_in_page_order(self, path: Path) -> None:
+    def test_the_link_graph_has_the_row_of_the_last_visit_in_page_order(self, path):
         with Store.create(path) as store:
             store.record(visit(NO_PAGE, 2), letters(4))
             store.record(visit(2, 3, 1), letters(4))
@@ -500,7 +486,7 @@ class TestViews:
         assert graph.urls == letters(4).urls(range(4))
         assert graph.hosts == ["site0.example", "site1.example", "site2.example"]
 
-    def test_an_empty_store_is_an_empty_graph(self, path: Path) -> None:
+    def test_an_empty_store_is_an_empty_graph(self, path):
         with Store.create(path) as store:
             assert (store.link_graph().n_pages, list(store.visits()), store.seeds()) == (0, [], [])
 
@@ -514,29 +500,25 @@ class TestBadFiles:
             (b"", "an SQLite database, but not a crawl store"),
         ],
     )
-    def test_a_file_that_is_not_a_store_is_refused(
-        self, path: Path, content: bytes, sentence: str, readonly: bool
-    ) -> None:
+    def test_a_file_that_is_not_a_store_is_refused(self, path, content, sentence, readonly):
         path.write_bytes(content)
         with pytest.raises(StoreError, match=sentence):
             Store.open(path, readonly=readonly)
         assert path.read_bytes() == content
         assert os.listdir(path.parent) == [path.name]
 
-    def test_an_sqlite_file_of_another_program_is_refused(self, path: Path) -> None:
+    def test_an_sqlite_file_of_another_program_is_refused(self, path):
         change(path, "CREATE TABLE meta(name)")
         with pytest.raises(StoreError, match="an SQLite database, but not a crawl store"):
             Store.open(path)
 
-    def test_a_store_of_another_schema_version_is_refused_with_both_versions(
-        self, path: Path
-    ) -> None:
+    def test_a_store_of_another_schema_version_is_refused_with_both_versions(self, path):
         Store.create(path).close()
         change(path, "UPDATE meta SET value = '99' WHERE key = 'schema_version'")
         with pytest.raises(StoreError, match=r"schema version 99.* reads version 3: use"):
             Store.open(path)
 
-    def test_a_missing_store_and_a_folder_are_refused(self, tmp_path: Path) -> None:
+    def test_a_missing_store_and_a_folder_are_refused(self, tmp_path):
         with pytest.raises(StoreError, match="no such crawl store"):
             Store.open(tmp_path / "none.sqlite", readonly=True)
         with pytest.raises(StoreError, match="this is a folder"):
@@ -545,19 +527,19 @@ class TestBadFiles:
             Store.open(tmp_path / "none.sqlite")
         assert os.listdir(tmp_path) == []
 
-    def test_a_lock_file_of_another_program_is_named(self, path: Path) -> None:
+    def test_a_lock_file_of_another_program_is_named(self, path):
         path.with_name("crawl.sqlite-lock").write_bytes(b"something else" * 100)
         with pytest.raises(StoreError, match=r"crawl\.sqlite-lock: not a crawl store"):
             Store.create(path)
 
-    def test_an_impossible_folder_is_refused(self, tmp_path: Path) -> None:
+    def test_an_impossible_folder_is_refused(self, tmp_path):
         (tmp_path / "file").touch()
         for folder in ("file", "none"):
             for make in (Store.create, Store.create_numbered, Store.open, keep_existing):
                 with pytest.raises(StoreError, match=r"crawl.*sqlite: there is no"):
                     make(tmp_path / folder / "crawl.sqlite")
 
-    def test_a_store_opened_for_reading_refuses_to_write(self, path: Path) -> None:
+    def test_a_store_opened_for_reading_refuses_to_write(self, path):
         Store.create(path).close()
         with (
             Store.open(path, readonly=True) as store,
@@ -566,7 +548,7 @@ class TestBadFiles:
             store.record(visit(0), letters(1))
 
     @pytest.mark.skipif(sys.platform == "win32", reason="needs POSIX permissions")
-    def test_a_folder_without_write_permission_can_be_read_but_not_written(self) -> None:
+    def test_a_folder_without_write_permission_can_be_read_but_not_written(self):
         folder = Path(tempfile.mkdtemp())
         try:
             with Store.create(folder / "crawl.sqlite") as store:
@@ -597,10 +579,7 @@ class TestBadFiles:
 
 
 class TestWriters:
-    def test_a_killed_crawl_loses_no_committed_visit(
-        self, path: Path, child: subprocess.Popen[str]
-    ) -> None:
-        assert child.stdout is not None
+    def test_a_killed_crawl_loses_no_committed_visit(self, path, child):
         for _ in range(300):
             child.stdout.readline()
         child.kill()
@@ -615,26 +594,20 @@ class TestWriters:
             assert store.record(visit(0), pages) == n_visits + 1
             assert query(path, "PRAGMA integrity_check") == [("ok",)]
 
-    def test_a_second_writer_is_told_the_process_of_the_first(
-        self, path: Path, child: subprocess.Popen[str]
-    ) -> None:
-        assert child.stdout is not None
+    def test_a_second_writer_is_told_the_process_of_the_first(self, path, child):
         child.stdout.readline()
         for make in (Store.open, Store.create, keep_existing):
             with pytest.raises(StoreInUse, match=f"process {child.pid} is writing") as caught:
                 make(path)
             assert caught.value.pid == child.pid
 
-    def test_a_second_concurrent_crawl_takes_the_next_numbered_name(
-        self, path: Path, child: subprocess.Popen[str]
-    ) -> None:
-        assert child.stdout is not None
+    def test_a_second_concurrent_crawl_takes_the_next_numbered_name(self, path, child):
         child.stdout.readline()
         with Store.create_numbered(path) as first, Store.create_numbered(path) as second:
             assert [first.path.name, second.path.name] == ["crawl.1.sqlite", "crawl.2.sqlite"]
             assert first.record(visit(0), letters(1)) == 1
 
-    def test_no_two_processes_ever_hold_the_lock_of_one_store(self, path: Path) -> None:
+    def test_no_two_processes_ever_hold_the_lock_of_one_store(self, path):
         code = (
             "import os, sys\n"
             "from pathlib import Path\n"
@@ -653,7 +626,7 @@ class TestWriters:
         assert [process.wait() for process in processes] == [0, 0, 0]
         assert os.listdir(path.parent) == []
 
-    def test_a_concurrent_reader_sees_what_is_committed(self, path: Path) -> None:
+    def test_a_concurrent_reader_sees_what_is_committed(self, path):
         pages = letters(1)
         with Store.create(path) as store, Store.open(path, readonly=True) as reader:
             pages.add("http://b.example/", "http://b.example/", pages.site("b.example"))
@@ -664,7 +637,7 @@ class TestWriters:
 
 
 class TestNumberedNames:
-    def test_an_existing_store_is_kept_under_the_next_free_number(self, path: Path) -> None:
+    def test_an_existing_store_is_kept_under_the_next_free_number(self, path):
         for n in range(3):
             assert keep_existing(path) == (path.with_name(f"crawl.{n}.sqlite") if n else None)
             with Store.create(path) as store:
@@ -676,13 +649,12 @@ class TestNumberedNames:
         assert kept == {"crawl.1.sqlite": "0", "crawl.2.sqlite": "1", "crawl.sqlite": "2"}
         assert sorted(os.listdir(path.parent)) == sorted(kept)
 
-    def test_a_file_that_is_not_a_store_is_kept_unchanged(self, path: Path) -> None:
+    def test_a_file_that_is_not_a_store_is_kept_unchanged(self, path):
         path.write_bytes(b"mine")
         kept = keep_existing(path)
-        assert kept is not None
         assert (kept.name, kept.read_bytes()) == ("crawl.1.sqlite", b"mine")
 
-    def test_a_log_without_its_store_never_mixes_with_the_next_store(self, path: Path) -> None:
+    def test_a_log_without_its_store_never_mixes_with_the_next_store(self, path):
         wal = path.with_name("crawl.sqlite-wal")
         wal.write_bytes(b"left behind")
         with pytest.raises(StoreError, match="a file of this name exists"):
@@ -691,14 +663,14 @@ class TestNumberedNames:
         Store.create(path).close()
         assert path.with_name("crawl.1.sqlite-wal").read_bytes() == b"left behind"
 
-    def test_a_name_without_an_extension_is_numbered_at_its_end(self, tmp_path: Path) -> None:
+    def test_a_name_without_an_extension_is_numbered_at_its_end(self, tmp_path):
         (tmp_path / "crawl").write_bytes(b"mine")
         assert keep_existing(tmp_path / "crawl") == tmp_path / "crawl.1"
 
 
 def test_what_a_running_callback_yielded_is_recognised_once_for_each_time_after_a_kill(
-    path: Path,
-) -> None:
+    path,
+):
     pages, source, request = letters(1), (0, 7), b'{"url": "http://site0.example/0"}'
     with Store.create(path) as store:
         store.record_pages(pages)

@@ -1,14 +1,10 @@
 """Invalid rows of a store are reported in one sentence to every reader, and never crash."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import sqlite3
 import tempfile
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -54,7 +50,7 @@ VALUES = st.one_of(
 DAMAGE = st.sampled_from([(table, column) for table in COLUMNS for column in COLUMNS[table]])
 
 
-def make_store(path: Path) -> None:
+def make_store(path):
     pages = PageTable()
     for n in range(8):
         pages.add(f"http://s{n % 3}.test/{n}", f"http://s{n % 3}.test/{n}", pages.site(f"s{n % 3}"))
@@ -72,7 +68,7 @@ def make_store(path: Path) -> None:
         store.record(Visit(1, np.array([4], dtype=np.int32), outside=[("u", "a")]), pages)
 
 
-def read_all(path: Path) -> None:
+def read_all(path):
     """Read everything that resuming, exporting and simulating read."""
     with Store.open(path) as store:
         pages = store.load_pages()
@@ -95,7 +91,7 @@ def read_all(path: Path) -> None:
             crawl_order(graph, [0], make_ordering("opic"))
 
 
-def damaged(path: Path, table: str, column: str, value: Any, *, one_row: bool) -> bool:
+def damaged(path, table, column, value, *, one_row):
     """Put a value into a column; return False if SQLite itself refuses it."""
     where = f" WHERE rowid = (SELECT max(rowid) FROM {table})" if one_row else ""
     with contextlib.closing(sqlite3.connect(path)) as db:
@@ -109,9 +105,7 @@ def damaged(path: Path, table: str, column: str, value: Any, *, one_row: bool) -
 
 @settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck), print_blob=True)
 @given(damage=DAMAGE, value=VALUES, one_row=st.booleans())
-def test_a_damaged_row_is_read_as_something_or_refused_in_one_sentence(
-    damage: tuple[str, str], value: Any, one_row: bool
-) -> None:
+def test_a_damaged_row_is_read_as_something_or_refused_in_one_sentence(damage, value, one_row):
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "crawl.sqlite"
         make_store(path)
@@ -134,8 +128,8 @@ def test_a_damaged_row_is_read_as_something_or_refused_in_one_sentence(
     ],
 )
 def test_state_kept_for_a_restart_is_checked_before_it_is_used(
-    tmp_path: Path, table: str, column: str, value: Any, read: Callable[[Store], Any]
-) -> None:
+    tmp_path, table, column, value, read
+):
     path = tmp_path / "crawl.sqlite"
     make_store(path)
     assert damaged(path, table, column, value, one_row=True)
@@ -150,9 +144,7 @@ def test_state_kept_for_a_restart_is_checked_before_it_is_used(
         pytest.param("pages", dict.fromkeys(range(-9, 0), 255), id="no text"),
     ],
 )
-def test_a_damaged_schema_is_named_as_such(
-    tmp_path: Path, table: str, damage: dict[int, int]
-) -> None:
+def test_a_damaged_schema_is_named_as_such(tmp_path, table, damage):
     """SQLite may report a lack of memory for one, and undecodable text for the other."""
     path = tmp_path / "crawl.sqlite"
     make_store(path)
@@ -177,7 +169,7 @@ DAMAGES = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("damage", DAMAGES)
-def test_no_command_ends_in_a_traceback(tmp_path: Path, damage: str) -> None:
+def test_no_command_ends_in_a_traceback(tmp_path, damage):
     """What random damage found, in meta and in visits."""
     with Site({"/": page("/1", "/2"), "/1": page("/2"), "/2": page()}) as site:
         words = f"crawl http://{site.address}/ --folder job --delay 0 --pages 3 --keep-text"
@@ -210,7 +202,7 @@ def test_no_command_ends_in_a_traceback(tmp_path: Path, damage: str) -> None:
         "[" * 100_000,
     ],
 )
-def test_damaged_evidence_of_walks_is_left_out(tmp_path: Path, line: str) -> None:
+def test_damaged_evidence_of_walks_is_left_out(tmp_path, line):
     with Site({"/": page("/1", "/2"), "/1": page("/2"), "/2": page()}) as site:
         words = f"crawl http://{site.address}/ --folder job --delay 0 --pages 2"
         assert run_forked("crawlprio", words.split(), tmp_path).returncode == 0

@@ -1,21 +1,16 @@
 """A crawl store's files: private to their user, one writer under any name, never renamed in use."""
 
-from __future__ import annotations
-
 import mmap
 import os
 import sqlite3
 import stat
 import subprocess
 import sys
-from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
-from pathlib import Path
 
 import pytest
 import scrapy
 from crawls import ADDON, Site, page, run_spider
-from scrapy.http import Response
 from stores import letters, query, visit
 
 from crawlprio.errors import StoreError
@@ -31,22 +26,22 @@ linux = pytest.mark.skipif(sys.platform != "linux", reason="needs leases")
 
 
 @pytest.fixture
-def path(tmp_path: Path) -> Path:
+def path(tmp_path):
     return tmp_path / "crawl.sqlite"
 
 
-def make_store(path: Path, n_visits: int = 1) -> None:
+def make_store(path, n_visits=1):
     with Store.create(path) as store:
         for _ in range(n_visits):
             store.record(visit(0), letters(2))
 
 
-def mode(path: Path) -> int:
+def mode(path):
     return stat.S_IMODE(path.stat().st_mode)
 
 
 @contextmanager
-def umask(mask: int) -> Iterator[None]:
+def umask(mask):
     before = os.umask(mask)
     try:
         yield
@@ -55,7 +50,7 @@ def umask(mask: int) -> Iterator[None]:
 
 
 @contextmanager
-def another(path: Path, code: str) -> Iterator[subprocess.Popen[str]]:
+def another(path, code):
     """Another process that has run `code`, with the store as `path`, and continues when told."""
     process = subprocess.Popen(
         [
@@ -67,8 +62,6 @@ def another(path: Path, code: str) -> Iterator[subprocess.Popen[str]]:
         stdout=subprocess.PIPE,
         text=True,
     )
-    assert process.stdin is not None
-    assert process.stdout is not None
     try:
         assert process.stdout.readline() == "ready\n"
         yield process
@@ -88,7 +81,7 @@ WRITES = (
 class TestModes:
     @posix
     @pytest.mark.parametrize("mask", [0o000, 0o022, 0o277])
-    def test_all_files_of_a_store_are_private_to_their_user(self, path: Path, mask: int) -> None:
+    def test_all_files_of_a_store_are_private_to_their_user(self, path, mask):
         with umask(mask), Store.create(path) as store:
             store.record(visit(0), letters(2))
             found = {file.name: mode(file) for file in path.parent.iterdir()}
@@ -97,7 +90,7 @@ class TestModes:
         )
 
     @posix
-    def test_a_store_that_its_user_shared_stays_shared(self, path: Path) -> None:
+    def test_a_store_that_its_user_shared_stays_shared(self, path):
         make_store(path)
         path.chmod(0o640)
         with Store.open(path) as store:
@@ -107,9 +100,7 @@ class TestModes:
 
     @posix
     @pytest.mark.parametrize("mask", [0o000, 0o022, 0o277])
-    def test_a_new_job_folder_is_private_and_an_old_one_keeps_its_mode(
-        self, tmp_path: Path, mask: int
-    ) -> None:
+    def test_a_new_job_folder_is_private_and_an_old_one_keeps_its_mode(self, tmp_path, mask):
         old = tmp_path / "jobs"
         old.mkdir()
         old.chmod(0o755)
@@ -121,19 +112,19 @@ class TestModes:
         assert mode(tmp_path / "a" / "b") == 0o700
 
     @posix
-    def test_a_crawl_creates_its_job_folder_before_scrapy_does(self, tmp_path: Path) -> None:
+    def test_a_crawl_creates_its_job_folder_before_scrapy_does(self, tmp_path):
         class Nothing(scrapy.Spider):
             name = "nothing"
             start_urls = ("http://a.test/",)
 
-            def parse(self, response: Response) -> None: ...
+            def parse(self, response): ...
 
         job = tmp_path / "jobs" / "job"
         with umask(0o022), Site({"/": page()}) as site:
             run_spider(Nothing, {**ADDON, "JOBDIR": str(job), "CRAWLPRIO_STORE": "s"}, site=site)
         assert (mode(job), mode(job / "s")) == (0o700, 0o600)
 
-    def test_a_job_folder_that_is_a_file_is_named(self, path: Path) -> None:
+    def test_a_job_folder_that_is_a_file_is_named(self, path):
         path.touch()
         with pytest.raises(StoreError, match=r"crawl\.sqlite: a file has this name"):
             make_private_folder(path)
@@ -143,7 +134,7 @@ class TestModes:
 
 class TestOneWriter:
     @posix
-    def test_a_store_with_hard_links_can_be_read_but_not_written(self, path: Path) -> None:
+    def test_a_store_with_hard_links_can_be_read_but_not_written(self, path):
         make_store(path)
         other = path.with_name("other.sqlite")
         other.hardlink_to(path)
@@ -158,7 +149,7 @@ class TestOneWriter:
         assert os.listdir(path.parent) == ["crawl.sqlite"]
 
     @posix
-    def test_a_hard_link_made_during_a_crawl_lets_no_second_writer_in(self, path: Path) -> None:
+    def test_a_hard_link_made_during_a_crawl_lets_no_second_writer_in(self, path):
         with Store.create(path) as store:
             store.record(visit(0), letters(2))
             other = path.with_name("other.sqlite")
@@ -168,7 +159,7 @@ class TestOneWriter:
             assert store.record(visit(1), letters(2)) == 2
 
     @posix
-    def test_a_store_renamed_during_a_crawl_has_one_writer_in_any_process(self, path: Path) -> None:
+    def test_a_store_renamed_during_a_crawl_has_one_writer_in_any_process(self, path):
         make_store(path)
         other = path.with_name("other.sqlite")
         with another(path, WRITES):
@@ -182,9 +173,7 @@ class TestOneWriter:
         Store.open(path).close()
 
     @posix
-    def test_a_reader_in_the_same_process_does_not_keep_a_closed_writers_lock(
-        self, path: Path
-    ) -> None:
+    def test_a_reader_in_the_same_process_does_not_keep_a_closed_writers_lock(self, path):
         make_store(path)
         with Store.open(path, readonly=True) as reader:
             with Store.open(path) as store:
@@ -195,7 +184,7 @@ class TestOneWriter:
                     Store.open(path)
 
     @posix
-    def test_the_lock_holds_through_commits_checkpoints_and_readers(self, path: Path) -> None:
+    def test_the_lock_holds_through_commits_checkpoints_and_readers(self, path):
         """POSIX locks are released with any descriptor of the file that the process closes."""
         with Store.create(path) as store:
             for n in range(50):
@@ -216,7 +205,7 @@ class TestOneWriter:
 
 
 class TestCleanEnd:
-    def test_a_read_only_program_does_not_keep_visits_out_of_the_file(self, path: Path) -> None:
+    def test_a_read_only_program_does_not_keep_visits_out_of_the_file(self, path):
         """SQLite itself leaves them in the log, which `cp` misses."""
         reads = (
             "db = sqlite3.connect(f'file:{path}?mode=ro', uri=True)\n"
@@ -232,7 +221,7 @@ class TestCleanEnd:
         with Store.open(alone, readonly=True) as store:
             assert store.n_visits == 2
 
-    def test_what_a_reading_program_left_behind_goes_with_our_next_reader(self, path: Path) -> None:
+    def test_what_a_reading_program_left_behind_goes_with_our_next_reader(self, path):
         make_store(path)
         with closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True)) as db:
             db.execute("SELECT count(*) FROM visits").fetchone()
@@ -240,9 +229,7 @@ class TestCleanEnd:
         Store.open(path, readonly=True).close()
         assert os.listdir(path.parent) == ["crawl.sqlite"]
 
-    def test_a_closed_store_whose_name_was_taken_by_another_is_not_read_by_mistake(
-        self, path: Path
-    ) -> None:
+    def test_a_closed_store_whose_name_was_taken_by_another_is_not_read_by_mistake(self, path):
         pages = letters(3)
         with Store.create(path) as store:
             store.record_pages(pages)
@@ -254,7 +241,7 @@ class TestCleanEnd:
 
 
 class TestLog:
-    def test_a_few_large_visits_do_not_make_a_large_log(self, path: Path) -> None:
+    def test_a_few_large_visits_do_not_make_a_large_log(self, path):
         """Each has a megabyte, like 500 links with long URLs out of scope."""
         outside = [(f"http://other.example/{n}{'x' * 2000}", "") for n in range(500)]
         pages, sizes = letters(1), []
@@ -269,9 +256,7 @@ class TestLog:
         assert max(sizes) < 12 * 2**20
         assert path.stat().st_size > 60_000_000
 
-    def test_a_reader_that_holds_the_log_does_not_cause_a_checkpoint_at_each_commit(
-        self, path: Path
-    ) -> None:
+    def test_a_reader_that_holds_the_log_does_not_cause_a_checkpoint_at_each_commit(self, path):
         pages, n_threads = letters(1), 0
         with Store.create(path) as store, Store.open(path, readonly=True) as reader:
             checkpoints = store._checkpoints = Checkpoints(path, store._db, log_bytes=2**18)
@@ -319,9 +304,7 @@ class TestRenaming:
             for name, (code, needs_lease) in USERS.items()
         ],
     )
-    def test_a_store_that_another_program_has_open_keeps_its_name(
-        self, path: Path, code: str
-    ) -> None:
+    def test_a_store_that_another_program_has_open_keeps_its_name(self, path, code):
         make_store(path)
         with another(path, code):
             with pytest.raises(
@@ -338,8 +321,8 @@ class TestRenaming:
         "code", [pytest.param(code, id=name) for name, (code, needs) in USERS.items() if not needs]
     )
     def test_so_does_one_that_has_been_read_on_systems_without_leases(
-        self, path: Path, code: str, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+        self, path, code, monkeypatch
+    ):
         monkeypatch.delattr(fcntl, "F_SETLEASE", raising=False)
         make_store(path)
         with another(path, code), pytest.raises(StoreInUse, match="another program has this file"):
@@ -349,7 +332,7 @@ class TestRenaming:
         assert keep_existing(path) == path.with_name("crawl.1.sqlite")
 
     @posix
-    def test_so_does_one_that_this_process_has_open(self, path: Path) -> None:
+    def test_so_does_one_that_this_process_has_open(self, path):
         make_store(path)
         with (
             Store.open(path, readonly=True) as store,
@@ -360,7 +343,7 @@ class TestRenaming:
         assert keep_existing(path) == path.with_name("crawl.1.sqlite")
 
     @linux
-    def test_a_lease_detects_what_this_process_has_open_and_nothing_else(self, path: Path) -> None:
+    def test_a_lease_detects_what_this_process_has_open_and_nothing_else(self, path):
         path.write_bytes(b"data")
         assert not is_open_elsewhere(path)
         with path.open("rb") as file:
@@ -373,7 +356,7 @@ class TestRenaming:
         assert not is_open_elsewhere(path.parent)
 
     @posix
-    def test_what_a_killed_crawl_left_is_one_file_under_the_new_name(self, path: Path) -> None:
+    def test_what_a_killed_crawl_left_is_one_file_under_the_new_name(self, path):
         code = f"{WRITES}\npages = store.load_pages()\nimport os\n"
         make_store(path)
         code += (

@@ -1,17 +1,12 @@
 """A malicious store is refused in one sentence, in bounded time and memory."""
 
-from __future__ import annotations
-
 import json
 import pickle
 import sqlite3
 import struct
 import tracemalloc
 import zlib
-from collections.abc import Callable
 from contextlib import closing
-from pathlib import Path
-from typing import Any
 
 import pytest
 from stores import change, letters, query, visit
@@ -29,7 +24,7 @@ TABLES = [
 
 
 @pytest.fixture
-def path(tmp_path: Path) -> Path:
+def path(tmp_path):
     path = tmp_path / "crawl.sqlite"
     pages = letters(8)
     pages.alias("also 1", 1)
@@ -45,7 +40,7 @@ def path(tmp_path: Path) -> Path:
     return path
 
 
-def read_all(path: Path) -> None:
+def read_all(path):
     """Read everything in a store, as resuming, scoring and exporting do."""
     with Store.open(path, readonly=True) as store:
         store.load_pages()
@@ -74,7 +69,7 @@ def read_all(path: Path) -> None:
         export_links(store, path.with_name("links.jsonl"))
 
 
-def refused(path: Path) -> str:
+def refused(path):
     """Return the sentence with which a store is refused to a reader and to a writer."""
     sentences = []
     for readonly in (True, False):
@@ -87,7 +82,7 @@ def refused(path: Path) -> str:
     return sentences[0].removeprefix(f"{path}: ")
 
 
-def change_definition(path: Path, name: str, change_sql: Callable[[str], str]) -> None:
+def change_definition(path, name, change_sql):
     """Write another definition of a table into the schema, as only a file's author would."""
     with closing(sqlite3.connect(path, isolation_level=None)) as db:
         db.execute("PRAGMA writable_schema = ON")
@@ -97,7 +92,7 @@ def change_definition(path: Path, name: str, change_sql: Callable[[str], str]) -
 
 class TestSchema:
     @pytest.mark.parametrize("table", TABLES)
-    def test_a_view_with_the_name_of_a_table_is_not_queried(self, path: Path, table: str) -> None:
+    def test_a_view_with_the_name_of_a_table_is_not_queried(self, path, table):
         """A query on it would never end."""
         with closing(sqlite3.connect(path)) as db:
             columns = [row[1] for row in db.execute(f"PRAGMA table_info({table})")]
@@ -132,9 +127,7 @@ class TestSchema:
             ("yielded", lambda store: Store.open(store.path)),
         ],
     )
-    def test_a_view_with_the_name_of_a_side_table_is_not_queried(
-        self, path: Path, table: str, read: Callable[[Store], object]
-    ) -> None:
+    def test_a_view_with_the_name_of_a_side_table_is_not_queried(self, path, table, read):
         change(
             path,
             f"CREATE VIEW {table} AS WITH RECURSIVE n(i) AS (VALUES(0) UNION ALL"
@@ -145,7 +138,7 @@ class TestSchema:
             read(store)
 
     @pytest.mark.parametrize("table", TABLES)
-    def test_a_virtual_or_missing_table_is_not_queried_either(self, path: Path, table: str) -> None:
+    def test_a_virtual_or_missing_table_is_not_queried_either(self, path, table):
         change(path, f"ALTER TABLE {table} RENAME TO hidden")
         assert "not" in refused(path)
         change(path, f"CREATE VIRTUAL TABLE {table} USING fts5(key, value)")
@@ -161,43 +154,39 @@ class TestSchema:
             ("sites", "host TEXT NOT NULL", "host TEXT NOT NULL COLLATE NOCASE"),
         ],
     )
-    def test_a_table_with_computed_columns_or_without_a_key_is_refused(
-        self, path: Path, table: str, old: str, new: str
-    ) -> None:
+    def test_a_table_with_computed_columns_or_without_a_key_is_refused(self, path, table, old, new):
         change_definition(path, table, lambda sql: sql.replace(old, new, 1))
         assert f"its table {table} is not as crawlprio creates it" in refused(path)
 
-    def test_triggers_do_not_run(self, path: Path) -> None:
+    def test_triggers_do_not_run(self, path):
         change(path, "CREATE TRIGGER t AFTER INSERT ON visits BEGIN DELETE FROM pages; END")
         read_all(path)
         with pytest.raises(StoreError, match=r"it has triggers, which would run .* \(DROP TRIG"):
             Store.open(path)
 
-    def test_the_users_own_view_may_stay(self, path: Path) -> None:
+    def test_the_users_own_view_may_stay(self, path):
         change(path, "CREATE VIEW titles AS SELECT title FROM visits")
         change(path, "CREATE TABLE notes(page, note)")
         change(path, "CREATE INDEX by_title ON visits(title)")
         with Store.open(path) as store:
             assert store.record(visit(0), store.load_pages()) == 7
 
-    def test_a_function_of_the_program_does_not_run_in_what_a_file_defines(
-        self, path: Path
-    ) -> None:
+    def test_a_function_of_the_program_does_not_run_in_what_a_file_defines(self, path):
         change(path, "CREATE VIEW v AS SELECT run('rm')")
-        ran: list[str] = []
+        ran = []
         with closing(connect(path, "rw")) as db:
             db.create_function("run", 1, ran.append)
             with pytest.raises(sqlite3.OperationalError, match=r"unsafe use of run\(\)"):
                 db.execute("SELECT * FROM v").fetchall()
         assert ran == []
 
-    def test_a_files_own_texts_do_not_affect_a_terminal(self, path: Path) -> None:
+    def test_a_files_own_texts_do_not_affect_a_terminal(self, path):
         for key in ("schema_version", "crawlprio_version"):
             change(path, f"UPDATE meta SET value = char(27) || '[2J' || value WHERE key = '{key}'")
         sentence = refused(path)
         assert "schema version ?[2J3, written by crawlprio ?[2J" in sentence
 
-    def test_a_store_with_pickled_requests_can_be_read_but_not_resumed(self, path: Path) -> None:
+    def test_a_store_with_pickled_requests_can_be_read_but_not_resumed(self, path):
         change_definition(path, "requests", lambda sql: sql.replace("request TEXT", "request BLOB"))
         change(path, "UPDATE meta SET value = '2' WHERE key = 'schema_version'")
         bomb = pickle.dumps({"url": "http://a.example/"})
@@ -220,17 +209,17 @@ class TestEndlessTables:
     """Pages of a file that name one page 300 times, four levels deep: 10**10 rows in 40 kB."""
 
     @pytest.mark.parametrize("table", [*TABLES[1:-1]])
-    def test_an_endless_table_is_refused(self, path: Path, table: str) -> None:
+    def test_an_endless_table_is_refused(self, path, table):
         make_endless(path, table)
         with pytest.raises(StoreError, match=r"crawl\.sqlite: .*damaged"):
             read_all(path)
 
-    def test_an_endless_table_of_facts_is_refused_too(self, path: Path) -> None:
+    def test_an_endless_table_of_facts_is_refused_too(self, path):
         make_endless(path, "meta")
         with pytest.raises(StoreError, match=r"damaged|not a crawl store"):
             read_all(path)
 
-    def test_a_query_proportional_to_the_file_is_not_stopped(self, path: Path) -> None:
+    def test_a_query_proportional_to_the_file_is_not_stopped(self, path):
         """The most expensive query of crawlprio takes a tenth of the steps allowed."""
         pages = PageTable()
         for n in range(20_000):
@@ -246,7 +235,7 @@ class TestEndlessTables:
         with Store.open(store_path) as store:
             taken = [0]
 
-            def count() -> bool:
+            def count():
                 taken[0] += 1
                 return False
 
@@ -261,7 +250,7 @@ class TestEndlessTables:
                 assert taken[0] * 1000 < (STEPS + STEPS_PER_BYTE * size) / 10
 
 
-def make_endless(path: Path, table: str, depth: int = 4, fan: int = 300) -> None:
+def make_endless(path, table, depth=4, fan=300):
     """Put `depth` levels of inner pages, each with `fan` children, on top of a table."""
     with closing(sqlite3.connect(path, isolation_level=None)) as db:
         db.execute("PRAGMA journal_mode = DELETE")
@@ -280,7 +269,7 @@ def make_endless(path: Path, table: str, depth: int = 4, fan: int = 300) -> None
     free = list(range(n_pages + 1, n_after + 1))
     data = bytearray(path.read_bytes())
 
-    def put(page: int, content: bytes) -> None:
+    def put(page, content):
         data[(page - 1) * size : page * size] = content
 
     leaf = free.pop()
@@ -338,7 +327,7 @@ class TestRows:
         ],
         ids=lambda value: repr(value)[:24],
     )
-    def test_an_invalid_visit_is_one_sentence(self, path: Path, column: str, value: object) -> None:
+    def test_an_invalid_visit_is_one_sentence(self, path, column, value):
         set_last(path, "visits", column, value)
         with pytest.raises(StoreError) as caught:
             read_all(path)
@@ -368,22 +357,18 @@ class TestRows:
             ("site_states", "pause", float("inf")),
         ],
     )
-    def test_so_is_any_other_invalid_row(
-        self, path: Path, table: str, column: str, value: Any
-    ) -> None:
+    def test_so_is_any_other_invalid_row(self, path, table, column, value):
         set_last(path, table, column, value)
         with pytest.raises(StoreError, match=r"crawl\.sqlite: the file is damaged \(") as caught:
             read_all(path)
         assert str(caught.value).isprintable()
 
-    def test_two_sites_with_one_host_are_named(self, path: Path) -> None:
+    def test_two_sites_with_one_host_are_named(self, path):
         change(path, "UPDATE sites SET host = 'site0.example'")
         with pytest.raises(StoreError, match=r"site 1 has the host of another, 'site0\.example'"):
             read_all(path)
 
-    def test_a_text_that_unpacks_to_more_than_is_ever_stored_takes_no_memory(
-        self, path: Path
-    ) -> None:
+    def test_a_text_that_unpacks_to_more_than_is_ever_stored_takes_no_memory(self, path):
         bomb = zlib.compress(b"x" * 50_000_000)
         set_last(path, "visits", "text", bomb)
         tracemalloc.start()
@@ -398,7 +383,7 @@ class TestRows:
             tracemalloc.stop()
         assert peak < 5_000_000
 
-    def test_circular_and_mass_redirects_end(self, path: Path) -> None:
+    def test_circular_and_mass_redirects_end(self, path):
         """Mass redirects: each of many visits of a seed leads somewhere else."""
         pages = letters(8)
         with Store.open(path) as store:
@@ -408,7 +393,7 @@ class TestRows:
             store.redirected_seeds()
 
 
-def set_last(path: Path, table: str, column: str, value: object) -> None:
+def set_last(path, table, column, value):
     """Put a value into the last row of a table."""
     last = f"WHERE rowid = (SELECT max(rowid) FROM {table})"
     change(path, f"UPDATE {table} SET {column} = ? {last}", value)

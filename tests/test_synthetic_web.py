@@ -1,7 +1,5 @@
 """Synthetic webs: their exact promises, and statistics like those of real webs."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np
@@ -26,16 +24,16 @@ REAL = Path(__file__).parents[2] / "shared" / "data"
 
 
 @pytest.fixture(scope="module")
-def web() -> LinkGraph:
+def web():
     return synthetic_web(200_000, 3_000, seed=7)
 
 
-def share_between(graph: LinkGraph) -> float:
+def share_between(graph):
     sources = np.repeat(graph.site, np.diff(graph.indptr))
     return float((sources != graph.site[graph.indices]).mean())
 
 
-def same(one: LinkGraph, other: LinkGraph) -> bool:
+def same(one, other):
     return (
         np.array_equal(one.indptr, other.indptr)
         and np.array_equal(one.indices, other.indices)
@@ -52,8 +50,8 @@ def same(one: LinkGraph, other: LinkGraph) -> bool:
 )
 @settings(deadline=None, max_examples=60)
 def test_rows_are_distinct_and_no_page_links_to_itself(
-    sizes: list[int], links_per_page: float, share: float, dangling: float, seed: int
-) -> None:
+    sizes, links_per_page, share, dangling, seed
+):
     web = synthetic_web(
         sum(sizes),
         len(sizes),
@@ -73,9 +71,7 @@ def test_rows_are_distinct_and_no_page_links_to_itself(
 
 @given(st.integers(1, 200), st.integers(1, 20), st.integers(0, 1000))
 @settings(deadline=None, max_examples=40)
-def test_every_page_is_reachable_from_the_home_page_of_its_site(
-    n_pages: int, n_sites: int, seed: int
-) -> None:
+def test_every_page_is_reachable_from_the_home_page_of_its_site(n_pages, n_sites, seed):
     web = synthetic_web(max(n_pages, n_sites), n_sites, links_per_page=2.0, seed=seed)
     for home in home_pages(web).tolist():
         on_site = web.site == web.site[home]
@@ -86,7 +82,7 @@ def test_every_page_is_reachable_from_the_home_page_of_its_site(
         assert reachable(alone, [home]).tolist() == on_site.tolist()
 
 
-def test_the_same_arguments_give_the_same_web_and_another_seed_another() -> None:
+def test_the_same_arguments_give_the_same_web_and_another_seed_another():
     one = synthetic_web(20_000, 300, seed=3)
     assert same(one, synthetic_web(20_000, 300, seed=3))
     assert not same(one, synthetic_web(20_000, 300, seed=4))
@@ -94,7 +90,7 @@ def test_the_same_arguments_give_the_same_web_and_another_seed_another() -> None
     assert not same(twin(one, 5), twin(one, 6))
 
 
-def test_degrees_site_sizes_and_pagerank_follow_power_laws(web: LinkGraph) -> None:
+def test_degrees_site_sizes_and_pagerank_follow_power_laws(web):
     in_degrees = np.bincount(web.indices, minlength=web.n_pages)
     in_degree = fit_power_law(in_degrees)
     assert 2.0 < in_degree.exponent < 2.4
@@ -113,7 +109,7 @@ def test_degrees_site_sizes_and_pagerank_follow_power_laws(web: LinkGraph) -> No
     assert 0.6 < shares[3 * web.n_pages // 10] < 0.85
 
 
-def test_no_site_has_more_pages_than_allowed_and_the_first_are_home_pages() -> None:
+def test_no_site_has_more_pages_than_allowed_and_the_first_are_home_pages():
     web = synthetic_web(60_000, 500, max_pages_per_site=400)
     sizes = np.bincount(web.site)
     assert sizes.max() == 400
@@ -122,7 +118,7 @@ def test_no_site_has_more_pages_than_allowed_and_the_first_are_home_pages() -> N
     assert np.all(np.diff(web.indptr)[home_pages(web)] > 0)
 
 
-def test_sites_link_along_the_links_of_their_hosts() -> None:
+def test_sites_link_along_the_links_of_their_hosts():
     # Hosts 1 and 3 have the most links: 3 <-> 1, 3 -> 4, 1 -> 0. Host 2 is left out.
     hosts = LinkGraph(np.array([0, 0, 2, 2, 5, 5]), np.array([3, 0, 1, 4, 0]))
     web = synthetic_web(4_000, 4, hosts=hosts, seed=1)
@@ -136,7 +132,7 @@ def test_sites_link_along_the_links_of_their_hosts() -> None:
     assert sorted(found) == sorted((site_of[a], site_of[b]) for a, b in allowed)
 
 
-def test_a_twin_has_the_sizes_links_and_shares_of_its_original(web: LinkGraph) -> None:
+def test_a_twin_has_the_sizes_links_and_shares_of_its_original(web):
     other = twin(web, seed=1)
     assert np.bincount(other.site).tolist() == np.bincount(web.site).tolist()
     assert other.n_links == pytest.approx(web.n_links, rel=0.03)
@@ -147,13 +143,13 @@ def test_a_twin_has_the_sizes_links_and_shares_of_its_original(web: LinkGraph) -
 
 
 @pytest.mark.skipif(not (REAL / "uci-ics.npz").exists(), reason="needs the graph of a real crawl")
-def test_crawls_of_the_twin_of_a_real_web_gather_pagerank_like_crawls_of_it() -> None:
+def test_crawls_of_the_twin_of_a_real_web_gather_pagerank_like_crawls_of_it():
     from crawlprio.measure.crawl_order import cumulative_pagerank
     from crawlprio.orderings import make_ordering
     from crawlprio.simulator.timed import crawl_order
 
     real = read_graph(REAL / "uci-ics.npz")
-    curves: dict[str, list[np.ndarray]] = {}
+    curves = {}
     for graph in (real, twin(real, seed=0)):
         ranks = pagerank(graph.indptr, graph.indices)
         largest = int(np.argmax(np.bincount(graph.site)))
@@ -180,14 +176,14 @@ def test_crawls_of_the_twin_of_a_real_web_gather_pagerank_like_crawls_of_it() ->
         ({"n_pages": 9, "n_sites": 2, "seed": -1}, "seed is -1"),
     ],
 )
-def test_an_impossible_web_is_refused(arguments: dict[str, float], complaint: str) -> None:
+def test_an_impossible_web_is_refused(arguments, complaint):
     with pytest.raises(GraphError, match=complaint):
-        synthetic_web(**arguments)  # type: ignore[arg-type]
+        synthetic_web(**arguments)
 
 
 def test_the_trial_on_some_sites_predicts_the_links_of_all(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    monkeypatch,
+):
     monkeypatch.setattr(models, "TRIAL_PAGES", 10_000)
     sampled = synthetic_web(100_000, 4_000)
     assert sampled.n_links == pytest.approx(1_000_000, rel=0.1)

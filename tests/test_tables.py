@@ -1,11 +1,8 @@
 """The tables of a crawl are its store, row by row, in batches, for whatever reads Arrow."""
 
-from __future__ import annotations
-
 import json
 import sys
 from pathlib import Path
-from typing import Any
 
 import duckdb
 import numpy as np
@@ -19,25 +16,22 @@ from crawlprio.errors import ConfigError, StoreError
 
 
 @pytest.fixture(scope="module")
-def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def store(tmp_path_factory):
     path = tmp_path_factory.mktemp("crawl") / "crawl.sqlite"
     write_store(path)
     return path
 
 
-def rows(table: crawlprio.Table) -> list[tuple[Any, ...]]:
+def rows(table):
     return [tuple(row.values()) for row in table.arrow().to_pylist()]
 
 
-def test_the_tables_hold_what_sql_finds_in_the_store(store: Path) -> None:
+def test_the_tables_hold_what_sql_finds_in_the_store(store):
     crawl = crawlprio.read(store)
     pages = "SELECT pages.id, url, host, depth, seed FROM pages JOIN sites ON sites.id = site"
     assert rows(crawl.pages) == query(store, f"{pages} ORDER BY 1")
     assert rows(crawl.links) == query(store, "SELECT source, target, anchor FROM links")
-    visits = [
-        (*row[:2], row[2].timestamp(), *row[3:])  # type: ignore[union-attr]
-        for row in rows(crawl.visits)
-    ]
+    visits = [(*row[:2], row[2].timestamp(), *row[3:]) for row in rows(crawl.visits)]
     assert visits == query(
         store,
         "SELECT page, status, fetched_at, elapsed, n_bytes, content_hash, "
@@ -48,7 +42,7 @@ def test_the_tables_hold_what_sql_finds_in_the_store(store: Path) -> None:
     ]
 
 
-def test_scores_are_the_importance_of_every_page_beside_the_order_of_fetches(store: Path) -> None:
+def test_scores_are_the_importance_of_every_page_beside_the_order_of_fetches(store):
     table = crawlprio.read(store).scores("pagerank", "backlinks").arrow()
     graph = crawlprio.read_graph(store)
     assert table.column_names == ["page", "fetched", "pagerank", "backlinks"]
@@ -58,10 +52,10 @@ def test_scores_are_the_importance_of_every_page_beside_the_order_of_fetches(sto
     assert table["fetched"].to_pylist() == places
 
 
-def test_a_batch_is_all_that_is_in_memory(store: Path) -> None:
+def test_a_batch_is_all_that_is_in_memory(store):
     passed = []
 
-    def numbers() -> Any:
+    def numbers():
         for number in range(10):
             passed.append(number)
             yield (number,)
@@ -74,7 +68,7 @@ def test_a_batch_is_all_that_is_in_memory(store: Path) -> None:
     assert table.arrow()["number"].to_pylist() == list(range(10)), "a pass starts again"
 
 
-def test_other_tools_read_a_table_as_it_is(store: Path) -> None:
+def test_other_tools_read_a_table_as_it_is(store):
     pages = crawlprio.read(store).pages
     assert polars.DataFrame(pages).equals(pages.polars())
     assert pages.pandas()["url"].tolist() == pages.polars()["url"].to_list()
@@ -83,12 +77,10 @@ def test_other_tools_read_a_table_as_it_is(store: Path) -> None:
 
 
 @pytest.mark.parametrize("missing", ["pyarrow", "pandas", "polars"])
-def test_a_library_that_is_missing_is_one_sentence(
-    store: Path, missing: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_library_that_is_missing_is_one_sentence(store, missing, monkeypatch):
     monkeypatch.setitem(sys.modules, missing, None)
 
-    def ask() -> None:
+    def ask():
         pages = crawlprio.read(store).pages
         pages.pandas() if missing == "pandas" else pages.polars()
 
@@ -101,7 +93,7 @@ def test_a_library_that_is_missing_is_one_sentence(
     )
 
 
-def test_bad_input_is_one_sentence(store: Path, tmp_path: Path) -> None:
+def test_bad_input_is_one_sentence(store, tmp_path):
     with pytest.raises(StoreError):
         crawlprio.read(tmp_path / "missing.sqlite")
     with pytest.raises(ConfigError, match="Importance 'pagerang' is unknown"):
@@ -117,7 +109,7 @@ def test_bad_input_is_one_sentence(store: Path, tmp_path: Path) -> None:
         crawl.visits.arrow()
 
 
-def test_runs_are_tables_by_name_and_draw_themselves(store: Path, tmp_path: Path) -> None:
+def test_runs_are_tables_by_name_and_draw_themselves(store, tmp_path):
     graph = crawlprio.read_graph(store)
     runs = crawlprio.simulate(graph, [0], ["opic", "breadth-first"])
     assert [run.ordering for run in runs] == ["opic", "breadth-first"]
@@ -137,9 +129,8 @@ def test_runs_are_tables_by_name_and_draw_themselves(store: Path, tmp_path: Path
         runs["random"]
 
 
-def test_orderings_are_names_objects_or_both(store: Path) -> None:
+def test_orderings_are_names_objects_or_both(store):
     graph = crawlprio.read_graph(store)
-    assert graph.urls is not None
     given = [
         crawlprio.simulate(graph, graph.urls[0], "opic"),
         crawlprio.simulate(graph, 0, crawlprio.make_ordering("opic")),
@@ -155,7 +146,7 @@ def test_orderings_are_names_objects_or_both(store: Path) -> None:
         crawlprio.simulate(graph, "https://nowhere.example/", "opic")
 
 
-def test_all_names_at_the_root_exist_and_are_documented() -> None:
+def test_all_names_at_the_root_exist_and_are_documented():
     page = (Path(__file__).parent.parent / "docs" / "api.md").read_text("utf-8")
     for name in crawlprio.__all__:
         assert getattr(crawlprio, name) is not None

@@ -1,15 +1,11 @@
 """The texts that a crawl keeps: what is known of each, once per page after any kills, and files."""
 
-from __future__ import annotations
-
 import json
 import os
 import random
 import subprocess
 import sys
 from datetime import UTC, datetime
-from pathlib import Path
-from typing import Any
 
 import duckdb
 import numpy as np
@@ -18,7 +14,6 @@ import polars as pl
 import pytest
 from commands import refusal, run_command
 from crawls import ADDON, ONE_AT_A_TIME, ROOT, Answer, Site, killed_once, options, run_spider
-from scrapy import Spider
 from spiders import Follower
 from stores import query
 
@@ -45,7 +40,7 @@ ENGLISH = "The dog runs through the forest and sees a hare there, which is gone 
 FRENCH = "Le chien court dans la forêt et y voit un lièvre, qui disparaît en un instant."
 
 
-def html(text: str, *links: str, head: str = "", lang: str = "", **headers: str) -> Answer:
+def html(text, *links, head="", lang="", **headers):
     anchors = "".join(f'<nav><a href="{link}">to {link}</a></nav>' for link in links)
     body = f"<!doctype html><html{lang}><head>{head}</head><body>{text}{anchors}</body></html>"
     named = {name.replace("_", "-"): value for name, value in headers.items()}
@@ -73,7 +68,7 @@ WEB = {
 }
 
 
-def expected(host: str) -> list[dict[str, Any]]:
+def expected(host):
     """Return the rows of a breadth-first crawl of `WEB`, without the times."""
     nothing = dict.fromkeys(KeptText._fields[:-1]) | {"title": ""}
     return [
@@ -102,7 +97,7 @@ def expected(host: str) -> list[dict[str, Any]]:
     ]
 
 
-def crawl(store: Path, spider: type[Spider] = SiteSpider, **settings: object) -> Any:
+def crawl(store, spider=SiteSpider, **settings):
     given = {
         **ADDON,
         **ONE_AT_A_TIME,
@@ -116,7 +111,7 @@ def crawl(store: Path, spider: type[Spider] = SiteSpider, **settings: object) ->
         return run_spider(spider, given, site=site, **arguments)
 
 
-def rows(store: Path) -> list[dict[str, Any]]:
+def rows(store):
     """Return the texts in a store, without the times."""
     with Store.open(store, readonly=True) as opened:
         found = [kept._asdict() for kept in kept_texts(opened)]
@@ -124,7 +119,7 @@ def rows(store: Path) -> list[dict[str, Any]]:
     return found
 
 
-def export(store: Path, file: Path) -> None:
+def export(store, file):
     assert run_command("texts", "export", str(store), str(file)) == 0
 
 
@@ -133,7 +128,7 @@ class Plain(Follower):
 
 
 @pytest.mark.slow
-def test_each_page_is_kept_with_what_is_known_of_its_text(tmp_path: Path) -> None:
+def test_each_page_is_kept_with_what_is_known_of_its_text(tmp_path):
     crawl(tmp_path / "site.sqlite")
     assert rows(tmp_path / "site.sqlite") == expected("http://a.test")
     crawl(tmp_path / "plain.sqlite", Plain)
@@ -141,9 +136,7 @@ def test_each_page_is_kept_with_what_is_known_of_its_text(tmp_path: Path) -> Non
 
 
 @pytest.mark.slow
-def test_the_usual_tools_read_the_same_rows_from_either_file(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_usual_tools_read_the_same_rows_from_either_file(tmp_path, capsys):
     store = tmp_path / "crawl.sqlite"
     crawl(store, CRAWLPRIO_VALUE="words:wald")
     table = read(store).texts.arrow().to_pylist()
@@ -170,7 +163,7 @@ def test_the_usual_tools_read_the_same_rows_from_either_file(
     assert abs(datetime.now(UTC) - table[0]["fetched_at"]).total_seconds() < 600
 
 
-def test_a_crawl_that_does_not_keep_texts_has_no_table_of_them(tmp_path: Path) -> None:
+def test_a_crawl_that_does_not_keep_texts_has_no_table_of_them(tmp_path):
     crawl(tmp_path / "crawl.sqlite", CRAWLPRIO_KEEP_TEXT=False)
     tables = "SELECT 1 FROM sqlite_schema WHERE name = 'text_notes'"
     assert query(tmp_path / "crawl.sqlite", tables) == []
@@ -178,7 +171,7 @@ def test_a_crawl_that_does_not_keep_texts_has_no_table_of_them(tmp_path: Path) -
 
 
 @pytest.mark.slow
-def test_a_crawl_that_is_killed_again_and_again_has_each_text_once(tmp_path: Path) -> None:
+def test_a_crawl_that_is_killed_again_and_again_has_each_text_once(tmp_path):
     n_pages = 120
     text = {n: f"{(ENGLISH, GERMAN, FRENCH)[n % 3]} {n // 2}" for n in range(1, n_pages + 1)}
     web = {
@@ -218,7 +211,7 @@ def test_a_crawl_that_is_killed_again_and_again_has_each_text_once(tmp_path: Pat
     }
 
 
-def test_the_languages_of_texts_are_told_and_those_of_short_ones_are_not() -> None:
+def test_the_languages_of_texts_are_told_and_those_of_short_ones_are_not():
     texts = {
         "de": GERMAN,
         "en": ENGLISH,
@@ -232,7 +225,7 @@ def test_the_languages_of_texts_are_told_and_those_of_short_ones_are_not() -> No
     assert language_of(f"\ud800 {ENGLISH}") == "en"
 
 
-def test_licences_and_the_language_are_read_from_pages_with_text_only() -> None:
+def test_licences_and_the_language_are_read_from_pages_with_text_only():
     links = "".join(f"<a rel='license x' href='/{n % 7}#{n}'>terms</a>" for n in range(9))
     body = f"<html lang='{'de ' * 50}'>{links}<a rel=license href='mailto:a@b'>".encode()
     page = parse_page(body, "http://a.test/", want_text=True)
@@ -242,11 +235,11 @@ def test_licences_and_the_language_are_read_from_pages_with_text_only() -> None:
     assert (page.licences, page.language) == ([], "")
 
 
-def test_each_short_text_names_the_first_page_that_had_it() -> None:
+def test_each_short_text_names_the_first_page_that_had_it():
     choose = random.Random(7)
     texts = [choose.choice(["one", "One", "ONE", "two", "straße", "STRASSE"]) for _ in range(50)]
     pages = [(3 * n, text.encode()) for n, text in enumerate(texts)]
-    first: dict[str, int] = {}
+    first = {}
     slow = []
     for page, text in zip(range(0, 150, 3), texts, strict=True):
         slow.append(first.get(text.casefold(), NO_PAGE))
@@ -254,7 +247,7 @@ def test_each_short_text_names_the_first_page_that_had_it() -> None:
     assert first_pages(pages).tolist() == slow
 
 
-def test_a_text_that_differs_in_a_few_words_names_the_first_page_and_another_does_not() -> None:
+def test_a_text_that_differs_in_a_few_words_names_the_first_page_and_another_does_not():
     choose = random.Random(8)
     originals = [" ".join(choose.choices(VOCABULARY["chess"], k=600)) for _ in range(20)]
     pages = []
@@ -264,7 +257,7 @@ def test_a_text_that_differs_in_a_few_words_names_the_first_page_and_another_doe
         for at, variant in enumerate((text, " ".join(words), text.title())):
             pages.append((100 * at + n, variant.encode()))
     choose.shuffle(pages)
-    first: dict[int, int] = {}
+    first = {}
     expected = []
     for page, _ in pages:
         expected.append(first.get(page % 100, NO_PAGE))
@@ -274,8 +267,8 @@ def test_a_text_that_differs_in_a_few_words_names_the_first_page_and_another_doe
 
 
 def test_a_page_that_was_fetched_twice_has_the_text_of_its_last_visit_that_has_one(
-    tmp_path: Path,
-) -> None:
+    tmp_path,
+):
     with Store.create(tmp_path / "crawl.sqlite") as store:
         table = PageTable()
         for n in range(2):
@@ -299,7 +292,7 @@ def test_a_page_that_was_fetched_twice_has_the_text_of_its_last_visit_that_has_o
         "DROP TABLE text_notes; CREATE VIEW text_notes AS SELECT 1 AS seq, 'en' AS language",
     ],
 )
-def test_a_damaged_text_is_one_sentence(sql: str, tmp_path: Path) -> None:
+def test_a_damaged_text_is_one_sentence(sql, tmp_path):
     with Store.create(tmp_path / "crawl.sqlite") as store:
         table = PageTable()
         table.add("http://a.test/", "http://a.test/", table.site("a.test"))
@@ -313,7 +306,7 @@ def test_a_damaged_text_is_one_sentence(sql: str, tmp_path: Path) -> None:
         list(kept_texts(store))
 
 
-def test_texts_need_a_store() -> None:
+def test_texts_need_a_store():
     run = run_spider(Plain, {**ADDON, "CRAWLPRIO_STORE": None, "CRAWLPRIO_KEEP_TEXT": True})
     assert "there is no store to keep texts in" in "".join(run.messages())
 
@@ -329,24 +322,24 @@ def test_texts_need_a_store() -> None:
     ],
 )
 def test_bad_input_of_the_command_gets_one_sentence(
-    line: list[str],
-    names: list[str],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+    line,
+    names,
+    tmp_path,
+    monkeypatch,
+    capsys,
+):
     monkeypatch.chdir(tmp_path)
     said = refusal(capsys, "texts", *line)
     assert all(name in said for name in names), said
     assert list(tmp_path.iterdir()) == []
 
 
-def test_notes_pass_through_the_stream_of_a_shared_frontier() -> None:
+def test_notes_pass_through_the_stream_of_a_shared_frontier():
     for notes in (None, TextNotes(), TextNotes("de", "de-AT", "http://a.test/terms")):
         sent = record(PageVisit(LinkPairs("http://a.test/", [], text=GERMAN, notes=notes)))
         visit = visit_of(3, [], json.loads(sent), []).visit
         assert (visit.text, visit.notes, visit.value) == (GERMAN, notes, None)
 
 
-def test_the_table_of_texts_has_a_column_for_each_field_of_a_kept_text() -> None:
+def test_the_table_of_texts_has_a_column_for_each_field_of_a_kept_text():
     assert KeptText._fields == TEXT_COLUMNS

@@ -1,14 +1,9 @@
 """The timed simulator: its compiled loop, its event-by-event driver and the oracle agree."""
 
-from __future__ import annotations
-
 import json
 import math
 import random
-from collections.abc import Mapping, Sequence
 from fractions import Fraction
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -26,13 +21,12 @@ from test_simulator import ALL_CASES, ORACLE_LACKS, graph_of, ordering_of, url_o
 from crawlprio.errors import ConfigError
 from crawlprio.frontier import Politeness
 from crawlprio.graph.linkgraph import LinkGraph
-from crawlprio.graph.pages import Visit
 from crawlprio.orderings import Ordering, make_ordering
 from crawlprio.orderings.baseline import BacklinkCount, BreadthFirst
 from crawlprio.orderings.opic import Opic
 from crawlprio.ranking.pagerank import pagerank
 from crawlprio.show.simulated import Simulation, simulate
-from crawlprio.simulator.events import Polite, TimedCrawl, pause
+from crawlprio.simulator.events import Polite, pause
 from crawlprio.simulator.network import Network
 from crawlprio.simulator.timed import crawl_order, timed_crawl
 from crawlprio.simulator.transfers import fair_share
@@ -43,7 +37,7 @@ CASES = [case for case in ALL_CASES if case not in ORACLE_LACKS and case[0] != "
 WITH_RANKS = ["pagerank", "partial-pagerank", "batch-pagerank"]
 
 
-def rows_of(crawl: TimedCrawl) -> list[Row]:
+def rows_of(crawl):
     """A crawl as the oracle reports it: page, start, end and place among the visits."""
     place = {page: k for k, page in enumerate(crawl.visits.tolist())}
     return [
@@ -54,7 +48,7 @@ def rows_of(crawl: TimedCrawl) -> list[Row]:
     ]
 
 
-def network_of(roads: Roads, graph: LinkGraph) -> Network:
+def network_of(roads, graph):
     """Return the network that matches the oracle's roads."""
     politeness = Politeness(
         delay=roads.delay,
@@ -79,14 +73,14 @@ def network_of(roads: Roads, graph: LinkGraph) -> Network:
 
 
 def three_ways(
-    web: Web,
-    seeds: Sequence[int],
-    name: str,
-    options: Mapping[str, Any],
-    roads: Roads,
-    topic: Topic | None = None,
-    budget: int | None = None,
-) -> tuple[list[Row], list[Row], list[Row]]:
+    web,
+    seeds,
+    name,
+    options,
+    roads,
+    topic=None,
+    budget=None,
+):
     """Return the results of the compiled loop, the event-by-event driver and the oracle."""
     graph = graph_of(web)
     network = network_of(roads, graph)
@@ -109,10 +103,10 @@ def three_ways(
 
 
 @st.composite
-def roads_of(draw: Any, web: Web) -> Roads:
+def roads_of(draw, web):
     """Networks with few distinct numbers, so that many events coincide."""
 
-    def by(keys: Any, numbers: list[Any]) -> dict[int, Any]:
+    def by(keys, numbers):
         rng = random.Random(draw(st.integers(0, 2**16)))
         few = rng.sample(numbers, rng.randint(1, len(numbers)))
         return {key: rng.choice(few) for key in keys}
@@ -140,8 +134,8 @@ def roads_of(draw: Any, web: Web) -> Roads:
 @settings(max_examples=250, deadline=None)
 @given(st.data())
 def test_on_any_small_web_loop_driver_and_oracle_agree_on_pages_and_times(
-    data: st.DataObject,
-) -> None:
+    data,
+):
     web = data.draw(webs())
     seeds = data.draw(seeds_of(web))
     roads = data.draw(roads_of(web))
@@ -156,7 +150,7 @@ def test_on_any_small_web_loop_driver_and_oracle_agree_on_pages_and_times(
 
 @settings(max_examples=40, deadline=None)
 @given(st.data())
-def test_with_a_hot_queue_driver_and_oracle_agree(data: st.DataObject) -> None:
+def test_with_a_hot_queue_driver_and_oracle_agree(data):
     web = data.draw(webs(max_pages=25))
     for texts in (web.titles, web.bodies, web.anchors):
         texts.clear()
@@ -172,9 +166,7 @@ def test_with_a_hot_queue_driver_and_oracle_agree(data: st.DataObject) -> None:
 
 
 @pytest.mark.parametrize(("name", "options"), CASES)
-def test_on_a_power_law_web_loop_driver_and_oracle_agree(
-    name: str, options: dict[str, Any]
-) -> None:
+def test_on_a_power_law_web_loop_driver_and_oracle_agree(name, options):
     web = power_law_web(150, seed=31)
     web.anchors.clear()
     web.urls = {page: url_of(web, page) for page in web.pages}
@@ -196,9 +188,7 @@ def test_on_a_power_law_web_loop_driver_and_oracle_agree(
 
 
 @pytest.mark.parametrize(("fill", "order"), [(False, [0, 1, 2, 4, 3]), (True, [0, 1, 4, 2, 3])])
-def test_a_page_of_a_ready_site_waits_for_the_end_of_the_batch(
-    fill: bool, order: list[int]
-) -> None:
+def test_a_page_of_a_ready_site_waits_for_the_end_of_the_batch(fill, order):
     """After 0 all links are alike, and 1 and 2, of one site, are the batch; 4 is best after it."""
     web = Web(links={0: [1, 2, 3, 4], 2: [4], 1: [4]}, site={0: 0, 1: 1, 2: 1, 3: 1, 4: 2})
     roads = Roads(robots=3, latency={1: 1.0}, delay=10.0)
@@ -209,7 +199,7 @@ def test_a_page_of_a_ready_site_waits_for_the_end_of_the_batch(
 
 
 @pytest.mark.parametrize("name", ["opic", "larger-sites-first", *WITH_RANKS])
-def test_loop_and_driver_agree_on_2000_pages_and_40_robots(name: str) -> None:
+def test_loop_and_driver_agree_on_2000_pages_and_40_robots(name):
     web = power_law_web(2000, seed=32)
     graph = graph_of(web)
     options = {"every": 150} if name in WITH_RANKS else {}
@@ -234,13 +224,13 @@ def test_loop_and_driver_agree_on_2000_pages_and_40_robots(name: str) -> None:
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_times_match_exact_arithmetic(seed: int) -> None:
+def test_times_match_exact_arithmetic(seed):
     """Without ties, exact fractions give the same order, and the same times to 1e-9."""
     rng = random.Random(seed)
     web = power_law_web(120, seed)
     pages, sites = web.pages, range(max(web.site.values()) + 1)
     bandwidth = rng.uniform(500, 5000)
-    in_floats: dict[str, Any] = {
+    in_floats = {
         "bandwidth": bandwidth,
         "latency": {site: rng.uniform(0.1, 1) for site in sites},
         "n_bytes": {page: rng.uniform(100, 9000) for page in pages},
@@ -268,7 +258,7 @@ def test_times_match_exact_arithmetic(seed: int) -> None:
         )
 
 
-def fork(n: int) -> LinkGraph:
+def fork(n):
     """Page 0 on site 0, with links to n pages, each on its own site."""
     return LinkGraph(
         np.array([0, n, *[n] * n]),
@@ -277,13 +267,13 @@ def fork(n: int) -> LinkGraph:
     )
 
 
-def chain(n: int) -> LinkGraph:
+def chain(n):
     """Pages 0, ..., n - 1 of one site; page 0 links to all others."""
     return LinkGraph(np.array([0, *[n - 1] * n]), np.arange(1, n, dtype=np.int32))
 
 
 @pytest.mark.parametrize("compiled", [True, False])
-def test_transfers_share_the_bandwidth_and_none_is_faster_than_its_site(compiled: bool) -> None:
+def test_transfers_share_the_bandwidth_and_none_is_faster_than_its_site(compiled):
     # Page 0 takes 1 s at 100 bytes/s. Then 20 + 40 + 40 bytes/s, until the second has its 120 bytes
     # at 4 s; by then the third has 120 of 240, and gets 80 bytes/s: 1.5 s more. The first has 20
     # bytes/s throughout.
@@ -304,8 +294,8 @@ def test_transfers_share_the_bandwidth_and_none_is_faster_than_its_site(compiled
 
 @pytest.mark.parametrize("compiled", [True, False])
 def test_fetches_that_end_together_are_observed_in_order_of_their_start(
-    compiled: bool,
-) -> None:
+    compiled,
+):
     # Both take 1 s after page 0: one has no bytes and waits for its connection, one is a transfer.
     for empty, full in ((1, 2), (2, 1)):
         sizes, latency = np.zeros(3), np.zeros(3)
@@ -317,9 +307,7 @@ def test_fetches_that_end_together_are_observed_in_order_of_their_start(
 
 
 @pytest.mark.parametrize(("name", "options"), CASES)
-def test_one_robot_without_a_delay_fetches_in_the_order_of_the_order_only_loop(
-    name: str, options: dict[str, Any]
-) -> None:
+def test_one_robot_without_a_delay_fetches_in_the_order_of_the_order_only_loop(name, options):
     web = power_law_web(200, seed=33)
     web.urls = {page: url_of(web, page) for page in web.pages}
     graph = graph_of(web)
@@ -337,12 +325,12 @@ def test_one_robot_without_a_delay_fetches_in_the_order_of_the_order_only_loop(
 class FewestWaiting(Ordering):
     """A custom ordering with a rule for sites, which runs event by event."""
 
-    def observe(self, visit: Visit) -> Any:
+    def observe(self, visit):
         if visit.page >= 0:
             self.keys[visit.targets] += 1
         return visit.targets
 
-    def site_key(self, site: int, best_key: float, n_waiting: int) -> float:
+    def site_key(self, site, best_key, n_waiting):
         return -n_waiting
 
 
@@ -352,7 +340,7 @@ class OwnCount(FewestWaiting):
     site_key = Ordering.site_key
 
 
-def test_a_custom_ordering_runs_like_the_compiled_one_that_it_repeats() -> None:
+def test_a_custom_ordering_runs_like_the_compiled_one_that_it_repeats():
     graph = graph_of(power_law_web(300, seed=34))
     network = drawn_network(graph, robots=5, politeness=Politeness(delay=1.0), bandwidth=1e5)
     own = rows_of(timed_crawl(graph, [0], OwnCount(), network))
@@ -365,11 +353,11 @@ def test_a_custom_ordering_runs_like_the_compiled_one_that_it_repeats() -> None:
 class Impatient(Politeness):
     """Custom delay rules that the compiled loop does not know."""
 
-    def pause(self, **said: Any) -> float:
+    def pause(self, **said):
         return super().pause(**said) / 2
 
 
-def test_custom_delay_rules_are_obeyed() -> None:
+def test_custom_delay_rules_are_obeyed():
     network = Network(politeness=Impatient(delay=10.0), latency=1.0)
     crawl = timed_crawl(chain(3), [0], BreadthFirst(), network)
     assert crawl.started.tolist() == [0, 6, 12]
@@ -393,9 +381,7 @@ def test_custom_delay_rules_are_obeyed() -> None:
     st.integers(0, 10**7),
     st.integers(0, 250),
 )
-def test_the_compiled_pause_matches_the_live_crawl(
-    roads: Roads, site: int, elapsed: float, n_bytes: int, n_pages: int
-) -> None:
+def test_the_compiled_pause_matches_the_live_crawl(roads, site, elapsed, n_bytes, n_pages):
     network = network_of(roads, chain(2))
     own_delays, crawl_delays = network.delays_of_sites(2)
     live = network.politeness.pause(
@@ -415,7 +401,7 @@ def test_the_compiled_pause_matches_the_live_crawl(
     st.lists(st.floats(0.1, 1e6) | st.sampled_from([1.0, 10.0, math.inf]), min_size=1),
     st.floats(0.1, 1e6),
 )
-def test_the_share_is_max_min_fair(speeds: list[float], bandwidth: float) -> None:
+def test_the_share_is_max_min_fair(speeds, bandwidth):
     share = fair_share(np.sort(np.array(speeds)), len(speeds), bandwidth)
     rates = [min(speed, share) for speed in speeds]
     limits = [None if math.isinf(speed) else speed for speed in speeds]
@@ -429,13 +415,12 @@ def test_the_share_is_max_min_fair(speeds: list[float], bandwidth: float) -> Non
         assert slowed == {max(rates)}
 
 
-def test_figures_by_time_match_the_ends_of_fetches() -> None:
+def test_figures_by_time_match_the_ends_of_fetches():
     # One robot, 3,600 s per page: of 4 pages, the first is there after one hour.
     graph = fork(3)
     network = Network(latency=3600.0)
     (run,) = simulate(graph, [0], {"breadth-first": BreadthFirst()}, network=network)
     timed = run.timed
-    assert timed is not None
     ranks = pagerank(graph.indptr, graph.indices)
     gathered = np.cumsum(ranks).tolist()
     assert (timed.hours, timed.pages_per_hour, timed.mean_active_robots) == (4, 1, 1)
@@ -448,7 +433,7 @@ def test_figures_by_time_match_the_ends_of_fetches() -> None:
     assert json.loads(json.dumps(run.as_json(), allow_nan=False))["hours"] == 4
 
 
-def test_a_crawl_that_takes_no_time_has_no_figures_by_time() -> None:
+def test_a_crawl_that_takes_no_time_has_no_figures_by_time():
     simulation = Simulation(fork(3), [0], network=Network(robots=2))
     run = simulation.run("breadth-first", BreadthFirst())
     figures = json.loads(json.dumps(simulation.as_json([run]), allow_nan=False))
@@ -461,14 +446,14 @@ def test_a_crawl_that_takes_no_time_has_no_figures_by_time() -> None:
 
 
 def test_a_loop_that_stops_and_continues_has_the_same_times(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    monkeypatch,
+):
     graph = graph_of(power_law_web(300, seed=36))
     network = drawn_network(graph, robots=6, politeness=Politeness(delay=1.0), bandwidth=5e4)
     for name in ("opic", "batch-pagerank"):
         ordering = make_ordering(name, {"every": 40} if name == "batch-pagerank" else {})
         whole = rows_of(timed_crawl(graph, [0], ordering, network))
-        reports: list[int] = []
+        reports = []
         with monkeypatch.context() as patch:
             patch.setattr("crawlprio.simulator.events.STRIDE", 7)
             in_parts = timed_crawl(graph, [0], ordering, network, on_progress=reports.append)
@@ -502,7 +487,7 @@ def test_a_loop_that_stops_and_continues_has_the_same_times(
         ),
     ],
 )
-def test_an_impossible_network_is_refused(given: dict[str, Any], sentence: str) -> None:
+def test_an_impossible_network_is_refused(given, sentence):
     with pytest.raises(ConfigError) as refused:
         Network(**given)
     assert str(refused.value) == sentence
@@ -516,14 +501,14 @@ def test_an_impossible_network_is_refused(given: dict[str, Any], sentence: str) 
         ({"site_speed": [1] * 3}, "site_speed has shape (3,); give one number, or one for"),
     ],
 )
-def test_arrays_that_do_not_fit_the_graph_are_refused(given: dict[str, Any], sentence: str) -> None:
+def test_arrays_that_do_not_fit_the_graph_are_refused(given, sentence):
     with pytest.raises(ConfigError) as refused:
         timed_crawl(fork(3), [0], BreadthFirst(), Network(**given))
     assert str(refused.value).startswith(sentence)
     assert str(refused.value).endswith(", 4.")
 
 
-def test_a_store_provides_the_sizes_and_times_that_it_recorded(tmp_path: Path) -> None:
+def test_a_store_provides_the_sizes_and_times_that_it_recorded(tmp_path):
     # Site 0: 0.5 s for 100 bytes, 2.5 s for 900 bytes, so 0.5 s and 1000 bytes in 2 s. Site 1: one
     # fetch; site 2: a failed one, and none with a response.
     web = Web(links={0: [1, 2, 3, 4]}, site={0: 0, 1: 0, 2: 1, 3: 2, 4: 0})

@@ -1,7 +1,5 @@
 """Which URLs look like traps, and what a URL is without its session."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -29,7 +27,7 @@ TOKEN = "0123456789abcdefghij"
         ("http://a.org/" + 17 * "a;&", ""),
     ],
 )
-def test_a_url_that_looks_endlessly_generated_is_refused(url: str, reason: str) -> None:
+def test_a_url_that_looks_endlessly_generated_is_refused(url, reason):
     assert Traps().refuses(url) == reason
     assert Traps(None, None, None).refuses(url) == ""
 
@@ -39,9 +37,7 @@ def test_a_url_that_looks_endlessly_generated_is_refused(url: str, reason: str) 
     max_repeats=st.sampled_from([None, 0, 1, 2, 3]),
     max_segments=st.sampled_from([None, 0, 1, 2, 5]),
 )
-def test_a_path_with_few_segments_is_free(
-    path: str, max_repeats: int | None, max_segments: int | None
-) -> None:
+def test_a_path_with_few_segments_is_free(path, max_repeats, max_segments):
     traps = Traps(max_repeats, max_segments)
     if path.count("/") + 1 <= traps.n_free_segments:
         assert traps.refuses(f"http://a.org/{path}") == ""
@@ -77,7 +73,7 @@ def test_a_path_with_few_segments_is_free(
         ("http://a;jsessionid=1.org/x;jsessionid=2", "http://a;jsessionid=1.org/x"),
     ],
 )
-def test_a_url_loses_its_session(url: str, without: str) -> None:
+def test_a_url_loses_its_session(url, without):
     assert without_session(url) == without
 
 
@@ -92,9 +88,7 @@ def test_a_url_loses_its_session(url: str, without: str) -> None:
     before=st.sampled_from(["", "a=1&", "b;"]),
     after=st.sampled_from(["", "&c=2", ";d"]),
 )
-def test_session_names_are_known_in_any_case_and_place(
-    name: str, upper: list[bool], before: str, after: str
-) -> None:
+def test_session_names_are_known_in_any_case_and_place(name, upper, before, after):
     mixed = "".join(
         char.upper() if is_upper else char for char, is_upper in zip(name, upper, strict=False)
     )

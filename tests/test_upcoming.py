@@ -1,7 +1,5 @@
 """The pages that leave a queue next are those that then leave it."""
 
-from __future__ import annotations
-
 import random
 from collections import Counter
 
@@ -29,19 +27,17 @@ class HeldBack(Ordering):
 
     held_below = 0.5
 
-    def discover(self, first: int, last: int, visit: Visit) -> None:
+    def discover(self, first, last, visit):
         self.keys[first:last] = [0.9 if page % 3 == 0 else 0.1 for page in range(first, last)]
 
 
-def grown(
-    ordering: Ordering, seed: int, *, plain_until: int, has_topic: bool
-) -> tuple[PageQueue, list[int]]:
+def grown(ordering, seed, *, plain_until, has_topic):
     """Return a queue after a random history, and the pages that are leased."""
     draw, pages = random.Random(seed), PageTable()
     topic = HotQueue(Topic(["hot"])) if has_topic else None
     queue = PageQueue(ordering, pages, limit=2, hot_queue=topic, plain_until=plain_until)
 
-    def discover(n_pages: int) -> list[int]:
+    def discover(n_pages):
         sites = [draw.randrange(6) for _ in range(n_pages)]
         urls = [f"http://s{site}.test/{len(pages) + at}" for at, site in enumerate(sites)]
         return [
@@ -50,7 +46,7 @@ def grown(
         ]
 
     queue.observe(Visit(NO_PAGE, np.array(discover(5), dtype=np.int32)))
-    leased: list[int] = []
+    leased = []
     for _ in range(60):
         page = queue.next_page(0.0)
         if page != NO_PAGE:
@@ -73,11 +69,9 @@ def grown(
 
 @pytest.mark.parametrize("plain_until", [0, 100_000])
 @pytest.mark.parametrize("name", [*CASES, "topic", "held back"])
-def test_upcoming_pages_are_those_that_leave_if_no_site_has_to_wait(
-    name: str, plain_until: int
-) -> None:
+def test_upcoming_pages_are_those_that_leave_if_no_site_has_to_wait(name, plain_until):
     for seed in range(4):
-        ordering: Ordering = HeldBack()
+        ordering = HeldBack()
         if name != "held back":
             ordering = make_ordering(
                 name.partition(",")[0].replace("topic", "opic"), CASES.get(name)
@@ -96,7 +90,7 @@ def test_upcoming_pages_are_those_that_leave_if_no_site_has_to_wait(
         assert len(told) == min(n_waiting, 30) > 5
 
 
-def test_links_are_noted_as_one_by_one() -> None:
+def test_links_are_noted_as_one_by_one():
     draw, notes = random.Random(3), LinkNotes(2)
     n_linking, found_by = Counter[int](), dict[int, int]()
     for source in range(600):
@@ -114,5 +108,5 @@ def test_links_are_noted_as_one_by_one() -> None:
     assert [each.title for each in notes.latest] == ["599", "598"]
 
 
-def test_an_empty_queue_has_no_upcoming_pages() -> None:
+def test_an_empty_queue_has_no_upcoming_pages():
     assert PageQueue(make_ordering("opic"), PageTable()).upcoming(20) == []

@@ -4,8 +4,6 @@
 lists the expected differences.
 """
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 
@@ -43,7 +41,7 @@ N_TRIES = 3
 
 
 @pytest.mark.skipif(not is_ready(), reason="Scrapy's tests are not fetched: make upstream-tests")
-def test_scrapys_own_tests_end_with_the_add_on_as_listed(tmp_path: Path) -> None:
+def test_scrapys_own_tests_end_with_the_add_on_as_listed(tmp_path):
     outcomes = run_tests(suite(), "addon", SELECTION, tmp_path / "ours.jsonl", n_processes=0)
     assert len(outcomes) > 250
     known = {test for test, found in listed().items() if "addon" in found.parts}

@@ -1,9 +1,5 @@
 """The user agent names whom the owners of a site can reach, and only that."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import pytest
 from crawls import ADDON, Answer, Site, page, run_spider
 
@@ -17,7 +13,7 @@ OURS = f"crawlprio/{__version__}"
 BUNDLED = {**bundled_settings(), "CRAWLPRIO_STORE": None, "CRAWLPRIO_PRINT": False}
 
 
-def agents(settings: dict[str, Any]) -> tuple[list[str], list[str]]:
+def agents(settings):
     """Return the user agents and the paths that a crawl of three pages sent."""
     rules = "User-agent: scrapy\nDisallow: /\nUser-agent: example\nDisallow: /no\n"
     web = {"/": page("/yes", "/no"), "/yes": page(), "/no": page(), "/robots.txt": Answer(rules)}
@@ -40,23 +36,21 @@ def agents(settings: dict[str, Any]) -> tuple[list[str], list[str]]:
         ({"CRAWLPRIO_CONTACT": "me@example.org", "USER_AGENT": "own/1"}, "own/1"),
     ],
 )
-def test_the_contact_is_named_unless_the_user_agent_names_another(
-    settings: dict[str, Any], agent: str
-) -> None:
+def test_the_contact_is_named_unless_the_user_agent_names_another(settings, agent):
     assert agents({**BUNDLED, **settings})[0] == [agent]
 
 
-def test_no_word_of_the_contact_names_a_robot() -> None:
+def test_no_word_of_the_contact_names_a_robot():
     _, paths = agents({**BUNDLED, "CRAWLPRIO_CONTACT": "me@example.org"})
     assert paths == ["/", "/no", "/yes"]
 
 
-def test_a_project_of_its_own_keeps_its_user_agent() -> None:
+def test_a_project_of_its_own_keeps_its_user_agent():
     seen, _ = agents({**ADDON, "CRAWLPRIO_CONTACT": "me@example.org", "USER_AGENT": "own/1"})
     assert seen == ["own/1"]
 
 
 @pytest.mark.parametrize("value", ["me", "me@", "@a.test", "ftp://a.test", "a@b@c", "a b@c", 7])
-def test_what_is_no_contact_is_refused(value: object) -> None:
+def test_what_is_no_contact_is_refused(value):
     with pytest.raises(ConfigError, match=r"CRAWLPRIO_CONTACT is .*; give a mail address or a URL"):
         SETTINGS["CRAWLPRIO_CONTACT"].parse(value)

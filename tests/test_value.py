@@ -1,7 +1,5 @@
 """Value models: what they answer, how a crawl scores its pages with them, and how they fail."""
 
-from __future__ import annotations
-
 import json
 import math
 import os
@@ -15,7 +13,6 @@ from commands import refusal, run_command
 from crawls import ONE_AT_A_TIME, Answer, Site, run_spider
 from hypothesis import given
 from hypothesis import strategies as st
-from scrapy import Spider
 from spiders import Follower
 
 from crawlprio.errors import ConfigError, StoreError
@@ -27,7 +24,7 @@ from crawlprio.plugins.redis.entries import visit_of
 from crawlprio.plugins.redis.wire import record
 from crawlprio.plugins.value.classifier import Classifier, cross_validate, train
 from crawlprio.plugins.value.examples import read_examples
-from crawlprio.plugins.value.model import Page, ValueModelError, page_of
+from crawlprio.plugins.value.model import ValueModelError, page_of
 from crawlprio.plugins.value.models import make_model
 from crawlprio.spiders.site import SiteSpider
 from crawlprio.store import Store
@@ -46,7 +43,7 @@ TEXTS = (
 )
 
 
-def text_page(number: int, *links: str) -> Answer:
+def text_page(number, *links):
     """Return a page with a text, a menu with a topic word, and links."""
     anchors = "".join(f'<a href="{link}">to {link}</a>' for link in links)
     text = f"<nav>chess</nav><p>{TEXTS[number % len(TEXTS)]}</p>"
@@ -61,14 +58,14 @@ WEB = {
 }
 
 
-def scored(store: Path) -> list[tuple[str, float | None]]:
+def scored(store):
     """Return URL and value of each visit of a page, in order."""
     with Store.open(store, readonly=True) as opened:
         urls = list(opened.page_urls())
         return [(urls[v.page], v.value) for v in opened.visits() if v.page != NO_PAGE]
 
 
-def crawl(store: Path, model: str, spider: type[Spider] = SiteSpider, **settings: object) -> object:
+def crawl(store, model, spider=SiteSpider, **settings):
     with Site(WEB) as site:
         given = {
             **ONE_AT_A_TIME,
@@ -82,7 +79,7 @@ def crawl(store: Path, model: str, spider: type[Spider] = SiteSpider, **settings
         return run_spider(spider, given, site=site, **arguments)
 
 
-def test_the_model_words_gives_1_to_the_pages_that_the_hot_queue_calls_hot() -> None:
+def test_the_model_words_gives_1_to_the_pages_that_the_hot_queue_calls_hot():
     model, hot = (
         make_model("words:chess, machine learning"),
         HotQueue(Topic("chess, machine learning")),
@@ -94,7 +91,7 @@ def test_the_model_words_gives_1_to_the_pages_that_the_hot_queue_calls_hot() -> 
         assert value == (1 if title else min(n / 10, 1))
 
 
-def bm25(query: list[str], pages: list[Page]) -> float:
+def bm25(query, pages):
     """Return the value of the last of these pages, straight from the definition."""
     lengths = [len(re.findall(r"[^\W_]+", page.text)) for page in pages]
     words = [
@@ -111,7 +108,7 @@ def bm25(query: list[str], pages: list[Page]) -> float:
     return found / most
 
 
-def test_the_model_query_is_bm25_with_the_statistics_of_the_pages_so_far() -> None:
+def test_the_model_query_is_bm25_with_the_statistics_of_the_pages_so_far():
     pages = [page_of(f"http://a.test/{n}", f"no {n}", text) for n, text in enumerate(TEXTS)]
     pages.append(page_of("", "Chess", "openings"))
     model = make_model("query:Chess openings chess")
@@ -120,7 +117,7 @@ def test_the_model_query_is_bm25_with_the_statistics_of_the_pages_so_far() -> No
     assert model.learns
 
 
-def test_a_query_of_example_pages_ranks_their_like_above_others(tmp_path: Path) -> None:
+def test_a_query_of_example_pages_ranks_their_like_above_others(tmp_path):
     (tmp_path / "examples").mkdir()
     (tmp_path / "examples" / "a.txt").write_text(f"{ABOUT} and its endgame")
     (tmp_path / "examples" / "b.html").write_text(f"<nav>salt</nav><p>{ABOUT}")
@@ -129,14 +126,14 @@ def test_a_query_of_example_pages_ranks_their_like_above_others(tmp_path: Path) 
     assert model.score(page_of("", "", ABOUT)) > 2 * model.score(page_of("", "", OTHER))
 
 
-def examples(text: str, n: int) -> list[Page]:
+def examples(text, n):
     words = text.split()
     return [page_of("", words[k % 3], " ".join(words[k % 5 :] * (1 + k % 2))) for k in range(n)]
 
 
 def test_a_classifier_tells_what_it_was_trained_for_and_reads_back_as_written(
-    tmp_path: Path,
-) -> None:
+    tmp_path,
+):
     positives, negatives = examples(ABOUT, 10), examples(OTHER, 30)
     model = train(positives, negatives)
     path = tmp_path / "model.json"
@@ -151,13 +148,13 @@ def test_a_classifier_tells_what_it_was_trained_for_and_reads_back_as_written(
     assert again.read_bytes() == path.read_bytes()
 
 
-def test_the_fit_is_where_the_slope_of_the_stated_loss_is_zero() -> None:
+def test_the_fit_is_where_the_slope_of_the_stated_loss_is_zero():
     """Judged by finite differences of the loss, written out per page."""
     positives, negatives = examples(ABOUT, 2), examples(OTHER, 3)
     model = train(positives, negatives)
     bias, weights = model._bias, np.array(model._weights)
 
-    def loss(step: float, word: int | None) -> float:
+    def loss(step, word):
         shifted, moved = (bias + step, weights) if word is None else (bias, weights.copy())
         if word is not None:
             moved[word] += step
@@ -173,7 +170,7 @@ def test_the_fit_is_where_the_slope_of_the_stated_loss_is_zero() -> None:
         assert abs(loss(1e-4, word) - loss(-1e-4, word)) / 2e-4 < 1e-2
 
 
-def test_examples_come_from_csv_from_a_store_and_from_urls_in_it(tmp_path: Path) -> None:
+def test_examples_come_from_csv_from_a_store_and_from_urls_in_it(tmp_path):
     table = tmp_path / "pages.csv"
     table.write_text('title,text\nA,"one, two\nthree"\n,\nB,four\n')
     assert [page[:3] for page in read_examples(table)] == [
@@ -189,9 +186,7 @@ def test_examples_come_from_csv_from_a_store_and_from_urls_in_it(tmp_path: Path)
     assert found[1].text.startswith(TEXTS[2])
 
 
-def test_the_command_trains_a_model_from_two_folders(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command_trains_a_model_from_two_folders(tmp_path, capsys):
     for folder, text in (("good", ABOUT), ("bad", OTHER)):
         (tmp_path / folder / "inner").mkdir(parents=True)
         for n, page in enumerate(examples(text, 6)):
@@ -216,12 +211,12 @@ def test_the_command_trains_a_model_from_two_folders(
     ],
 )
 def test_bad_input_of_the_command_gets_one_sentence(
-    line: list[str],
-    names: list[str],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+    line,
+    names,
+    tmp_path,
+    monkeypatch,
+    capsys,
+):
     monkeypatch.chdir(tmp_path)
     for folder in ("good", "empty"):
         (tmp_path / folder).mkdir()
@@ -250,9 +245,7 @@ def test_bad_input_of_the_command_gets_one_sentence(
         ("value_models.Nowhere", ["Nowhere", "'cloud'", '"thread"']),
     ],
 )
-def test_a_model_that_is_none_is_refused_in_one_sentence(
-    model: str, names: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_model_that_is_none_is_refused_in_one_sentence(model, names, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "broken.json").write_text("{")
     (tmp_path / "other.json").write_text('{"format": "another"}')
@@ -264,7 +257,7 @@ def test_a_model_that_is_none_is_refused_in_one_sentence(
     assert str(caught.value).endswith(".")
 
 
-def test_the_text_for_a_model_has_no_navigation() -> None:
+def test_the_text_for_a_model_has_no_navigation():
     body = (
         b"<body><header>Top</header><nav>Menu</nav><div role='navigation'>Next <b>x</b></div>"
         b"<main>One<aside>Ad</aside> two</main><footer>Foot</footer></body>"
@@ -277,7 +270,7 @@ def test_the_text_for_a_model_has_no_navigation() -> None:
 
 
 @pytest.mark.slow
-def test_each_page_of_a_crawl_is_stored_with_its_value(tmp_path: Path) -> None:
+def test_each_page_of_a_crawl_is_stored_with_its_value(tmp_path):
     store = tmp_path / "crawl.sqlite"
     crawl(store, "words:chess")
     of_text = {text: min(text.count("chess"), 10) / 10 for text in TEXTS}
@@ -287,14 +280,14 @@ def test_each_page_of_a_crawl_is_stored_with_its_value(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_the_pages_of_a_spider_that_yields_requests_are_scored_too(tmp_path: Path) -> None:
+def test_the_pages_of_a_spider_that_yields_requests_are_scored_too(tmp_path):
     crawl(tmp_path / "own.sqlite", "words:chess", Follower)
     crawl(tmp_path / "site.sqlite", "words:chess")
     assert scored(tmp_path / "own.sqlite") == scored(tmp_path / "site.sqlite")
 
 
 @pytest.mark.slow
-def test_a_resumed_query_scores_as_one_that_was_never_interrupted(tmp_path: Path) -> None:
+def test_a_resumed_query_scores_as_one_that_was_never_interrupted(tmp_path):
     crawl(tmp_path / "whole.sqlite", "query:chess openings")
     for n_pages in (3, 0):
         settings = {"JOBDIR": str(tmp_path / "job"), "CLOSESPIDER_PAGECOUNT": n_pages}
@@ -303,7 +296,7 @@ def test_a_resumed_query_scores_as_one_that_was_never_interrupted(tmp_path: Path
 
 
 @pytest.mark.slow
-def test_a_users_model_runs_off_the_event_loop_in_batches(tmp_path: Path) -> None:
+def test_a_users_model_runs_off_the_event_loop_in_batches(tmp_path):
     from value_models import Batched
 
     crawl(
@@ -321,7 +314,7 @@ def test_a_users_model_runs_off_the_event_loop_in_batches(tmp_path: Path) -> Non
 
 
 @pytest.mark.slow
-def test_a_model_in_a_process_answers_from_there_and_its_death_is_one_sentence() -> None:
+def test_a_model_in_a_process_answers_from_there_and_its_death_is_one_sentence():
     pages = [page_of("http://a.test/", str(os.getpid()), "text")] * 3
     assert make_model("value_models.Elsewhere:yes").score_all(pages) == [1.0] * 3
     with pytest.raises(ValueModelError, match=r"its process ended, at http://a\.test/; fix"):
@@ -338,19 +331,15 @@ def test_a_model_in_a_process_answers_from_there_and_its_death_is_one_sentence()
         ("Hangs", "has not answered for 0.05 seconds, at http://a.test/"),
     ],
 )
-def test_a_model_that_fails_ends_the_crawl_with_one_sentence(
-    model: str, did: str, tmp_path: Path
-) -> None:
+def test_a_model_that_fails_ends_the_crawl_with_one_sentence(model, did, tmp_path):
     run = crawl(tmp_path / "crawl.sqlite", f"value_models.{model}")
-    assert run.messages() == [  # type: ignore[attr-defined]
+    assert run.messages() == [
         f"value model value_models.{model}: {did}; fix the model, then resume."
     ]
     assert scored(tmp_path / "crawl.sqlite") == [("http://a.test/", None)]
 
 
-def test_a_resume_asks_for_a_model_that_the_store_may_not_name(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_resume_asks_for_a_model_that_the_store_may_not_name(tmp_path, capsys):
     with Store.create(tmp_path / "crawl.sqlite") as store:
         pages = PageTable()
         pages.add("http://a.test/", "http://a.test/", pages.site("a.test"))
@@ -362,7 +351,7 @@ def test_a_resume_asks_for_a_model_that_the_store_may_not_name(
     assert "value model os.Model, and a store names no code" in capsys.readouterr().err
 
 
-def test_a_damaged_table_of_values_is_one_sentence(tmp_path: Path) -> None:
+def test_a_damaged_table_of_values_is_one_sentence(tmp_path):
     for n, sql in enumerate(
         (
             "UPDATE page_values SET value = 2.0",
@@ -380,7 +369,7 @@ def test_a_damaged_table_of_values_is_one_sentence(tmp_path: Path) -> None:
             list(store.visits())
 
 
-def test_values_pass_through_the_stream_of_a_shared_frontier() -> None:
+def test_values_pass_through_the_stream_of_a_shared_frontier():
     for value in (None, 0.0, 0.5):
         sent = record(PageVisit(LinkPairs("http://a.test/", [], value=value)))
         visit = visit_of(3, [], json.loads(sent), []).visit
@@ -388,5 +377,5 @@ def test_values_pass_through_the_stream_of_a_shared_frontier() -> None:
 
 
 @given(st.text(alphabet=st.one_of(st.characters(), st.sampled_from(" _-.aZé9ß\u2019\u00b6\ud800"))))
-def test_words_are_runs_of_letters_and_digits(text: str) -> None:
+def test_words_are_runs_of_letters_and_digits(text):
     assert words_of(text) == re.findall(r"[^\W_]+", text.casefold())

@@ -1,10 +1,7 @@
 """The value models `language` and `fasttext`, and the language of a page for others."""
 
-from __future__ import annotations
-
 import math
 import struct
-from pathlib import Path
 
 import pytest
 from test_texts import ENGLISH, FRENCH, GERMAN, crawl, rows
@@ -21,7 +18,7 @@ WORDS = {"</s>": (0.0, 0.0), "good": (2.0, -1.0), "bad": (-1.0, 3.0), "ü": (0.5
 LABELS = {"hq": (1.0, 0.0), "rest": (0.0, 1.0), "odd": (-9.0, -9.0)}
 
 
-def write_model(path: Path, *, kind: int = 3) -> None:
+def write_model(path, *, kind=3):
     """Write `WORDS` and `LABELS` as a fastText model: version 12, dense, softmax, no subwords."""
     arguments = (2, 5, 5, 1, 5, 1, 3, kind, 0, 0, 0, 100)
     n_words, n_labels = len(WORDS), len(LABELS)
@@ -36,7 +33,7 @@ def write_model(path: Path, *, kind: int = 3) -> None:
     path.write_bytes(b"".join(parts))
 
 
-def probability(label: str, text: str) -> float:
+def probability(label, text):
     """Return what the model says, from fastText's definition: softmax of the mean of the words."""
     known = [WORDS[word] for word in (*text.split(), "</s>") if word in WORDS]
     mean = [sum(row[axis] for row in known) / len(known) for axis in range(2)]
@@ -47,7 +44,7 @@ def probability(label: str, text: str) -> float:
     return odds[label] / sum(odds.values())
 
 
-def test_pages_in_other_languages_are_worth_0_and_not_seen_by_the_other_model() -> None:
+def test_pages_in_other_languages_are_worth_0_and_not_seen_by_the_other_model():
     assert make_model("language:de").score_all(PAGES) == [1, 0, 0, 0]
     assert make_model("language:FR, en").score_all(PAGES) == [0, 1, 1, 0]
     assert make_model("language:de,fr:words:hund").score_all(PAGES) == [1, 0, 1, 0]
@@ -57,21 +54,21 @@ def test_pages_in_other_languages_are_worth_0_and_not_seen_by_the_other_model() 
     assert model.score_all(PAGES) == [alone.score(PAGES[0]), 0, 0, 0]
 
 
-def test_a_model_of_ones_own_gets_the_language_if_it_asks_for_it() -> None:
+def test_a_model_of_ones_own_gets_the_language_if_it_asks_for_it():
     assert make_model("value_models.French").score_all(PAGES) == [0, 0, 1, 0]
     known = PAGES[0]._replace(language="fr")
     assert make_model("value_models.French").score(known) == 1
 
 
 @pytest.mark.slow
-def test_a_crawl_scores_its_pages_by_language(tmp_path: Path) -> None:
+def test_a_crawl_scores_its_pages_by_language(tmp_path):
     for kept in (True, False):
         store = tmp_path / f"{kept}.sqlite"
         crawl(store, CRAWLPRIO_VALUE="language:de,fr", CRAWLPRIO_KEEP_TEXT=kept)
         assert [row["value"] for row in rows(store)] == [0, 1, 1, 0, 0]
 
 
-def test_a_fasttext_model_gives_the_probability_of_its_label(tmp_path: Path) -> None:
+def test_a_fasttext_model_gives_the_probability_of_its_label(tmp_path):
     file = tmp_path / "model.bin"
     write_model(file)
     for text in ("good good bad", "bad\nbad", "nothing known", "ü good \ud800", "bad " * 50):
@@ -84,7 +81,7 @@ def test_a_fasttext_model_gives_the_probability_of_its_label(tmp_path: Path) -> 
     assert make_model(f"language:de:fasttext:{file}:hq").score(PAGES[1]) == 0
 
 
-def test_a_fasttext_model_that_is_cut_short_anywhere_is_refused(tmp_path: Path) -> None:
+def test_a_fasttext_model_that_is_cut_short_anywhere_is_refused(tmp_path):
     """fastText itself would not end, or end the process."""
     whole, cut = tmp_path / "whole.bin", tmp_path / "cut.bin"
     write_model(whole)
@@ -102,9 +99,7 @@ def test_a_fasttext_model_that_is_cut_short_anywhere_is_refused(tmp_path: Path) 
     "at", [8, 40, 64, 68, 72], ids=["dim", "bucket", "size", "words", "labels"]
 )
 @pytest.mark.parametrize("change", [-1, 1, 1_000])
-def test_a_fasttext_model_whose_numbers_disagree_is_refused(
-    tmp_path: Path, at: int, change: int
-) -> None:
+def test_a_fasttext_model_whose_numbers_disagree_is_refused(tmp_path, at, change):
     """fastText itself trusts them, and the process died."""
     file = tmp_path / "model.bin"
     write_model(file)
@@ -130,9 +125,7 @@ def test_a_fasttext_model_whose_numbers_disagree_is_refused(
         ("language:de:chess", ["'chess'", "import path"]),
     ],
 )
-def test_bad_input_gets_one_sentence(
-    spec: str, names: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_bad_input_gets_one_sentence(spec, names, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     write_model(tmp_path / "model.bin")
     write_model(tmp_path / "vectors.bin", kind=2)
@@ -143,9 +136,7 @@ def test_bad_input_gets_one_sentence(
     assert str(caught.value).endswith(".")
 
 
-def test_models_whose_package_is_missing_are_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_models_whose_package_is_missing_are_refused(tmp_path, monkeypatch):
     write_model(tmp_path / "model.bin")
     monkeypatch.setattr(extras, "find_spec", lambda name: None)
     for spec, extra in (
@@ -157,7 +148,7 @@ def test_models_whose_package_is_missing_are_refused(
             make_model(spec)
 
 
-def test_a_resume_takes_only_models_from_a_store_that_run_no_code() -> None:
+def test_a_resume_takes_only_models_from_a_store_that_run_no_code():
     plain = ("words:a", "query:a b", "language:de", "language:de,en:words:a", "language:de:query:a")
     others = (
         "language:de:my.Model",

@@ -1,7 +1,5 @@
 """Orderings that rank by value: against oracles, live against simulated, resumed, and reported."""
 
-from __future__ import annotations
-
 import json
 import random
 from collections.abc import Callable
@@ -17,7 +15,7 @@ from stores import visited_pages
 from crawlprio.errors import ConfigError
 from crawlprio.frontier import PageQueue
 from crawlprio.graph.pages import NO_PAGE, PageTable, Visit
-from crawlprio.orderings import BY_VALUE, KeyHistory, Ordering, Part, make_ordering
+from crawlprio.orderings import BY_VALUE, KeyHistory, make_ordering
 from crawlprio.plugins.value.model import page_of
 from crawlprio.plugins.value.models import make_model
 from crawlprio.simulator.graph_pages import RecordedVisits
@@ -38,7 +36,7 @@ POLICIES: dict[str, Callable[[], oracle.Policy]] = {
 }
 
 
-def random_web(seed: int) -> oracle.ValuedWeb:
+def random_web(seed):
     """Return a web of three hosts, in which words of a page's URL and links hint at its value."""
     draw = random.Random(seed)
     words = [draw.choice(WORDS) for _ in range(N_PAGES)]
@@ -63,14 +61,12 @@ def random_web(seed: int) -> oracle.ValuedWeb:
     return oracle.ValuedWeb(links, urls, values, statuses, titles)
 
 
-def crawl(web: oracle.ValuedWeb, seeds: list[int], name: str) -> list[int]:
+def crawl(web, seeds, name):
     """Return the order of the frontier, in pages of the web."""
     return crawl_with(make_ordering(name), web, seeds)[0]
 
 
-def crawl_with(
-    ordering: Ordering, web: oracle.ValuedWeb, seeds: list[int], followed: int = NO_PAGE
-) -> tuple[list[int], Part]:
+def crawl_with(ordering, web, seeds, followed=NO_PAGE):
     """Crawl with an ordering; explain the key of a page, by its number in order of discovery."""
     table, of_web = PageTable(), list(seeds)
     table.site("any")
@@ -98,7 +94,7 @@ def crawl_with(
 
 
 @pytest.mark.parametrize("name", BY_VALUE)
-def test_pages_are_fetched_in_the_order_of_the_oracle(name: str) -> None:
+def test_pages_are_fetched_in_the_order_of_the_oracle(name):
     for seed in range(SEED, SEED + 4):
         print("seed", seed)
         web = random_web(seed)
@@ -109,7 +105,7 @@ def test_pages_are_fetched_in_the_order_of_the_oracle(name: str) -> None:
 
 
 @pytest.mark.parametrize(("name", "n_parts"), [("value", 10), ("value-and-importance", 11)])
-def test_the_parts_of_a_key_add_up_to_it(name: str, n_parts: int) -> None:
+def test_the_parts_of_a_key_add_up_to_it(name, n_parts):
     web = random_web(SEED)
     for page in range(N_PAGES // 2):
         ordering = make_ordering(name)
@@ -119,7 +115,7 @@ def test_the_parts_of_a_key_add_up_to_it(name: str, n_parts: int) -> None:
         assert len(part.parts) == n_parts
 
 
-def test_value_finds_the_valuable_half_of_a_site_by_the_words_of_its_links() -> None:
+def test_value_finds_the_valuable_half_of_a_site_by_the_words_of_its_links():
     """A hub links to 40 pages of one folder; only anchor texts tell good from bad."""
     links = {0: [(n, "rook" if n % 2 else "bread") for n in range(1, 41)]}
     links |= {n: [] for n in range(1, 41)}
@@ -138,7 +134,7 @@ def test_value_finds_the_valuable_half_of_a_site_by_the_words_of_its_links() -> 
 GOOD, BAD = "rook knight rook", "bread flour bread"
 
 
-def text_page(number: int) -> Answer:
+def text_page(number):
     """Return one of the pages of a tree, every third of which is about chess."""
     links = [child for child in (3 * number + 1, 3 * number + 2, 3 * number + 3) if child < 60]
     anchors = "".join(
@@ -151,8 +147,8 @@ def text_page(number: int) -> Answer:
     )
 
 
-def live(store: Path, name: str, **settings: object) -> None:
-    def answer(host: str, path: str) -> Answer | None:
+def live(store, name, **settings):
+    def answer(host, path):
         number = path.rpartition("/")[2] or "0"
         return text_page(int(number)) if number.isdigit() else None
 
@@ -171,9 +167,7 @@ def live(store: Path, name: str, **settings: object) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", BY_VALUE)
-def test_the_live_order_is_the_simulated_one_and_that_of_a_resumed_crawl(
-    name: str, tmp_path: Path
-) -> None:
+def test_the_live_order_is_the_simulated_one_and_that_of_a_resumed_crawl(name, tmp_path):
     live(tmp_path / "crawl.sqlite", name)
     order = visited_pages(tmp_path / "crawl.sqlite")
     assert len(order) == 60
@@ -187,9 +181,7 @@ def test_the_live_order_is_the_simulated_one_and_that_of_a_resumed_crawl(
 
 
 @pytest.mark.slow
-def test_simulate_reports_the_value_that_each_ordering_finds(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_simulate_reports_the_value_that_each_ordering_finds(tmp_path, capsys):
     store = tmp_path / "crawl.sqlite"
     live(store, "breadth-first")
     figures = tmp_path / "figures.json"
@@ -235,9 +227,7 @@ def test_simulate_reports_the_value_that_each_ordering_finds(
         (["--value", "words:rook"], ["no page texts"]),
     ],
 )
-def test_bad_input_of_simulate_gets_one_sentence(
-    line: list[str], names: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_bad_input_of_simulate_gets_one_sentence(line, names, tmp_path, capsys):
     path = tmp_path / "crawl.sqlite"
     with Store.create(path) as store:
         pages = PageTable()
@@ -249,7 +239,7 @@ def test_bad_input_of_simulate_gets_one_sentence(
     assert all(name in said[-1] for name in names), said
 
 
-def test_an_ordering_by_value_needs_a_model(tmp_path: Path) -> None:
+def test_an_ordering_by_value_needs_a_model(tmp_path):
     with pytest.raises(ConfigError, match="explore is -1"):
         make_ordering("value", {"explore": -1})
     with pytest.raises(ConfigError, match="of value-and-importance: importance is -1"):

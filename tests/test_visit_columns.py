@@ -1,12 +1,7 @@
 """Visits read as columns are the visits read one by one, and are refused when those are."""
 
-from __future__ import annotations
-
 import contextlib
 import random
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -31,7 +26,7 @@ N_PAGES = 7
 FIELDS = ("page", "status", "fetched_at", "elapsed", "error")
 
 
-def stored(path: Path, n_visits: int = 60) -> Path:
+def stored(path, n_visits=60):
     """Write a crawl with failures, revisits, and refusals, one of them of a page asked for."""
     rng = random.Random(SEED)
     print("seed", SEED)
@@ -44,7 +39,7 @@ def stored(path: Path, n_visits: int = 60) -> Path:
             if number % 20 == 7:  # as a crawl in Redis records seeds
                 pages.find_or_add([500 + number])
                 store.record(Visit(NO_PAGE, seeds), pages)
-            fields: dict[str, Any] = {"status": rng.choice([200, 200, 200, 404])}
+            fields = {"status": rng.choice([200, 200, 200, 404])}
             if rng.random() < 0.2:
                 causes = "forbidden by robots.txt", "timeout", "refused (a rule)"
                 fields = {"status": 0, "error": rng.choice(causes)}
@@ -57,11 +52,11 @@ def stored(path: Path, n_visits: int = 60) -> Path:
     return path
 
 
-def fields(visit: Visit) -> tuple[Any, ...]:
+def fields(visit):
     return (*(getattr(visit, name) for name in FIELDS), visit.targets.tolist())
 
 
-def test_columns_hold_what_visits_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_columns_hold_what_visits_do(tmp_path, monkeypatch):
     for most_visits, most_characters in ((1, 10**6), (7, 10**6), (2_000, 40)):
         monkeypatch.setattr(visit_columns, "MOST_VISITS", most_visits)
         monkeypatch.setattr(visit_columns, "MOST_CHARACTERS", most_characters)
@@ -85,7 +80,7 @@ TARGETS = st.one_of(
 )
 
 
-def result_of(read: Callable[[], list[list[int]]]) -> list[list[int]] | None:
+def result_of(read):
     """Return what a reader returns; None if it refuses the values."""
     with contextlib.suppress(ValueError, TypeError):
         return read()
@@ -93,8 +88,8 @@ def result_of(read: Callable[[], list[list[int]]]) -> list[list[int]] | None:
 
 
 @given(st.lists(TARGETS, min_size=1, max_size=4))
-def test_links_are_read_together_as_they_are_one_by_one(texts: list[str]) -> None:
-    def together() -> list[list[int]]:
+def test_links_are_read_together_as_they_are_one_by_one(texts):
+    def together():
         n_each, ids = visit_columns.target_arrays(texts, N_PAGES)
         return [part.tolist() for part in np.split(ids, np.cumsum(n_each)[:-1])]
 
@@ -114,7 +109,7 @@ def test_links_are_read_together_as_they_are_one_by_one(texts: list[str]) -> Non
         ("seq", -5),
     ],
 )
-def test_a_damaged_visit_is_refused_by_both(tmp_path: Path, column: str, value: object) -> None:
+def test_a_damaged_visit_is_refused_by_both(tmp_path, column, value):
     path = stored(tmp_path / "crawl.sqlite")
     change(path, f"UPDATE visits SET {column} = ? WHERE seq = 30", value)
     with Store.open(path, readonly=True) as store:
@@ -124,9 +119,7 @@ def test_a_damaged_visit_is_refused_by_both(tmp_path: Path, column: str, value: 
 
 
 @pytest.mark.parametrize("name", ["opic", "sibling-sampling", "breadth-first"])
-def test_explanations_are_the_same_by_columns_and_by_visits(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
-) -> None:
+def test_explanations_are_the_same_by_columns_and_by_visits(tmp_path, monkeypatch, name):
     path = stored(tmp_path / "crawl.sqlite")
     policy = explanations.Policy(lambda ruled: make_ordering(name))
     with Store.open(path, readonly=True) as store:

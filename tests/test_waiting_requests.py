@@ -4,19 +4,15 @@ The model is a list of requests by page. What a turn of the event loop observes 
 end, so every step may come before or after that.
 """
 
-from __future__ import annotations
-
 import json
 import random
 from collections import defaultdict
-from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pytest
 from scrapy import Request, Spider
 from scrapy.utils.test import get_crawler
 
-from crawlprio.frontier.protocol import Entry, Handout, PageVisit
+from crawlprio.frontier.protocol import Entry, PageVisit
 from crawlprio.items import LinkPairs
 from crawlprio.live.local_frontier import LocalFrontier
 from crawlprio.live.recorder import Recorder
@@ -30,15 +26,15 @@ URLS = [f"http://{site}.test/{number}" for site in "ab" for number in range(2)]
 class Job:
     """A frontier with a job directory, and control over the ends of its event-loop turns."""
 
-    def __init__(self, folder: Path, **settings: object) -> None:
+    def __init__(self, folder, **settings):
         self._folder = folder
         self._settings = settings
         self._spider = Spider(name="waiting")
-        self._due: list[Callable[[], object]] = []
+        self._due = []
         self._n_requests = 0
         self.open()
 
-    def open(self) -> None:
+    def open(self):
         """Start a run."""
         crawler = get_crawler(
             settings_dict={
@@ -55,25 +51,25 @@ class Job:
         self.frontier = LocalFrontier(config, self._recorder, call_soon=self._due.append)
         self._recorder.open()
 
-    def close(self) -> None:
+    def close(self):
         """End a run cleanly."""
         self.frontier.close()
         self._recorder.close()
         self._due.clear()
 
-    def end_turn(self) -> None:
+    def end_turn(self):
         """Run what was deferred to the end of this turn of the event loop."""
         due, self._due[:] = list(self._due), []
         for call in due:
             call()
 
-    def request(self, url: str, priority: int) -> tuple[int, bytes]:
+    def request(self, url, priority):
         """Return a unique request, and its number."""
         self._n_requests += 1
         request = Request(url, priority=priority, cb_kwargs={"number": self._n_requests})
         return self._n_requests, to_json(request, self._spider)
 
-    def add(self, url: str, priority: int = 0) -> int:
+    def add(self, url, priority=0):
         """Queue one more request for a page; return its number."""
         number, request = self.request(url, priority)
         site = url.split("/")[2]
@@ -82,11 +78,11 @@ class Job:
         )
         return number
 
-    def lease(self) -> Handout | None:
+    def lease(self):
         return self.frontier.next_page(0.0)
 
 
-def number_of(handout: Handout) -> int:
+def number_of(handout):
     """Return the number of the request that was handed out."""
     assert isinstance(handout.request, bytes)
     number = json.loads(handout.request)["cb_kwargs"]["number"]
@@ -94,23 +90,22 @@ def number_of(handout: Handout) -> int:
     return number
 
 
-def no_links() -> PageVisit:
+def no_links():
     return PageVisit(LinkPairs("", []), links_are_entries=True)
 
 
 @pytest.fixture
-def job(tmp_path: Path) -> Iterator[Job]:
+def job(tmp_path):
     made = Job(tmp_path / "job")
     yield made
     made.close()
 
 
-def test_a_second_request_finds_the_first_that_waits_for_the_end_of_the_turn(job: Job) -> None:
+def test_a_second_request_finds_the_first_that_waits_for_the_end_of_the_turn(job):
     """The first is neither among those to record nor on disk yet; it was once lost here."""
     job.add(URLS[0])
     job.end_turn()
     handout = job.lease()
-    assert handout is not None
     first = job.add(URLS[1])
     job.frontier.observe(handout.lease, no_links())  # takes the first along; no commit before ...
     second = job.add(URLS[1])  # ... the second arrives
@@ -120,13 +115,13 @@ def test_a_second_request_finds_the_first_that_waits_for_the_end_of_the_turn(job
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_each_request_leaves_once_and_by_priority(job: Job, seed: int) -> None:
+def test_each_request_leaves_once_and_by_priority(job, seed):
     print("seed", seed)
     choose = random.Random(seed)
-    waiting: dict[str, dict[int, int]] = defaultdict(dict)
-    leased: dict[int, tuple[Handout, str, int]] = {}
+    waiting = defaultdict(dict)
+    leased = {}
 
-    def lease() -> Handout | None:
+    def lease():
         handout = job.lease()
         if handout is not None:
             number, url = number_of(handout), handout.url
@@ -183,9 +178,7 @@ def test_each_request_leaves_once_and_by_priority(job: Job, seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_after_a_restart_sites_take_the_turns_they_would_have_taken(
-    tmp_path: Path, seed: int
-) -> None:
+def test_after_a_restart_sites_take_the_turns_they_would_have_taken(tmp_path, seed):
     """Whether or not pages were put back, retried or fetched twice before."""
     print("seed", seed)
     choose = random.Random(seed)
@@ -194,7 +187,7 @@ def test_after_a_restart_sites_take_the_turns_they_would_have_taken(
         for name in ("whole", "resumed")
     ]
     urls = [f"http://{choose.choice('abc')}.test/{number}" for number in range(30)]
-    orders: list[list[str]] = [[], []]
+    orders = [[], []]
     for step in range(60):
         url = urls[step % len(urls)]  # in the second half each page is fetched again
         what = choose.choice(("observe", "observe", "observe", "give back", "retry"))
@@ -208,7 +201,6 @@ def test_after_a_restart_sites_take_the_turns_they_would_have_taken(
             if step % 3 == 2:
                 continue  # so that some pages wait
             handout = job.lease()
-            assert handout is not None
             order.append(handout.url)
             if what == "observe":
                 job.frontier.observe(handout.lease, no_links())

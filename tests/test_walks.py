@@ -1,7 +1,5 @@
 """Random walks end at pages that were got as often as these hold importance, on every web."""
 
-from __future__ import annotations
-
 from random import Random
 
 import numpy as np
@@ -16,7 +14,7 @@ from crawlprio.ranking.walks import Walks
 Web = dict[int, list[int]]
 
 
-def web(random: Random, n_pages: int) -> Web:
+def web(random, n_pages):
     """A random web: some pages without links, the later ones mostly linked among themselves."""
     links = {}
     for page in range(n_pages):
@@ -26,7 +24,7 @@ def web(random: Random, n_pages: int) -> Web:
     return links
 
 
-def crawl(random: Random, links: Web, n_fetched: int) -> tuple[list[int], list[int], list[int]]:
+def crawl(random, links, n_fetched):
     """Seeds, fetched pages and those of them that were got, in a walk over the web; failed pages
     have no links, whatever the web says.
     """
@@ -42,9 +40,7 @@ def crawl(random: Random, links: Web, n_fetched: int) -> tuple[list[int], list[i
     return seeds, fetched, got
 
 
-def walks_of(
-    links: Web, seeds: list[int], fetched: list[int], got: list[int], n_walks: int, seed: str = ""
-) -> Walks:
+def walks_of(links, seeds, fetched, got, n_walks, seed=""):
     rows = [links[page] for page in fetched]
     fetches = Fetches(
         len(links),
@@ -55,14 +51,14 @@ def walks_of(
     return Walks(fetches, np.isin(np.arange(len(links)), got), n_walks, seed)
 
 
-def walk_all(walks: Walks, links: Web) -> None:
+def walk_all(walks, links):
     while walks.wanted:
         page = walks.wanted[-1]
         walks.answer(page, links[page])
 
 
 @pytest.mark.parametrize("number", range(6))
-def test_walks_end_where_whole_walks_from_the_seeds_do(number: int) -> None:
+def test_walks_end_where_whole_walks_from_the_seeds_do(number):
     random = Random(number)
     links = web(random, 20)
     seeds, fetched, got = crawl(random, links, 8)
@@ -79,7 +75,7 @@ def test_walks_end_where_whole_walks_from_the_seeds_do(number: int) -> None:
     assert abs(found.likely - truth) < 4.5 * (0.25 / n) ** 0.5, number
 
 
-def test_the_share_is_at_least_what_they_say_in_19_of_20_crawls() -> None:
+def test_the_share_is_at_least_what_they_say_in_19_of_20_crawls():
     below = above = 0
     n = 600
     for number in range(n):
@@ -101,7 +97,7 @@ def test_the_share_is_at_least_what_they_say_in_19_of_20_crawls() -> None:
     assert above <= 52, above
 
 
-def test_the_order_of_answers_changes_nothing_and_more_walks_are_the_same_and_others() -> None:
+def test_the_order_of_answers_changes_nothing_and_more_walks_are_the_same_and_others():
     random = Random(1)
     links = web(random, 20)
     seeds, fetched, got = crawl(random, links, 6)
@@ -123,7 +119,7 @@ def test_the_order_of_answers_changes_nothing_and_more_walks_are_the_same_and_ot
     assert found.n_back - first.certificate().n_back in range(31)
 
 
-def test_walks_without_an_answer_count_for_neither_side() -> None:
+def test_walks_without_an_answer_count_for_neither_side():
     random = Random(2)
     links = web(random, 20)
     seeds, fetched, got = crawl(random, links, 6)
@@ -135,14 +131,14 @@ def test_walks_without_an_answer_count_for_neither_side() -> None:
     assert before.at_least <= after.at_least <= after.likely <= after.at_most <= before.at_most
 
 
-def test_a_crawl_that_has_everything_has_no_walks() -> None:
+def test_a_crawl_that_has_everything_has_no_walks():
     with pytest.raises(ValueError, match="no page is left to walk to"):
         walks_of({0: [1], 1: [0]}, [0], [0, 1], [0, 1], 10)
     with pytest.raises(ValueError, match="n_walks is 0"):
         walks_of({0: [1], 1: [0]}, [0], [0], [0], 0)
 
 
-def test_walks_that_come_nowhere_stay_open_and_count_for_neither_side() -> None:
+def test_walks_that_come_nowhere_stay_open_and_count_for_neither_side():
     links = {0: [1, 2, 3], 1: [0], 2: [0], 3: []}
     fetches = Fetches(
         4, *(np.array(row, dtype=np.int32) for row in ([0], [0, 1])), *as_arrays([[1, 2, 3], [0]])

@@ -1,12 +1,9 @@
 """A copy of the package without a plugin crawls, resumes and scores, and names what it lacks."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
@@ -59,16 +56,14 @@ MOST = int(os.environ.get("CRAWLPRIO_MISSING_PLUGINS", "1"))
 
 
 @pytest.fixture(scope="module")
-def site() -> Iterator[Site]:
+def site():
     """A site of 20 pages, each of which links to the next three."""
     pages = {f"/{n}": page(*(f"/{(n + k) % 20}" for k in (1, 2, 3))) for n in range(20)}
     with Site({**pages, "/": page("/1", "/2")}) as served:
         yield served
 
 
-def run(
-    words: str, folder: Path, site: Site, package: Path = PACKAGE
-) -> subprocess.CompletedProcess[str]:
+def run(words, folder, site, package=PACKAGE):
     """Run the program of a copy of the package in a folder."""
     program = (
         f"import crawlprio; assert crawlprio.__path__ == [{str(package)!r}]; "
@@ -86,7 +81,7 @@ def run(
 
 
 @pytest.fixture(scope="module")
-def crawled(site: Site, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def crawled(site, tmp_path_factory):
     """A folder with a crawl of six pages, by the whole package."""
     folder = tmp_path_factory.mktemp("crawled")
     done = run("crawl {site} --folder job --delay 0 --pages 6", folder, site)
@@ -96,12 +91,12 @@ def crawled(site: Site, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def copies(tmp_path_factory: pytest.TempPathFactory) -> partial[Path]:
+def copies(tmp_path_factory):
     """Returns a copy of the package without a plugin, the same one every time."""
     return partial(_copy, tmp_path_factory.mktemp("copies"))
 
 
-def _copy(folder: Path, plugin: str) -> Path:
+def _copy(folder, plugin):
     package = folder / plugin / "crawlprio"
     if not package.exists():
         shutil.copytree(PACKAGE, package)
@@ -109,14 +104,12 @@ def _copy(folder: Path, plugin: str) -> Path:
     return package
 
 
-def test_each_plugin_is_asked_for() -> None:
+def test_each_plugin_is_asked_for():
     assert sorted(LACKING) == PLUGINS
 
 
 @pytest.mark.parametrize("plugin", PLUGINS)
-def test_the_rest_crawls_resumes_and_scores_without_a_plugin(
-    plugin: str, copies: partial[Path], site: Site, tmp_path: Path
-) -> None:
+def test_the_rest_crawls_resumes_and_scores_without_a_plugin(plugin, copies, site, tmp_path):
     own = partial(run, folder=tmp_path, site=site, package=copies(plugin))
     n_before = len(site.paths())
     for words in (
@@ -136,8 +129,8 @@ def test_the_rest_crawls_resumes_and_scores_without_a_plugin(
     [(plugin, words) for plugin, lines in LACKING.items() for words in lines[:MOST]],
 )
 def test_what_a_plugin_added_is_refused_in_one_sentence(
-    plugin: str, words: str, copies: partial[Path], crawled: Path, site: Site, tmp_path: Path
-) -> None:
+    plugin, words, copies, crawled, site, tmp_path
+):
     folder = tmp_path / "folder"
     shutil.copytree(crawled, folder)
     n_fetches = len(site.fetches)
