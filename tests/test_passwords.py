@@ -92,9 +92,7 @@ class Visitor(Spider):
         return None
 
 
-def test_a_robots_txt_that_cannot_be_read_is_named_without_its_password(
-    caplog,
-):
+def test_a_robots_txt_that_cannot_be_read_is_named_without_its_password(caplog):
     from crawls import Answer
 
     settings = {"ADDONS": {"crawlprio.Addon": 500}, "ROBOTSTXT_OBEY": True, "RETRY_ENABLED": False}

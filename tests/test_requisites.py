@@ -409,9 +409,7 @@ def archived_at(site, folder):
     ]
 
 
-def test_ctrl_c_ends_the_crawl_at_once_and_the_rest_is_fetched_when_it_is_resumed(
-    tmp_path,
-):
+def test_ctrl_c_ends_the_crawl_at_once_and_the_rest_is_fetched_when_it_is_resumed(tmp_path):
     web = {"/": Answer("<img src=/a><img src=/b>", headers=HTML), "/a": Answer("A")}
     log = tmp_path / "log.txt"
     with Site({**web, "/b": Answer("B")}) as site:

@@ -143,9 +143,7 @@ def test_a_sitemap_names_pages_only_of_the_site_whose_robots_txt_names_it(tmp_pa
     )
 
 
-def test_relative_urls_are_read_as_they_are_meant_and_what_is_no_url_is_counted(
-    tmp_path,
-):
+def test_relative_urls_are_read_as_they_are_meant_and_what_is_no_url_is_counted(tmp_path):
     """They are relative to robots.txt, and to where the sitemap was found in the end."""
     pages = {
         **WEB,

@@ -4,8 +4,6 @@ As a script it crawls one plan and prints the differences, or shrinks the plan t
 that still differs: `python tests/kit/random_spiders.py SEED [--shrink]`.
 """
 
-from __future__ import annotations
-
 import random
 import sys
 import tempfile
