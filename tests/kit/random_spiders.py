@@ -21,20 +21,10 @@ MAX_SECONDS = 60.0
 """Seconds that a crawl may take, far longer than the slowest crawl on an idle machine."""
 
 COMPARED_STATS = (
-    "downloader/exception_",
-    "downloader/request_count",
-    "downloader/response_count",
-    "downloader/response_status_count/",
-    "dupefilter/",
-    "httperror/",
-    "finish_reason",
-    "item_",
-    "log_count/ERROR",
-    "response_received_count",
-    "retry/",
-    "scheduler/dequeued",
-    "scheduler/enqueued",
-    "spider_exceptions/",
+    *("downloader/exception_", "downloader/request_count", "downloader/response_count"),
+    *("downloader/response_status_count/", "dupefilter/", "httperror/", "finish_reason", "item_"),
+    *("log_count/ERROR", "response_received_count", "retry/", "scheduler/dequeued"),
+    *("scheduler/enqueued", "spider_exceptions/"),
 )
 
 
