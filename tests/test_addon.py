@@ -301,9 +301,7 @@ class PairingAndFollowing(Pairing):
                 yield Request(url, callback=self.parse)
 
 
-def test_the_pipeline_records_pairs_under_scrapys_scheduler_without_the_middlewares(
-    tmp_path,
-):
+def test_the_pipeline_records_pairs_under_scrapys_scheduler_without_the_middlewares(tmp_path):
     store = tmp_path / "crawl.sqlite"
     settings = {
         "ITEM_PIPELINES": {"crawlprio.pipelines.LinkPairPipeline": 100},

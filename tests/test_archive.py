@@ -53,9 +53,7 @@ def store_of(folder):
     return folder / "job" / "crawl.sqlite"
 
 
-def test_every_answered_visit_has_one_response_with_its_request_and_is_indexed(
-    tmp_path,
-):
+def test_every_answered_visit_has_one_response_with_its_request_and_is_indexed(tmp_path):
     run = crawl(tmp_path)
     assert run.reason == "finished"
     check_archive(tmp_path / "warc", store_of(tmp_path))
@@ -290,7 +288,7 @@ def test_two_crawls_share_a_folder_and_its_index(tmp_path):
     assert [line for line in both if line in first] == first
 
 
-CUT: dict[str, tuple[bytes, str, bytes]] = {
+CUT = {
     "broken off": (raw(b"ten bytes.", "Content-Length: 99"), "disconnect", b"ten bytes."),
     "declared too large": (raw(b"x" * 999, "Content-Length: 999"), "length", b""),
     "found too large": (

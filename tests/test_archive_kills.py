@@ -75,9 +75,7 @@ def run_until_killed(line, folder, n_visits):
         process.wait()
 
 
-def test_a_killed_crawl_archives_each_page_once_and_its_replay_sees_the_same_web(
-    tmp_path,
-):
+def test_a_killed_crawl_archives_each_page_once_and_its_replay_sees_the_same_web(tmp_path):
     sites = {f"127.0.0.{31 + n}": (folder, ["/genindex"]) for n, folder in enumerate(FOLDERS)}
     n_files = sum(len(list(folder.rglob("*.html"))) for folder in FOLDERS)
     with serve(tmp_path / "nginx", sites) as server:

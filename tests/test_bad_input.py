@@ -155,9 +155,7 @@ def test_a_store_in_use_cannot_be_resumed(folder):
     assert content(folder / "crawl.sqlite") == before
 
 
-def test_a_new_crawl_leaves_a_store_in_use_alone_and_takes_a_numbered_name(
-    folder,
-):
+def test_a_new_crawl_leaves_a_store_in_use_alone_and_takes_a_numbered_name(folder):
     before = content(folder / "crawl.sqlite")
     with Site({"/": page("/1"), "/1": page()}) as site:
         line = crawl("-a", f"seeds=http://{site.address}/", "-s", "DOWNLOAD_DELAY=0")

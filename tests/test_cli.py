@@ -100,9 +100,7 @@ def test_a_resumed_crawl_has_every_option_of_the_crawl_from_any_folder(tmp_path)
         assert shown in told
 
 
-def test_a_store_has_no_passwords_and_a_resume_without_its_key_or_archive_is_refused(
-    tmp_path,
-):
+def test_a_store_has_no_passwords_and_a_resume_without_its_key_or_archive_is_refused(tmp_path):
     secret = ["-s", 'REDIS_PARAMS={"password": "hush"}', "-s", "REDIS_URL=redis://:hush@a/"]
     secret += ["--sitemaps", "http://me:hush@a.test/sitemap.xml"]
     with Site(WEB) as site:
@@ -174,9 +172,7 @@ def test_items_can_go_to_standard_output_and_the_report_then_does_not(tmp_path):
     assert "pages fetched" in done.stderr
 
 
-def test_the_ordering_in_the_docs_runs_from_the_working_folder_in_every_command(
-    tmp_path,
-):
+def test_the_ordering_in_the_docs_runs_from_the_working_folder_in_every_command(tmp_path):
     docs = (ROOT / "docs" / "orderings.md").read_text("utf-8")
     (code,) = re.findall(r"```python\n# myproject/orderings.py\n(.*?)```", docs, re.DOTALL)
     (tmp_path / "myproject").mkdir()
@@ -456,13 +452,7 @@ def test_settings_that_name_code_or_a_file_are_not_taken_from_a_store(tmp_path):
         (["replay", "none.warc"], "none.warc: no such file"),
     ],
 )
-def test_bad_input_is_one_line_and_status_2(
-    words,
-    told,
-    tmp_path,
-    monkeypatch,
-    capsys,
-):
+def test_bad_input_is_one_line_and_status_2(words, told, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "argv", ["crawlprio", *words])
     with pytest.raises(SystemExit) as ended:

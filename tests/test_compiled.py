@@ -4,12 +4,9 @@ import numba
 import numpy as np
 import pytest
 from numba.core.cpu import CPUTargetOptions
-from numpy.typing import NDArray
 
 from crawlprio.graph import compiled
 from crawlprio.graph.compiled import njit
-
-Floats = NDArray[np.float64]
 
 
 def add_halves(into, numbers):
@@ -34,9 +31,7 @@ def test_a_function_that_keeps_no_array_behaves_as_in_python():
     assert function.targetoptions["_nrt"] is False
 
 
-def test_references_are_counted_where_numba_must_count_them(
-    monkeypatch,
-):
+def test_references_are_counted_where_numba_must_count_them(monkeypatch):
     """The option is undocumented; without it, Numba refuses to compile a function that uses it."""
     compiled.load()
     owner = next(cls for cls in CPUTargetOptions.__mro__ if "_nrt" in vars(cls))
@@ -65,9 +60,7 @@ def test_compiled_functions_call_each_other_by_name():
     assert twice.dispatcher.signatures
 
 
-def test_bounds_checks_see_functions_that_an_earlier_run_cached_without(
-    monkeypatch,
-):
+def test_bounds_checks_see_functions_that_an_earlier_run_cached_without(monkeypatch):
     def at(numbers, place):
         return float(numbers[place])
 

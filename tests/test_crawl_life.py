@@ -52,7 +52,7 @@ def test_the_pipeline_alone_closes_the_store(tmp_path):
     assert_closed(store)
 
 
-PARTS: dict[str, dict[str, object]] = {
+PARTS = {
     "add-on": ADDON,
     "add-on under Scrapy's scheduler": {
         **ADDON,

@@ -12,10 +12,8 @@ from crawlprio.errors import StoreError
 from crawlprio.graph.pages import NO_PAGE, PageTable, Visit
 from crawlprio.store import Store
 
-Recorded = tuple[str, str, list[tuple[str, str]], bytes]
-
 HTML = [("Content-Type", "text/html")]
-PAGES: list[Recorded] = [
+PAGES = [
     ("http://a.test/", "200 OK", HTML, b"<a href=/b>b</a>"),
     ("https://a.test:443/b?x=1", "200 OK", HTML, b"<p>b</p>"),
     ("https://b.test/gone", "410 Gone", HTML, b"gone"),

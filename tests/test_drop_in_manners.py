@@ -109,9 +109,7 @@ class Renderer(Spider):
 
 
 @pytest.mark.parametrize("addon", [{}, ADDON], ids=["plain", "addon"])
-def test_a_project_may_query_its_own_services_on_private_addresses(
-    addon,
-):
+def test_a_project_may_query_its_own_services_on_private_addresses(addon):
     pages = {"/seeds": html(f"{ROOT}/1"), "/rank": html("7"), "/1": html("one")}
     with Site(pages) as site:
         run = run_spider(Renderer, {**addon, "ITEM_PIPELINES": {InternalApi: 300}}, site=site)
@@ -167,9 +165,7 @@ COMMANDS = {
 PRINTED = {"fetch": "home", "parse": "'url'", "check": "", "shell": "status 200", "view": ""}
 
 
-def test_commands_that_do_not_crawl_leave_the_last_crawls_store_alone(
-    tmp_path,
-):
+def test_commands_that_do_not_crawl_leave_the_last_crawls_store_alone(tmp_path):
     with Site({"/": html("home")}) as site:
         url = f"http://{site.address}/"
         (tmp_path / "scrapy.cfg").write_text("[settings]\ndefault = project_settings\n")
@@ -209,9 +205,7 @@ def test_commands_that_do_not_crawl_leave_the_last_crawls_store_alone(
     assert (tmp_path / "crawl.sqlite").read_bytes() == b"the last crawl"
 
 
-def test_the_debug_log_has_nothing_from_the_add_ons_libraries(
-    tmp_path,
-):
+def test_the_debug_log_has_nothing_from_the_add_ons_libraries(tmp_path):
     """Numba logs each step of a compilation at DEBUG, some 74,000 lines in a first crawl.
 
     charset_normalizer logs below DEBUG: a record per line for nobody, half the time of its guess.

@@ -13,7 +13,7 @@ from drop_in import Kind, assert_alike, html, kinds
 from scrapy import Request, Spider
 
 ROOT = "http://shop.test"
-RETRIES: dict[str, object] = {"RETRY_ENABLED": True, "CRAWLPRIO_MAX_BACK_OFF": 0.05}
+RETRIES = {"RETRY_ENABLED": True, "CRAWLPRIO_MAX_BACK_OFF": 0.05}
 
 
 def to(location, status=302, **headers):

@@ -15,7 +15,7 @@ from scrapy import Request, Spider, signals
 from crawlprio.store import Store
 
 ROOT = "http://shop.test"
-PLAIN: dict[str, object] = {}
+PLAIN = {}
 
 
 class Any200(Site):

@@ -276,9 +276,7 @@ def test_a_page_that_was_dropped_names_the_setting(tmp_path):
     assert {each["setting"] for each in dropped} == {"CRAWLPRIO_MAX_WAITING"}
 
 
-def test_a_page_is_explained_under_the_ordering_that_ruled_when_it_was_fetched(
-    tmp_path,
-):
+def test_a_page_is_explained_under_the_ordering_that_ruled_when_it_was_fetched(tmp_path):
     path = stored(tmp_path / "crawl.sqlite", 20, "backlink-count")
     with Store.open(path) as store:
         store.add_ordering("opic")

@@ -6,7 +6,6 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -171,7 +170,7 @@ def test_a_failing_ordering_stops_the_crawl_which_resumes_under_another(
         assert sorted(site.paths()) == sorted(PATHS)
 
 
-DAMAGES: dict[str, Callable[[bytes], bytes]] = {
+DAMAGES = {
     "cut in half": lambda content: content[: len(content) // 2],
     "garbage in the middle": lambda content: (
         content[:4096] + b"\xa5" * (len(content) - 8192) + content[-4096:]

@@ -107,9 +107,7 @@ class Mine(Ordering):
 """
 
 
-def test_a_class_that_the_user_names_is_found_in_the_working_folder_and_no_other(
-    folder,
-):
+def test_a_class_that_the_user_names_is_found_in_the_working_folder_and_no_other(folder):
     (folder.parent / "scrapy.cfg").write_text("[settings]\ndefault = s\n")
     (folder.parent / "above.py").write_text(ORDERING)
     (folder / "own.py").write_text(ORDERING)

@@ -326,17 +326,7 @@ class SlowFrontier:
 class Pair:
     """A frontier and its slow twin, which get the same random actions."""
 
-    def __init__(
-        self,
-        ordering,
-        seed,
-        *,
-        limit,
-        pages_per_visit,
-        topic,
-        late,
-        plain_until=0,
-    ):
+    def __init__(self, ordering, seed, *, limit, pages_per_visit, topic, late, plain_until=0):
         self.rng = random.Random(seed)
         self.pages = PageTable()
         self.topic = topic

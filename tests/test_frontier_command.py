@@ -18,10 +18,7 @@ Run = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture
-def run(
-    redis_server,
-    capsys,
-):
+def run(redis_server, capsys):
     def call(*words):
         with pytest.raises(SystemExit) as ended:
             cli.main(["frontier", *words, "-s", f"REDIS_URL={redis_server.url}"])
@@ -80,11 +77,7 @@ def test_no_more_is_shown_than_requested(run, frontier):
     assert len(after) == 3  # remaining title, header, one page
 
 
-def test_without_arguments_all_crawls_are_listed(
-    run,
-    frontier,
-    redis_server,
-):
+def test_without_arguments_all_crawls_are_listed(run, frontier, redis_server):
     other = SettledRedis(redis_server.client(), "another", ORDERING="opic", DOWNLOAD_DELAY=0)
     other.add_seeds(["http://a.test/"])
     _, out, _ = run()

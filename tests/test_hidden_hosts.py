@@ -1,7 +1,6 @@
 """However a page spells a private host, a spider with the guard on does not reach it."""
 
 import threading
-from collections.abc import Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, ClassVar
 
@@ -30,7 +29,7 @@ def moved(location):
     return b"", {"Location": location}
 
 
-PAYLOADS: dict[str, bytes | tuple[bytes, Mapping[str, str]]] = {
+PAYLOADS = {
     "plain": link(f"http://{HOST}"),
     "tab": link("http://127.0\t.0.2:{port}"),
     "carriage return": link("http://127.0\r.0.2:{port}"),

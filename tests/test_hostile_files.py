@@ -6,8 +6,6 @@ import random
 import subprocess
 import sys
 import zipfile
-from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -21,8 +19,6 @@ from crawlprio.measure.crawl_models import pagerank_seen
 from crawlprio.orderings.historical import read_scores
 from crawlprio.ranking.pagerank import pagerank, partial_pagerank, round_significant
 from crawlprio.store.graph_files import read_graph
-
-Write = Callable[[Path], Path]
 
 
 def test_a_webgraph_with_no_bits_in_its_code_does_not_crash_the_interpreter(tmp_path):

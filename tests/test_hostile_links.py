@@ -77,9 +77,7 @@ def test_a_trap_ends_at_its_own_bound_and_is_counted(trap, settings, reason, mos
 
 
 @pytest.mark.parametrize("trap", [calendar, deeper, sessions])
-def test_with_the_heuristics_off_only_the_crawls_budget_ends_a_trap(
-    trap,
-):
+def test_with_the_heuristics_off_only_the_crawls_budget_ends_a_trap(trap):
     """So the guards are what ended the crawls above."""
     with Site({}, trap) as site:
         run = crawl(site, OFF)
@@ -246,9 +244,7 @@ def test_the_total_anchor_text_of_a_page_is_bounded():
     assert lengths == [MAX_ANCHOR_LENGTH] * 1_000 + [0] * 2_000
 
 
-def test_a_store_at_its_size_limit_closes_the_crawl_which_can_be_resumed(
-    tmp_path,
-):
+def test_a_store_at_its_size_limit_closes_the_crawl_which_can_be_resumed(tmp_path):
     def many(host, path):
         return page(*(f"http://b.test/{path[1:]}{n}{'x' * 1_000}" for n in range(300)), f"{path}x")
 

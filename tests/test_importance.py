@@ -1,7 +1,6 @@
 """Importance I(P): every measure compared with its definition in the papers, and weighted sums."""
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pytest
@@ -149,9 +148,7 @@ def test_the_smallest_graphs_have_an_importance(rows):
         assert len(values) == len(rows), name
 
 
-def test_on_a_large_graph_the_harmonic_estimate_is_unbiased(
-    monkeypatch,
-):
+def test_on_a_large_graph_the_harmonic_estimate_is_unbiased(monkeypatch):
     repository = repository_of(power_law_web(200, 6))
     exact = importance_of(repository, "harmonic")
     monkeypatch.setattr(centrality_module, "EXACT_WORK", 0)
@@ -210,7 +207,7 @@ def test_importance_by_links_needs_only_a_graph():
 
 BARE = Repository(LinkGraph(np.array([0, 1, 1]), np.array([1])), "bare.npz")
 
-BAD: list[tuple[str, dict[str, Any], str | None, str]] = [
+BAD = [
     ("pagerank2", {}, None, "Importance 'pagerank2' cannot be parsed at 'pagerank2'"),
     ("page-rank", {}, None, "Importance 'page-rank' is unknown; known importances: authorities,"),
     ("", {}, None, "Importance '' cannot be parsed at ''"),
@@ -280,9 +277,7 @@ def store(tmp_path):
     return tmp_path / "crawl.sqlite"
 
 
-def test_a_store_has_the_order_of_first_visits_and_the_texts_and_links_of_last_visits(
-    store,
-):
+def test_a_store_has_the_order_of_first_visits_and_the_texts_and_links_of_last_visits(store):
     crawl = open_repository(store)
     assert crawl.order.tolist() == [0, 3, 2, 4]
     assert crawl.fetched().tolist() == [True, False, True, True, True, False, False]
@@ -360,9 +355,7 @@ def test_all_seen_pages_count_but_only_fetched_ones_by_content(store):
     assert both.of(crawl)[[0, 2, 3, 4]].tolist() == pytest.approx([2, 5 / 3, 10 / 3, 1])
 
 
-def test_pages_with_unknown_content_drop_out_of_an_order_judged_by_content(
-    store,
-):
+def test_pages_with_unknown_content_drop_out_of_an_order_judged_by_content(store):
     crawl = open_repository(store)
     scored = score("forward-links", make_importance("forward-links"), crawl, [0, 1, 6, 3])
     assert scored.fetched == 2

@@ -26,13 +26,13 @@ N_PAGES = 2_000 if "CRAWLPRIO_KILLS" in os.environ else 300
 SEED = int(os.environ.get("CRAWLPRIO_KILLS_SEED", "20261121"))
 KILLS_PER_CRAWL = max(N_KILLS // 10, 5)
 
-ONE_AT_A_TIME: dict[str, object] = {"ORDERING": "opic", "CONCURRENT_REQUESTS": 1}
-MANY_AT_ONCE: dict[str, object] = {
+ONE_AT_A_TIME = {"ORDERING": "opic", "CONCURRENT_REQUESTS": 1}
+MANY_AT_ONCE = {
     "ORDERING": "backlink-count",
     "CONCURRENT_REQUESTS": 16,
     "CONCURRENT_REQUESTS_PER_DOMAIN": 4,
 }
-SETTINGS: dict[str, object] = {
+SETTINGS = {
     "DOWNLOAD_DELAY": 0,
     "ROBOTSTXT_OBEY": False,
     "RETRY_ENABLED": False,

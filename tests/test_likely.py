@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from graphs import crawls
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from linkgraphs import as_arrays
@@ -24,24 +25,6 @@ from crawlprio.ranking.likely import (
 )
 from crawlprio.simulator.timed import crawl_order
 
-Web = dict[int, list[int]]
-
-
-@st.composite
-def crawls(draw):
-    """A web, the order in which some of its pages were fetched, and its seeds."""
-    n_pages = draw(st.integers(1, 12))
-    pages = range(n_pages)
-    links = {
-        page: [
-            other for other in draw(st.lists(st.sampled_from(pages), unique=True)) if other != page
-        ]
-        for page in pages
-    }
-    order = draw(st.permutations(pages))[: draw(st.integers(1, n_pages))]
-    seeds = draw(st.lists(st.sampled_from(pages), min_size=1, unique=True))
-    return links, order, seeds
-
 
 def fetches(links, order, seeds, folders=None):
     return Fetches(
@@ -55,9 +38,7 @@ def fetches(links, order, seeds, folders=None):
 
 @settings(deadline=None)
 @given(crawls())
-def test_what_is_certain_is_the_bound_and_the_interval_lies_above_it(
-    crawl,
-):
+def test_what_is_certain_is_the_bound_and_the_interval_lies_above_it(crawl):
     links, order, seeds = crawl
     found = likely_coverage(fetches(*crawl))
     ranks = trusted_pagerank(links, seeds)

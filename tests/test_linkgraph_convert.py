@@ -1,8 +1,6 @@
 """Link graphs as NetworkX, igraph and SciPy objects, and back again."""
 
 import sys
-from collections.abc import Callable
-from typing import Any
 
 import networkx
 import numpy as np
@@ -28,8 +26,6 @@ WEB = LinkGraph(
     ["a", "b", "c"],
 )
 PLAIN = LinkGraph(WEB.indptr, np.array([2, 1, 0, 2, 0]), np.array([1, 0, 0, 4]))
-
-Pair = tuple[Callable[[LinkGraph], Any], Callable[[Any], LinkGraph]]
 
 
 def igraph_pair():

@@ -62,16 +62,7 @@ def natural(x):
     return 2 * x if x >= 0 else -2 * x - 1
 
 
-def encode_row(
-    page,
-    row,
-    reference,
-    back,
-    codes,
-    window,
-    least_interval,
-    k,
-):
+def encode_row(page, row, reference, back, codes, window, least_interval, k):
     """Encode one successor list, with the list `back` pages before as its reference (0: none)."""
 
     def put(component, x):
@@ -123,16 +114,7 @@ def encode_row(
     return bits
 
 
-def write_webgraph(
-    path,
-    rows,
-    *,
-    window=7,
-    least_interval=4,
-    k=3,
-    codes=None,
-    flags="",
-):
+def write_webgraph(path, rows, *, window=7, least_interval=4, k=3, codes=None, flags=""):
     """Write `path` and its properties, using the shortest reference for each list."""
     codes = DEFAULT_CODES | (codes or {})
     stream = ""

@@ -171,13 +171,7 @@ def test_the_command_writes_the_file_and_the_counts(store, monkeypatch, capsys):
         ),
     ],
 )
-def test_bad_input_is_one_line_and_exit_code_2(
-    store,
-    args,
-    sentence,
-    monkeypatch,
-    capsys,
-):
+def test_bad_input_is_one_line_and_exit_code_2(store, args, sentence, monkeypatch, capsys):
     store.with_name("folder.csv").mkdir()
     store.with_name("not.sqlite").write_bytes(b"something else" * 100)
     store.with_name("same.csv").write_bytes(store.read_bytes())

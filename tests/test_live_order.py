@@ -3,7 +3,6 @@
 import copy
 from dataclasses import replace
 from functools import cache, cached_property
-from typing import Any
 
 import numpy as np
 import oracles
@@ -50,7 +49,7 @@ def earlier_scores():
     return {url: 1.0 + number % 10 for number, url in enumerate(demo_web().urls()) if number % 2}
 
 
-OPTIONS: dict[str, dict[str, Any]] = {
+OPTIONS = {
     "random": {"seed": 7},
     "pagerank": {"every": 1},
     "partial-pagerank": {"every": 20},
@@ -243,9 +242,7 @@ def test_no_page_outside_a_batch_is_fetched_before_all_of_the_batch_are(tmp_path
     assert bool(outside) == fill
 
 
-def test_the_web_of_these_crawls_has_failures_redirects_duplicates_and_dead_ends(
-    plain,
-):
+def test_the_web_of_these_crawls_has_failures_redirects_duplicates_and_dead_ends(plain):
     visits = plain.visits
     statuses = {visit.status for visit in visits}
     assert {200, 404, 500} <= statuses

@@ -4,7 +4,6 @@ import gzip
 import json
 import random
 import tracemalloc
-from typing import Any
 
 import pytest
 from access_logs import BOT, line, robots_read, write_log
@@ -39,7 +38,7 @@ def pages(n_pages, gap, **how):
     return [robots_read(), *(line(gap * (n + 1), f"/{n}", **how) for n in range(n_pages))]
 
 
-PLANTED: list[tuple[str, list[str], int, dict[str, Any]]] = [
+PLANTED = [
     ("disallowed", [robots_read(), line(1, "/no"), line(2, "/no/but")], 1, {"robots": ROBOTS}),
     ("disallowed", [robots_read(), line(1, "/no?x=1"), line(2, "/No")], 1, {"robots": ROBOTS}),
     ("robots-first", [line(0), robots_read(1), line(2)], 1, {}),
@@ -70,7 +69,7 @@ def test_a_planted_violation_is_found_and_nothing_else(rule, lines, n_broken, gi
     assert not judge.is_kept
 
 
-KEPT: list[tuple[list[str], dict[str, Any]]] = [
+KEPT = [
     (pages(50, 1), {"robots": ROBOTS, "delay": 1}),
     (pages(50, 1.02), {"delay": 1}),
     ([robots_read(0, 404), line(1, "/no")], {"robots": ROBOTS}),
@@ -317,13 +316,7 @@ def test_rotated_logs_are_read_in_order_of_time(tmp_path):
         (["access.log", "--agent", "+https://a.test"], "--agent"),
     ],
 )
-def test_bad_input_is_one_line_and_status_2(
-    words,
-    said,
-    tmp_path,
-    monkeypatch,
-    capsys,
-):
+def test_bad_input_is_one_line_and_status_2(words, said, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     write_log(tmp_path / "access.log", [robots_read(), line(1)])
     (tmp_path / "half.gz").write_bytes(gzip.compress(b"x" * 10_000)[:-10])

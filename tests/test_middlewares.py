@@ -63,9 +63,7 @@ def test_a_callback_that_fails_halfway_leaves_the_links_it_had_yielded(tmp_path,
     assert errors == ["ValueError", "", ""]
 
 
-def test_links_that_a_later_middleware_or_signal_drops_do_not_prolong_a_lease(
-    tmp_path,
-):
+def test_links_that_a_later_middleware_or_signal_drops_do_not_prolong_a_lease(tmp_path):
     """A yielded request never reaches the scheduler; the page is done all the same."""
 
     class DroppingTwo:
@@ -133,9 +131,7 @@ def test_pairs_that_nothing_processes_are_still_recorded_and_counted(tmp_path):
     assert found[0][0] == 4
 
 
-def test_only_the_first_pairs_of_a_page_count_and_pairs_take_precedence_over_requests(
-    tmp_path,
-):
+def test_only_the_first_pairs_of_a_page_count_and_pairs_take_precedence_over_requests(tmp_path):
     class Twice(OneByOne):
         def parse(self, response):
             if response.url == "http://a.test/":
@@ -156,9 +152,7 @@ def test_only_the_first_pairs_of_a_page_count_and_pairs_take_precedence_over_req
     assert called == [{"with a callback": f"http://a.test/{n}"} for n in (2, 4)]
 
 
-def test_a_start_request_is_a_seed_and_a_request_with_its_meta_is_not(
-    tmp_path,
-):
+def test_a_start_request_is_a_seed_and_a_request_with_its_meta_is_not(tmp_path):
     class Copying(OneByOne):
         def parse(self, response):
             if response.url == "http://a.test/home":

@@ -8,9 +8,7 @@ from scrapy import Spider
 from crawlprio.store import Store
 
 
-def test_an_earlier_crawls_store_is_kept_and_the_log_names_it(
-    tmp_path,
-):
+def test_an_earlier_crawls_store_is_kept_and_the_log_names_it(tmp_path):
     class Once(Spider):
         name = "once"
         start_urls = ("http://a.test/",)

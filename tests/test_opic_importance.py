@@ -112,9 +112,7 @@ def test_importance_sums_to_one_under_any_options(options):
 
 
 @pytest.mark.parametrize("budget", [100, 1000, 30_000])
-def test_one_step_of_a_surfer_changes_it_by_at_most_the_cash_that_has_not_flowed(
-    budget,
-):
+def test_one_step_of_a_surfer_changes_it_by_at_most_the_cash_that_has_not_flowed(budget):
     """Cash held + given = first cash + received, so x - xP = (first - held P) / (G + T)."""
     web = strongly_connected(40, seed=3)
     ordering, pages = crawled(web, [0], breadth_first(web, 0), pass_on=0.0, pass_on_budget=budget)

@@ -2,7 +2,6 @@
 
 import dataclasses
 import random
-from typing import Any
 
 import numpy as np
 import oracles
@@ -37,7 +36,7 @@ from crawlprio.graph.pages import NO_PAGE, Visit
 from crawlprio.orderings import ALL_PAGES, ORDERINGS, make_ordering
 
 WORDS = list(TOPIC_PHRASES)
-CASES: dict[str, list[dict[str, Any]]] = {
+CASES = {
     "random": [{}, {"seed": 2**52 + 1}],
     "opic": [{}, {"seed_cash": 3.0}, {"pass_on": 0.5, "pass_on_budget": 10}],
     "location": [{}, {"slashes": 0.5, "tlds": {"org": 2.0}, "words": {"Frontier": 3.0}}],
@@ -131,7 +130,7 @@ def test_every_ordering_fetches_random_webs_as_the_oracle_does(data):
         assert found == expected, (name, options)
 
 
-SHARES: list[tuple[str, dict[str, Any]]] = [
+SHARES = [
     ("opic", {"site_share": 1}),
     ("random", {"site_share": 3, "seed": 4}),
     ("larger-sites-first", {"site_share": 2}),
@@ -210,9 +209,7 @@ class AffordedPageRank(EveryVisitPageRank):
             self.earned = 0
 
 
-def test_pagerank_is_computed_as_often_as_visits_earn_it(
-    monkeypatch,
-):
+def test_pagerank_is_computed_as_often_as_visits_earn_it(monkeypatch):
     monkeypatch.setitem(oracles.ORDERINGS, "afforded", AffordedPageRank)
     rng = random.Random(7)
     web = Web(links={page: rng.choices(range(page % 90 + 30), k=30) for page in range(120)})
@@ -285,7 +282,7 @@ def test_an_ordering_that_is_opened_again_starts_from_scratch(name, options):
     assert fetch_order(web, [1, 5, 30], ordering, budget=50) == first
 
 
-LATE_CASES: list[tuple[str, dict[str, Any]]] = [
+LATE_CASES = [
     ("pagerank", {"every": 9}),
     ("partial-pagerank", {"every": 9}),
     ("batch-pagerank", {"every": 9}),

@@ -16,27 +16,16 @@ pytest.importorskip("redis")
 from crawlprio.plugins.redis.connection import check_server, connect, shown_url
 
 URLS = (
-    "redis://:hush@127.0.0.1:1/0",
-    "redis://me:hush@127.0.0.1:1x/0",
-    "redis://me:hu/sh@127.0.0.1:1/0",
-    "redis://me:hush#hush@127.0.0.1:1/0",
-    "redis://me:hush?hush@127.0.0.1:1/0",
-    "redis://me:hush\nhush@127.0.0.1:1/0",
-    "redis:/me:hush@127.0.0.1:1/0",
-    "redis:me:hush@127.0.0.1:1/0",
-    "redis://:hush",
-    "redis://127.0.0.1:hush/0",
-    "me:hush@127.0.0.1:1/0",
-    "redis://127.0.0.1:1/0?password=hush",
-    "redis://127.0.0.1:1/0?db=hush",
-    "redis+sentinel://:hush@127.0.0.1:1/main",
+    *("redis://:hush@127.0.0.1:1/0", "redis://me:hush@127.0.0.1:1x/0"),
+    *("redis://me:hu/sh@127.0.0.1:1/0", "redis://me:hush#hush@127.0.0.1:1/0"),
+    *("redis://me:hush?hush@127.0.0.1:1/0", "redis://me:hush\nhush@127.0.0.1:1/0"),
+    *("redis:/me:hush@127.0.0.1:1/0", "redis:me:hush@127.0.0.1:1/0", "redis://:hush"),
+    *("redis://127.0.0.1:hush/0", "me:hush@127.0.0.1:1/0", "redis://127.0.0.1:1/0?password=hush"),
+    *("redis://127.0.0.1:1/0?db=hush", "redis+sentinel://:hush@127.0.0.1:1/main"),
     "redis+sentinel://me:hush@127.0.0.1:1,me:hush@127.0.0.1:2/main/0",
-    "redis+sentinel://me:hush@127.0.0.1:1",
-    "redis+sentinel://127.0.0.1:hush/main",
-    "redis+cluster://:hush@127.0.0.1:1",
-    "redis+cluster://me:hush@127.0.0.1:1,127.0.0.1:2",
-    "redis+cluster://127.0.0.1:1,127.0.0.1:hush",
-    "redis+cluster://me:hush@127.0.0.1:1/7",
+    *("redis+sentinel://me:hush@127.0.0.1:1", "redis+sentinel://127.0.0.1:hush/main"),
+    *("redis+cluster://:hush@127.0.0.1:1", "redis+cluster://me:hush@127.0.0.1:1,127.0.0.1:2"),
+    *("redis+cluster://127.0.0.1:1,127.0.0.1:hush", "redis+cluster://me:hush@127.0.0.1:1/7"),
     "rediss://me:hush@[::1:1/0",
 )
 
@@ -92,9 +81,7 @@ class Visitor(Spider):
         return None
 
 
-def test_a_robots_txt_that_cannot_be_read_is_named_without_its_password(
-    caplog,
-):
+def test_a_robots_txt_that_cannot_be_read_is_named_without_its_password(caplog):
     from crawls import Answer
 
     settings = {"ADDONS": {"crawlprio.Addon": 500}, "ROBOTSTXT_OBEY": True, "RETRY_ENABLED": False}

@@ -186,9 +186,7 @@ def test_a_robots_txt_that_was_not_read_allows_nothing_unless_set(answer, settin
         assert run.stats["crawlprio/failed_because"] == f"robots.txt unreachable ({cause}): 8"
 
 
-def test_a_robots_txt_is_fetched_again_once_it_is_no_longer_valid(
-    monkeypatch,
-):
+def test_a_robots_txt_is_fetched_again_once_it_is_no_longer_valid(monkeypatch):
     """It then allows what it forbade; once it cannot be read, the rules read last remain."""
     monkeypatch.setattr(permission.robots_txt, "ASK_AGAIN", 0)
     n_asked = itertools.count()

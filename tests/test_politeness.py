@@ -92,9 +92,7 @@ def test_the_adaptive_delay_is_a_multiple_of_the_last_fetch_up_to_a_bound():
 
 
 @pytest.mark.parametrize("status", [429, 503])
-def test_without_retry_after_the_pause_doubles_with_each_refusal_until_a_response(
-    status,
-):
+def test_without_retry_after_the_pause_doubles_with_each_refusal_until_a_response(status):
     pauses = Pauses(delay=2.0, max_back_off=20.0)
     found = [pauses.pause(0, status=s) for s in (status, status, status, status, 200, status)]
     assert found == [4.0, 8.0, 16.0, 20.0, 2.0, 4.0]
@@ -122,7 +120,7 @@ def test_endless_refusals_do_not_overflow():
     assert [pauses.pause(0, status=429) for _ in range(2000)][-1] == 3600.0
 
 
-ONE_PER_SITE: dict[str, object] = {
+ONE_PER_SITE = {
     **ADDON,
     "CONCURRENT_REQUESTS_PER_DOMAIN": 1,
     "DOWNLOAD_DELAY_JITTER": 0.5,
@@ -390,7 +388,7 @@ def test_a_redirect_that_bypasses_the_scheduler_counts_for_its_target_host():
 SLOWER = {f"/{n}": page()._replace(seconds=0.05 + 0.03 * n) for n in range(8)}
 """Pages that a site takes longer and longer to serve."""
 
-THROTTLE: dict[str, object] = {
+THROTTLE = {
     "AUTOTHROTTLE_ENABLED": True,
     "AUTOTHROTTLE_START_DELAY": 0.4,
     "DOWNLOAD_DELAY": 0,

@@ -188,9 +188,7 @@ STOCK = {"SCHEDULER": "scrapy.core.scheduler.Scheduler"}
 
 
 @pytest.mark.parametrize("others", [{}, STOCK], ids=["crawlprio", "scrapy"])
-def test_what_a_callback_yields_counts_as_the_pages_unless_it_says_otherwise(
-    others,
-):
+def test_what_a_callback_yields_counts_as_the_pages_unless_it_says_otherwise(others):
     class Inline(Follower):
         async def parse(self, response):
             request = Request("http://10.0.0.9/downloaded", callback=NO_CALLBACK)
@@ -496,9 +494,7 @@ class Again(Follower):
         yield Request("http://inside.test/", dont_filter=True)
 
 
-def test_all_workers_of_a_crawl_in_redis_use_what_the_first_resolved(
-    redis_server,
-):
+def test_all_workers_of_a_crawl_in_redis_use_what_the_first_resolved(redis_server):
     def connected(inside):
         with Names({"inside.test": [inside]}), Sockets() as sockets:
             run = run_spider(Again, settings)

@@ -133,9 +133,7 @@ def difference(one, other):
 
 @pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed (apt install chromium)")
 @pytest.mark.skipif(find_spec("playwright") is None, reason="Playwright is not installed")
-def test_an_archived_page_looks_like_itself_with_its_requisites_and_not_without(
-    tmp_path,
-):
+def test_an_archived_page_looks_like_itself_with_its_requisites_and_not_without(tmp_path):
     with ExitStack() as running:
         with ExitStack() as live_web:
             site = tmp_path / "site"

@@ -2,7 +2,6 @@
 
 import random
 from collections import Counter
-from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -23,8 +22,6 @@ LATE_AND_EARLY = Web(links={0: [1, 2, 3], 1: [4], 4: [5], 2: [6, 3]})
 
 ALIKE = 0.001
 """Samples of one distribution exceed this in one of a thousand tests; the seeds are fixed."""
-
-Crawl = Callable[[int], list[int]]
 
 
 class LotsAtDiscovery(Ordering):

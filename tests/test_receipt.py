@@ -114,9 +114,7 @@ def test_it_has_what_was_asked_and_got(receipt):
     assert receipt["failed"] == {"HTTP 404": 1}
 
 
-def test_every_refusal_has_its_rule_its_setting_and_at_most_three_examples(
-    receipt,
-):
+def test_every_refusal_has_its_rule_its_setting_and_at_most_three_examples(receipt):
     refused = receipt["refused"]
     assert list(refused) == [
         "extension",
@@ -134,9 +132,7 @@ def test_every_refusal_has_its_rule_its_setting_and_at_most_three_examples(
     assert refused["pattern-budget"]["examples"] == ["http://a.test/b4", "http://a.test/b5"]
 
 
-def test_a_page_that_failed_or_was_forbidden_is_missing_and_not_fetched(
-    receipt,
-):
+def test_a_page_that_failed_or_was_forbidden_is_missing_and_not_fetched(receipt):
     missing = [(entry["url"], entry["because"]) for entry in receipt["missing"]]
     assert missing == [
         ("http://a.test/gone", "HTTP 404"),
@@ -167,9 +163,7 @@ def test_no_receipt_is_written_if_the_setting_says_so(tmp_path):
     assert "crawlprio/receipt" not in run.stats
 
 
-def test_a_crawl_that_was_killed_has_a_receipt_that_does_not_say_why_it_ended(
-    tmp_path,
-):
+def test_a_crawl_that_was_killed_has_a_receipt_that_does_not_say_why_it_ended(tmp_path):
     found = make_receipt(store_of(tmp_path, [visit(0, 1, 2)], [0]))
     assert found["got"]["ended_because"] is None
     assert (found["got"]["pages"], found["got"]["waiting"]) == (1, 9)
@@ -354,9 +348,7 @@ def test_links_that_allow_or_deny_refused_are_named(tmp_path):
     )
 
 
-def test_no_estimate_is_given_where_it_would_be_wider_than_half_of_everything(
-    tmp_path,
-):
+def test_no_estimate_is_given_where_it_would_be_wider_than_half_of_everything(tmp_path):
     """Both sites wait as a whole: nothing is known of what their seeds lead to."""
     path = store_of(tmp_path, [visit(0, 1), visit(1, 0)], [0, 10, 20], sites=3)
     found = make_receipt(path)

@@ -20,10 +20,8 @@ from warcs import write_warc
 HTML = [("Content-Type", "text/html; charset=utf-8")]
 HOME, SEED = "http://a.test/", "http://a.test/"
 
-Recorded = tuple[str, str, list[tuple[str, str]], str]
-"""URL, status, headers and body."""
 
-PAGES: list[Recorded] = [
+PAGES = [
     (
         HOME,
         "200 OK",
@@ -70,11 +68,9 @@ PAGES: list[Recorded] = [
     ("https://c.test/up", "200 OK", HTML, "<p>the same words"),
 ]
 
-Outcome = tuple[int, list[str], list[str]]
-"""Status, links that are followed, links that are not."""
 
-TWO: Outcome = (200, ["https://a.test/two.html", HOME], [])
-EXPECTED: dict[str, Outcome] = {
+TWO = (200, ["https://a.test/two.html", HOME], [])
+EXPECTED = {
     HOME: (
         200,
         [
@@ -109,7 +105,7 @@ EXPECTED: dict[str, Outcome] = {
 }
 """Each page that a whole crawl fetches; one that is on http and https is fetched under both."""
 
-GRAPH: dict[str, list[str]] = {
+GRAPH = {
     "a": ["one", "two", "b", "old"],
     "one": ["two?", "two"],
     "two": ["a"],
@@ -306,9 +302,7 @@ def test_a_replay_succeeds_even_if_nobody_reads_its_tables(warc, tmp_path):
     assert recorded(tmp_path / "replay.sqlite") == EXPECTED
 
 
-def test_a_link_to_another_page_over_http_does_not_keep_a_replay_from_being_judged(
-    tmp_path,
-):
+def test_a_link_to_another_page_over_http_does_not_keep_a_replay_from_being_judged(tmp_path):
     pages = [
         (SEED, "200 OK", HTML, """<a href="/over">over http, recorded over https</a>"""),
         ("https://a.test/over", "200 OK", HTML, """<a href="http:under">relative?</a>"""),

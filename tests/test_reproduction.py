@@ -103,9 +103,7 @@ def test_margins_below_the_error_decide_nothing(experiments):
     assert experiments.verdicts.in_words([case("recorded", 0.001), below]) == words
 
 
-def test_a_verdict_may_change_if_margins_have_to_exceed_two_spreads(
-    experiments,
-):
+def test_a_verdict_may_change_if_margins_have_to_exceed_two_spreads(experiments):
     case, judge = experiments.verdicts.Case, experiments.verdicts.judge
     cases = [case("one", 0.03, 0.02), case("two", -0.05, 0.02), case("three", 0.1, 0.02)]
     assert judge(cases) == "mostly reproduced"
@@ -117,9 +115,7 @@ def test_a_margin_of_zero_decides_nothing(experiments):
     assert experiments.verdicts.judge([experiments.verdicts.Case("alike", 0.0)]) == "undecided"
 
 
-def test_crawls_that_differ_only_in_their_start_are_one_case(
-    experiments,
-):
+def test_crawls_that_differ_only_in_their_start_are_one_case(experiments):
     n_pages = 400
     ring = LinkGraph(
         np.arange(n_pages + 1, dtype=np.int64),
@@ -179,9 +175,7 @@ def test_the_verdicts_of_a_section_follow_from_its_cases(experiments, section, f
             assert (PAGES / finding["picture"]).exists()
 
 
-def test_crawls_of_a_synthetic_web_keep_the_error_of_the_generator(
-    experiments,
-):
+def test_crawls_of_a_synthetic_web_keep_the_error_of_the_generator(experiments):
     case = experiments.verdicts.Case
     alike = [case("country, w = 15 s", 0.05, 0.09), case("country, rounds", 0.05, 0.09)]
     assert [c.error for c in experiments.verdicts.by_web(alike)] == [pytest.approx(0.09)]
@@ -198,9 +192,7 @@ def test_the_committed_summary_matches_the_sections(experiments):
     assert table == experiments.summary.table_of_claims(found)
 
 
-def test_the_advice_on_orderings_repeats_the_figures_of_the_summary(
-    experiments,
-):
+def test_the_advice_on_orderings_repeats_the_figures_of_the_summary(experiments):
     words = experiments.summary.which(experiments.summary.Found.read(PAGES))
     page = (ROOT / "docs" / "orderings.md").read_text(encoding="utf-8")
     assert words in " ".join(page.split())
@@ -227,9 +219,7 @@ def test_a_crawl_in_batches_of_one_page_is_the_crawl_in_order(experiments, name)
     assert ended.tolist() == [2.0 * (k + 1) for k in range(300)]
 
 
-def test_no_page_of_a_batch_is_known_before_the_last_page_of_an_earlier_one_arrived(
-    experiments,
-):
+def test_no_page_of_a_batch_is_known_before_the_last_page_of_an_earlier_one_arrived(experiments):
     """With robots for all, each batch of unlimited size is a level of the breadth-first search."""
     graph = small_graph()
     network = Network(robots=300, politeness=Politeness(1.0), latency=0.5)

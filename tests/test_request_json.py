@@ -18,7 +18,7 @@ from decimal import Decimal
 from enum import IntEnum
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 from zoneinfo import ZoneInfo
 
 import numpy as np
@@ -418,11 +418,11 @@ def twin():
     return first()
 
 
-TWINS: list[type[scrapy.Item]] = []
+TWINS = []
 LOCK = object()
-LOOP: list[Any] = []
+LOOP = []
 LOOP.append(LOOP)
-DEEP: Any = ()
+DEEP = ()
 for _ in range(MAX_DEPTH + 1):
     DEEP = (DEEP,)
 
@@ -525,7 +525,7 @@ class TestRefusals:
         assert from_json(to_json(form, SPIDER, kept_headers=()), SPIDER).cookies == {}
 
 
-EVENTS: list[str] = []
+EVENTS = []
 WATCHING = False
 
 

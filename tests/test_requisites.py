@@ -409,9 +409,7 @@ def archived_at(site, folder):
     ]
 
 
-def test_ctrl_c_ends_the_crawl_at_once_and_the_rest_is_fetched_when_it_is_resumed(
-    tmp_path,
-):
+def test_ctrl_c_ends_the_crawl_at_once_and_the_rest_is_fetched_when_it_is_resumed(tmp_path):
     web = {"/": Answer("<img src=/a><img src=/b>", headers=HTML), "/a": Answer("A")}
     log = tmp_path / "log.txt"
     with Site({**web, "/b": Answer("B")}) as site:
@@ -431,7 +429,7 @@ def test_ctrl_c_ends_the_crawl_at_once_and_the_rest_is_fetched_when_it_is_resume
     check_archive(tmp_path / "warc", store_of(tmp_path))
 
 
-def test_with_several_workers_the_requisites_of_all_pages_are_fetched(tmp_path: Path) -> None:
+def test_with_several_workers_the_requisites_of_all_pages_are_fetched(tmp_path):
     pages = {
         f"/{n}": Answer(f"<img src=/{n}.png><a href=/{n + 1}>", headers=HTML) for n in range(6)
     }

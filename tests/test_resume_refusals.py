@@ -33,9 +33,7 @@ def redirecting():
     return Site({"a.test/": home, "/x": page()}, answer)
 
 
-def test_pages_that_the_guard_refused_are_fetched_once_their_network_is_granted(
-    tmp_path,
-):
+def test_pages_that_the_guard_refused_are_fetched_once_their_network_is_granted(tmp_path):
     with redirecting() as site:
         first = crawl(tmp_path, site)
         assert first.stats["crawlprio/refused/private-address"] == len(LINKS)
@@ -52,9 +50,7 @@ def test_pages_that_the_guard_refused_are_fetched_once_their_network_is_granted(
         assert len(site.fetches) == n_before
 
 
-def test_a_crawl_that_ended_before_it_recorded_anything_is_not_called_another_spiders(
-    tmp_path,
-):
+def test_a_crawl_that_ended_before_it_recorded_anything_is_not_called_another_spiders(tmp_path):
     """As where the disk was full at the very start."""
     with (
         Store.create(tmp_path / "crawl.sqlite") as store,
@@ -67,9 +63,7 @@ def test_a_crawl_that_ended_before_it_recorded_anything_is_not_called_another_sp
         assert read_arguments(store).arguments["seeds"] == ["http://a.test/"]
 
 
-def test_pages_that_robots_txt_forbade_are_fetched_under_a_name_that_it_allows(
-    tmp_path,
-):
+def test_pages_that_robots_txt_forbade_are_fetched_under_a_name_that_it_allows(tmp_path):
     robots = Answer("User-agent: bad\nDisallow: /x\n\nUser-agent: good\nDisallow: /y\n")
     pages = {"/": page("/x", "/y", "/z"), "/x": page(), "/y": page(), "/z": page()}
     with Site({"/robots.txt": robots, **pages}) as site:

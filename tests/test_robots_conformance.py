@@ -4,7 +4,6 @@
 """
 
 import gzip
-from collections.abc import Callable
 
 import pytest
 from crawls import Answer, Site, run_spider
@@ -55,7 +54,7 @@ def only(answer):
 
 ALL, SOME, NONE = ["/no", "/yes"], ["/yes"], list[str]()
 
-FETCHES: dict[str, tuple[Callable[[str], Answer | None], list[str]]] = {
+FETCHES = {
     "200": (only(text()), SOME),
     "204": (only(text("", 204)), ALL),
     "empty": (only(text("")), ALL),

@@ -317,9 +317,7 @@ def test_any_web_is_crawled_as_completely_as_by_scrapy(seed):
     assert fetched[1:] == [fetched[0]] * 3
 
 
-def test_the_priority_queue_keeps_requests_in_memory_despite_a_job_directory(
-    tmp_path,
-):
+def test_the_priority_queue_keeps_requests_in_memory_despite_a_job_directory(tmp_path):
     settings = {**OPIC_QUEUE, "JOBDIR": tmp_path, "CONCURRENT_REQUESTS": 1}
     with Site(TREE) as site:
         run = run_spider(OneByOne, settings, site=site)

@@ -387,7 +387,7 @@ def test_help_names_every_importance():
     assert sorted(str(action.help).partition("Names: ")[2].split(", ")) == sorted(IMPORTANCES)
 
 
-BAD_INPUT: list[tuple[list[str], str]] = [
+BAD_INPUT = [
     (["crawl.sqlite", "--model", "perfect"], "--model is 'perfect'; known models: crawl-stop, thr"),
     (["crawl.sqlite", "--threshold", "3"], "--threshold is 3, but no model uses it; add --model"),
     (

@@ -182,9 +182,7 @@ def test_a_request_is_not_sent_again_after_its_connection_turned_out_to_be_stale
     assert len(server.heard) == (3 if is_allowed else 2)
 
 
-def test_a_fetch_is_aborted_once_its_worker_learns_that_the_lease_was_lost(
-    redis_server,
-):
+def test_a_fetch_is_aborted_once_its_worker_learns_that_the_lease_was_lost(redis_server):
     """The page answers only after the request for it has been aborted."""
     prefix, client = prefix_of("site"), redis_server.client()
 

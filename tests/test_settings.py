@@ -7,7 +7,6 @@ import os
 import re
 import tempfile
 from pathlib import Path
-from typing import Any
 
 import pytest
 from crawls import ADDON, ROOT, Answer, Site, page, run_spider, scrapy
@@ -149,7 +148,7 @@ def test_no_text_names_a_setting_that_does_not_exist(file):
 
 # What is refused.
 
-BAD: dict[str, Any] = {
+BAD = {
     "ORDERING": "opick",
     "ORDERING_OPTIONS": "seed_cash=1",
     "TOPIC": " , ",
@@ -399,9 +398,7 @@ def test_the_plot_of_a_crawl_in_a_folder_lies_there():
     assert plot_path(settings) == Path("job") / "x.png"
 
 
-def test_a_picture_that_cannot_be_written_is_refused_only_if_it_is_drawn(
-    unwritable,
-):
+def test_a_picture_that_cannot_be_written_is_refused_only_if_it_is_drawn(unwritable):
     plot = str(unwritable / "x.png")
     settings = Settings({"CRAWLPRIO_PLOT": plot})
     CrawlConfig.from_settings(settings)

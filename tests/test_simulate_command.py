@@ -170,7 +170,7 @@ def test_a_crawl_store_is_crawled_from_its_seeds_and_with_its_texts(folder):
     assert order_in(folder / "order.txt") == with_topic != plain
 
 
-BAD_INPUT: list[tuple[list[str], str]] = [
+BAD_INPUT = [
     ([], "scrapy simulate takes one GRAPH and was given none"),
     (["graph.npz", "bare.npz"], "takes one GRAPH and was given 2 arguments"),
     (["graph.npz", "--sedes", "1"], "scrapy simulate has no option --sedes"),
@@ -254,9 +254,7 @@ def test_bad_input_ends_with_status_2_and_one_line(arguments, sentence, folder, 
     assert sorted(os.listdir(folder)) == before
 
 
-def test_options_under_which_nothing_takes_time_change_neither_order_nor_figures(
-    folder,
-):
+def test_options_under_which_nothing_takes_time_change_neither_order_nor_figures(folder):
     arguments = ["graph.npz", "--ordering", "opic", "--order", "order.txt", "--json", "out.json"]
     none = ["--robots", "1", "--delay", "0.0", "--pages-per-visit", "1", "--latency", "0"]
     found = []

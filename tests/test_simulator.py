@@ -3,7 +3,7 @@
 import dataclasses
 import json
 import random
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 import oracles
@@ -35,7 +35,7 @@ from crawlprio.simulator.timed import crawl_order, timed_crawl
 from crawlprio.store import Store
 
 WORDS = list(TOPIC_PHRASES)
-CASES: dict[str, list[dict[str, Any]]] = {
+CASES = {
     "random": [{}, {"seed": 2**52 + 1}],
     "opic": [{}, {"seed_cash": 7.0}, {"pass_on": 0.5, "pass_on_budget": 10}],
     "pagerank": [{}, {"every": 1}, {"every": 7}, {"every": 1, "damping": 0.5}],
@@ -52,7 +52,7 @@ ALL_CASES = [
     (name, case) for name in ORDERINGS for case in CASES.get(name, oracles.ORDERINGS[name].cases)
 ]
 PAGE_BY_PAGE = ["location", "anchor-similarity", "combined"]
-ORACLE_LACKS: list[tuple[str, dict[str, Any]]] = [("pagerank", {})]
+ORACLE_LACKS = [("pagerank", {})]
 """Cases that the oracle does not define: how often `pagerank` recomputes keys by default."""
 
 
@@ -314,9 +314,7 @@ def test_a_crawl_store_is_crawled_again_as_the_web_that_it_recorded(name, option
     assert [numbers[page] for page in order.tolist()] == live
 
 
-def test_without_named_seeds_a_crawl_starts_where_most_pages_can_be_reached(
-    tmp_path,
-):
+def test_without_named_seeds_a_crawl_starts_where_most_pages_can_be_reached(tmp_path):
     # Page 0 leads nowhere; 1 has the most links, 2 leads to all but page 0.
     rows = [[], [3, 4, 5], [1, 6], [], [], [], []]
     graph = LinkGraph(np.cumsum([0, *map(len, rows)]), np.array([3, 4, 5, 1, 6], dtype=np.int32))
@@ -374,17 +372,7 @@ TALLY = Layout(Tally, np.dtype([("links", np.int64), ("weight", np.float64)]), n
 
 
 @njit(cache=True)
-def tally(
-    keys,
-    page,
-    targets,
-    first,
-    last,
-    again,
-    numbers,
-    sites,
-    addresses,
-):
+def tally(keys, page, targets, first, last, again, numbers, sites, addresses):
     """Backlink count, counted in records of its own."""
     counts = TALLY(addresses).counts
     for new in range(first, last):

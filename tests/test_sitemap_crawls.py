@@ -143,9 +143,7 @@ def test_a_sitemap_names_pages_only_of_the_site_whose_robots_txt_names_it(tmp_pa
     )
 
 
-def test_relative_urls_are_read_as_they_are_meant_and_what_is_no_url_is_counted(
-    tmp_path,
-):
+def test_relative_urls_are_read_as_they_are_meant_and_what_is_no_url_is_counted(tmp_path):
     """They are relative to robots.txt, and to where the sitemap was found in the end."""
     pages = {
         **WEB,
@@ -321,7 +319,7 @@ def test_a_resumed_crawl_reads_and_fetches_what_is_left_and_nothing_twice(tmp_pa
     assert len(named(tmp_path / "a.sqlite")) == 7
 
 
-def test_no_more_sitemaps_are_read_while_a_crawl_that_has_its_pages_ends(tmp_path: Path) -> None:
+def test_no_more_sitemaps_are_read_while_a_crawl_that_has_its_pages_ends(tmp_path):
     """A slow page in flight keeps the spider from closing at once."""
     names = [f"/sitemap{n}.xml" for n in range(40)]
     web = {

@@ -668,9 +668,7 @@ class TestNumberedNames:
         assert keep_existing(tmp_path / "crawl") == tmp_path / "crawl.1"
 
 
-def test_what_a_running_callback_yielded_is_recognised_once_for_each_time_after_a_kill(
-    path,
-):
+def test_what_a_running_callback_yielded_is_recognised_once_for_each_time_after_a_kill(path):
     pages, source, request = letters(1), (0, 7), b'{"url": "http://site0.example/0"}'
     with Store.create(path) as store:
         store.record_pages(pages)

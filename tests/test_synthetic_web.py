@@ -181,9 +181,7 @@ def test_an_impossible_web_is_refused(arguments, complaint):
         synthetic_web(**arguments)
 
 
-def test_the_trial_on_some_sites_predicts_the_links_of_all(
-    monkeypatch,
-):
+def test_the_trial_on_some_sites_predicts_the_links_of_all(monkeypatch):
     monkeypatch.setattr(models, "TRIAL_PAGES", 10_000)
     sampled = synthetic_web(100_000, 4_000)
     assert sampled.n_links == pytest.approx(1_000_000, rel=0.1)

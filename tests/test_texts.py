@@ -266,9 +266,7 @@ def test_a_text_that_differs_in_a_few_words_names_the_first_page_and_another_doe
     assert first_pages([]).tolist() == []
 
 
-def test_a_page_that_was_fetched_twice_has_the_text_of_its_last_visit_that_has_one(
-    tmp_path,
-):
+def test_a_page_that_was_fetched_twice_has_the_text_of_its_last_visit_that_has_one(tmp_path):
     with Store.create(tmp_path / "crawl.sqlite") as store:
         table = PageTable()
         for n in range(2):
@@ -321,13 +319,7 @@ def test_texts_need_a_store():
         (["export", "none.sqlite", "pages.parquet"], ["none.sqlite", "no such crawl store"]),
     ],
 )
-def test_bad_input_of_the_command_gets_one_sentence(
-    line,
-    names,
-    tmp_path,
-    monkeypatch,
-    capsys,
-):
+def test_bad_input_of_the_command_gets_one_sentence(line, names, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     said = refusal(capsys, "texts", *line)
     assert all(name in said for name in names), said

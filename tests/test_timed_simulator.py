@@ -32,7 +32,6 @@ from crawlprio.simulator.timed import crawl_order, timed_crawl
 from crawlprio.simulator.transfers import fair_share
 from crawlprio.store import Store
 
-Row = tuple[int, float, float, int]
 CASES = [case for case in ALL_CASES if case not in ORACLE_LACKS and case[0] != "anchor-similarity"]
 WITH_RANKS = ["pagerank", "partial-pagerank", "batch-pagerank"]
 
@@ -72,15 +71,7 @@ def network_of(roads, graph):
     )
 
 
-def three_ways(
-    web,
-    seeds,
-    name,
-    options,
-    roads,
-    topic=None,
-    budget=None,
-):
+def three_ways(web, seeds, name, options, roads, topic=None, budget=None):
     """Return the results of the compiled loop, the event-by-event driver and the oracle."""
     graph = graph_of(web)
     network = network_of(roads, graph)
@@ -133,9 +124,7 @@ def roads_of(draw, web):
 @pytest.mark.slow
 @settings(max_examples=250, deadline=None)
 @given(st.data())
-def test_on_any_small_web_loop_driver_and_oracle_agree_on_pages_and_times(
-    data,
-):
+def test_on_any_small_web_loop_driver_and_oracle_agree_on_pages_and_times(data):
     web = data.draw(webs())
     seeds = data.draw(seeds_of(web))
     roads = data.draw(roads_of(web))
@@ -293,9 +282,7 @@ def test_transfers_share_the_bandwidth_and_none_is_faster_than_its_site(compiled
 
 
 @pytest.mark.parametrize("compiled", [True, False])
-def test_fetches_that_end_together_are_observed_in_order_of_their_start(
-    compiled,
-):
+def test_fetches_that_end_together_are_observed_in_order_of_their_start(compiled):
     # Both take 1 s after page 0: one has no bytes and waits for its connection, one is a transfer.
     for empty, full in ((1, 2), (2, 1)):
         sizes, latency = np.zeros(3), np.zeros(3)
@@ -445,9 +432,7 @@ def test_a_crawl_that_takes_no_time_has_no_figures_by_time():
     assert plain.timed is None
 
 
-def test_a_loop_that_stops_and_continues_has_the_same_times(
-    monkeypatch,
-):
+def test_a_loop_that_stops_and_continues_has_the_same_times(monkeypatch):
     graph = graph_of(power_law_web(300, seed=36))
     network = drawn_network(graph, robots=6, politeness=Politeness(delay=1.0), bandwidth=5e4)
     for name in ("opic", "batch-pagerank"):

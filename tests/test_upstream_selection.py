@@ -14,21 +14,13 @@ sys.path.insert(0, str(Path(__file__).parent / "upstream"))
 from suite import differing, is_ready, listed, run_tests, suite
 
 SELECTION = (
-    "tests/test_crawl.py",
-    "tests/test_closespider.py",
-    "tests/test_engine.py",
-    "tests/test_engine_loop.py",
-    "tests/test_engine_close_spider.py",
-    "tests/test_extension_throttle.py",
-    "tests/test_scheduler_base.py",
-    "tests/test_downloadermiddleware_retry.py",
-    "tests/test_downloadermiddleware_redirect.py",
-    "tests/test_request_left.py",
-    "tests/test_request_attribute_binding.py",
-    "tests/test_request_cb_kwargs.py",
-    "tests/test_signals.py",
-    "tests/test_spidermiddleware_output_chain.py",
-    "tests/test_spider_start.py",
+    *("tests/test_crawl.py", "tests/test_closespider.py", "tests/test_engine.py"),
+    *("tests/test_engine_loop.py", "tests/test_engine_close_spider.py"),
+    *("tests/test_extension_throttle.py", "tests/test_scheduler_base.py"),
+    *("tests/test_downloadermiddleware_retry.py", "tests/test_downloadermiddleware_redirect.py"),
+    *("tests/test_request_left.py", "tests/test_request_attribute_binding.py"),
+    *("tests/test_request_cb_kwargs.py", "tests/test_signals.py"),
+    *("tests/test_spidermiddleware_output_chain.py", "tests/test_spider_start.py"),
 )
 """Tests of crawls, the engine, AutoThrottle, the scheduler, retries and redirects."""
 

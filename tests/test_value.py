@@ -130,9 +130,7 @@ def examples(text, n):
     return [page_of("", words[k % 3], " ".join(words[k % 5 :] * (1 + k % 2))) for k in range(n)]
 
 
-def test_a_classifier_tells_what_it_was_trained_for_and_reads_back_as_written(
-    tmp_path,
-):
+def test_a_classifier_tells_what_it_was_trained_for_and_reads_back_as_written(tmp_path):
     positives, negatives = examples(ABOUT, 10), examples(OTHER, 30)
     model = train(positives, negatives)
     path = tmp_path / "model.json"
@@ -209,13 +207,7 @@ def test_the_command_trains_a_model_from_two_folders(tmp_path, capsys):
         (["train", "good", "good", "-o", "m.pickle"], ["m.pickle", "JSON"]),
     ],
 )
-def test_bad_input_of_the_command_gets_one_sentence(
-    line,
-    names,
-    tmp_path,
-    monkeypatch,
-    capsys,
-):
+def test_bad_input_of_the_command_gets_one_sentence(line, names, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     for folder in ("good", "empty"):
         (tmp_path / folder).mkdir()

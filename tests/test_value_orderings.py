@@ -2,7 +2,6 @@
 
 import json
 import random
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -28,7 +27,7 @@ SEED = 20261123
 N_PAGES = 60
 WORDS = ("rook", "knight", "bread", "flour", "index", "about")
 ENDS = ("", "?q=1")
-POLICIES: dict[str, Callable[[], oracle.Policy]] = {
+POLICIES = {
     "best-first": lambda: oracle.best_first,
     "parent-quality": lambda: oracle.parent_quality,
     "value": oracle.Learned,

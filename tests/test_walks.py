@@ -11,8 +11,6 @@ from oracles.walks import ends_of_leaving_walks
 from crawlprio.ranking.likely import Fetches
 from crawlprio.ranking.walks import Walks
 
-Web = dict[int, list[int]]
-
 
 def web(random, n_pages):
     """A random web: some pages without links, the later ones mostly linked among themselves."""

@@ -1,7 +1,5 @@
 """Access logs: written line by line, and by a crawl of a `crawls.Site`."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Sequence
 from datetime import UTC, datetime

@@ -29,8 +29,6 @@ expired
     without end, which link to 20 random ones and back to the 100.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 

@@ -1,7 +1,5 @@
 """The browser of the tests: the system's Chromium, driven by Playwright."""
 
-from __future__ import annotations
-
 import importlib.util
 import shutil
 from collections.abc import Iterator

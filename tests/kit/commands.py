@@ -1,7 +1,5 @@
 """Runs commands in this process, as `crawlprio` and as `scrapy`, without a new Python for each."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

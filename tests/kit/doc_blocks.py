@@ -1,7 +1,5 @@
 """The fenced blocks of a page of documentation, and a crawl store for them to run on."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import NamedTuple

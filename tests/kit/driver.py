@@ -1,7 +1,5 @@
 """Drives the real frontier over a web of the oracle, one page at a time, as a live crawl would."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Crawls the same spider with Scrapy alone and with the add-on, and compares the results."""
 
-from __future__ import annotations
-
 import logging
 import re
 from collections import Counter

@@ -4,8 +4,6 @@ They must not know `crawlprio`: each is a `Web` of the oracle, with the orders i
 out beside it.
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable
 
@@ -294,3 +292,18 @@ def power_law_web(n_pages: int, seed: int) -> Web:
         afar = rng.choices(range(n_pages), weights, k=n_links)
         links[page] = [v if rng.random() < 0.4 else rng.choice(of_site[site[page]]) for v in afar]
     return with_texts(Web(links=links, site=site), seed, n_pages)
+
+
+@st.composite
+def crawls(draw: st.DrawFn) -> tuple[dict[int, list[int]], list[int], list[int]]:
+    """Small webs, the order in which some of their pages are fetched, and the seeds."""
+    n_pages = draw(st.integers(1, 12))
+    pages = range(n_pages)
+    links = {
+        page: [
+            other for other in draw(st.lists(st.sampled_from(pages), unique=True)) if other != page
+        ]
+        for page in pages
+    }
+    order = draw(st.permutations(pages))[: draw(st.integers(1, n_pages))]
+    return links, order, draw(st.lists(st.sampled_from(pages), min_size=1, unique=True))

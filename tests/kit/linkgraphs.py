@@ -1,7 +1,5 @@
 """Link graphs of the package, made of plain rows of links and of the oracle's webs."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Folders of real pages, served by Debian's nginx on loopback addresses."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import socket

@@ -1,7 +1,5 @@
 """pywb, in an environment of its own: it needs a version of redis-py that ours excludes."""
 
-from __future__ import annotations
-
 import fcntl
 import socket
 import subprocess

@@ -4,8 +4,6 @@ As a script it crawls one plan and prints the differences, or shrinks the plan t
 that still differs: `python tests/kit/random_spiders.py SEED [--shrink]`.
 """
 
-from __future__ import annotations
-
 import random
 import sys
 import tempfile
@@ -23,20 +21,10 @@ MAX_SECONDS = 60.0
 """Seconds that a crawl may take, far longer than the slowest crawl on an idle machine."""
 
 COMPARED_STATS = (
-    "downloader/exception_",
-    "downloader/request_count",
-    "downloader/response_count",
-    "downloader/response_status_count/",
-    "dupefilter/",
-    "httperror/",
-    "finish_reason",
-    "item_",
-    "log_count/ERROR",
-    "response_received_count",
-    "retry/",
-    "scheduler/dequeued",
-    "scheduler/enqueued",
-    "spider_exceptions/",
+    *("downloader/exception_", "downloader/request_count", "downloader/response_count"),
+    *("downloader/response_status_count/", "dupefilter/", "httperror/", "finish_reason", "item_"),
+    *("log_count/ERROR", "response_received_count", "retry/", "scheduler/dequeued"),
+    *("scheduler/enqueued", "spider_exceptions/"),
 )
 
 

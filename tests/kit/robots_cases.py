@@ -6,8 +6,6 @@ ours and Protego. Two of its cases are left out because the RFC says otherwise: 
 `%62` in a rule, and it asks callers to encode URLs.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """A spider that knows nothing of crawlprio, as those of most projects."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 

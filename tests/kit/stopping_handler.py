@@ -1,7 +1,5 @@
 """A download handler that stops its process at the worst moment, when told to."""
 
-from __future__ import annotations
-
 import os
 import signal
 from pathlib import Path

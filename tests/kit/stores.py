@@ -1,7 +1,5 @@
 """Crawl stores for tests: visits by hand, and plain SQL past the `Store`."""
 
-from __future__ import annotations
-
 import sqlite3
 from contextlib import closing
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Value models of users, for tests: named by import path."""
 
-from __future__ import annotations
-
 import os
 import threading
 import time

@@ -1,7 +1,5 @@
 """Reads WARC files with warcio alone, and compares them with the store and the index."""
 
-from __future__ import annotations
-
 import io
 import json
 import re

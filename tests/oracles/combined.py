@@ -1,7 +1,5 @@
 """The oracle's ordering that combines other orderings."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

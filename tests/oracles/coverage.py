@@ -1,7 +1,5 @@
 """The importance of fetched pages, by linear algebra; nothing here knows how it is maintained."""
 
-from __future__ import annotations
-
 import numpy as np
 
 

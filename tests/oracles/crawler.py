@@ -1,7 +1,5 @@
 """The crawling loop of Cho, Garcia-Molina and Page (WWW7, 1998)."""
 
-from __future__ import annotations
-
 import random
 from collections import Counter
 from collections.abc import Iterator, Sequence

@@ -3,8 +3,6 @@
 Importance is a dict by page; a web is a dict of rows of links.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable, Iterable
 from fractions import Fraction

@@ -1,7 +1,5 @@
 """Orderings that fix a page's key at its discovery; none reads links seen later."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from urllib.parse import urlsplit

@@ -4,8 +4,6 @@ Each function returns a number for every page of the web. The source is Cho, Gar
 Efficient crawling through URL ordering, extended version, section 2, unless stated otherwise.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from urllib.parse import urlsplit

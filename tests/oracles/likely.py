@@ -1,7 +1,5 @@
 """The coverage estimate by linear algebra: the rest of the web as one page of a small web."""
 
-from __future__ import annotations
-
 import numpy as np
 
 

@@ -1,7 +1,5 @@
 """Orderings whose keys follow the links seen; none knows how pages enter a queue."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter, deque
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Novelty, spelled out: which waiting pages are put off because their likes brought nothing new."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

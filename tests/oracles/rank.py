@@ -1,7 +1,5 @@
 """PageRank by linear algebra; independent of queues and orderings."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

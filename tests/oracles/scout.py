@@ -1,7 +1,5 @@
 """SCOUT, from its definition: residual push, site coverage, novelty, trust in seeds."""
 
-from __future__ import annotations
-
 import math
 from collections import deque
 

@@ -1,7 +1,5 @@
 """The ordering by mass and siblings, from its definition."""
 
-from __future__ import annotations
-
 import math
 from collections import defaultdict
 

@@ -1,7 +1,5 @@
 """Words and phrases in a text; independent of pages and queues."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import cache
 

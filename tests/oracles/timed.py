@@ -3,8 +3,6 @@
 It keeps nothing that can be recomputed.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any

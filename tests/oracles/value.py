@@ -1,7 +1,5 @@
 """Orderings by value, spelled out: one crawl of a web whose values are known after each fetch."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Random walks by drawing all of each, from a seed to where the surfer stops."""
 
-from __future__ import annotations
-
 from random import Random
 
 

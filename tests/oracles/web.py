@@ -1,7 +1,5 @@
 """A web to crawl and the record of a crawl; independent of orderings."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 
