@@ -44,7 +44,7 @@ NAMES_A_PLUGIN = {
 BOTH_WAYS = {"crawlprio.plugins.papers.combined"}
 """An ordering made of orderings: on a call it asks the registry of the package it is in."""
 
-MOST_MODULES, MOST_LINES = 260, 59_500
+MOST_MODULES, MOST_LINES = 257, 59_630
 TWICE_BY_CONVENTION = {"__init__", "__main__", "base", "schema"}
 
 
