@@ -305,7 +305,8 @@ def test_a_users_model_runs_off_the_event_loop_in_batches(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_model_in_a_process_answers_from_there_and_its_death_is_one_sentence():
+def test_a_model_in_a_process_answers_from_there_and_its_death_is_one_sentence(monkeypatch):
+    monkeypatch.setenv("PYTHONSAFEPATH", "1")  # the model sets it for this process, for good
     pages = [page_of("http://a.test/", str(os.getpid()), "text")] * 3
     assert make_model("value_models.Elsewhere:yes").score_all(pages) == [1.0] * 3
     with pytest.raises(ValueModelError, match=r"its process ended, at http://a\.test/; fix"):
