@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 import os
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -66,10 +67,10 @@ class ProcessModel:
         if self._pipe is None:
             # A forked process would have the event loop and the sockets of the crawl.
             context = get_context("spawn")
-            # Without this, the new Python would import from the working folder first.
-            os.environ.setdefault("PYTHONSAFEPATH", "1")
             self._pipe, there = context.Pipe()
-            context.Process(target=_serve, args=(there, *self._made_of), daemon=True).start()
+            process = context.Process(target=_serve, args=(there, *self._made_of), daemon=True)
+            with _safe_path():
+                process.start()
             there.close()
         try:
             self._pipe.send([tuple(page) for page in pages])
@@ -79,6 +80,21 @@ class ProcessModel:
         if isinstance(answer, str):
             raise ValueModelError(answer)
         return list(answer)
+
+
+@contextmanager
+def _safe_path() -> Iterator[None]:
+    """Keep a Python that is started here from importing from the working folder first."""
+    name = "PYTHONSAFEPATH"
+    before = os.environ.get(name)
+    os.environ[name] = "1"
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[name]
+        else:
+            os.environ[name] = before
 
 
 def _serve(pipe: Connection, path: str, argument: str | None) -> None:
