@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from time import monotonic
 from typing import Any
@@ -19,7 +19,6 @@ from crawlprio.plugins.shared.messages import (
     row_entry,
     row_visit,
 )
-from crawlprio.web.urls import host_of
 
 MOST_DEATHS = 3
 """Hands that a page may take with it; then it counts as failed."""
@@ -39,12 +38,15 @@ class Hand:
         sends it statements.
     leases
         the pages that it has, by lease.
+    waiting
+        those of them whose callbacks the crawl no longer waits for.
     fetching
         by site, the fetches that have started and not ended.
     """
 
     send: Callable[[list[Statement]], object]
     leases: dict[int, Handout] = field(default_factory=dict)
+    waiting: set[int] = field(default_factory=set)
     fetching: Counter[str] = field(default_factory=Counter)
 
 
@@ -77,9 +79,10 @@ class Brain:
         self._refused = refused
         self._counted = counted
         self._redirected = redirected
+        self.dead_letters: list[tuple[str, str]] = []
         self._deaths: Counter[str] = Counter()
         self._sites: Counter[str] = Counter()
-        self._flight: dict[int, tuple[str, float]] = {}
+        self._flight: dict[int, tuple[str, float, str]] = {}
 
     @property
     def n_leased(self) -> int:
@@ -89,7 +92,7 @@ class Brain:
     def flight(self) -> list[tuple[str, float]]:
         """Return the URL of each page that a hand has, and for how many seconds, oldest first."""
         now = monotonic()
-        return [(url, now - since) for url, since in self._flight.values()]
+        return [(url, now - since) for url, since, _ in self._flight.values()]
 
     def holds(self, site: str) -> bool:
         """Return whether a hand has a page of a site."""
@@ -97,16 +100,23 @@ class Brain:
 
     def lease(self, hand: Hand, handout: Handout, usage: str = "") -> None:
         """Give a page that the frontier has handed out to a hand."""
-        hand.leases[handout.lease] = handout
-        self._flight[handout.lease] = handout.url, monotonic()
-        self._sites[host_of(handout.url)] += 1
-        hand.send([["lease", handout_row(handout), usage]])
+        self._give(hand, handout)
+        hand.send([["lease", handout_row(handout), usage, self.frontier.key_of(handout.lease)]])
 
-    def status(self) -> Statement:
-        """Return the statement of what waits."""
+    def adopt(self, hand: Hand, lease: int, url: str, key: Sequence[int | None]) -> bool:
+        """Take note of a page that a hand has from an earlier brain; False if it must not."""
+        page, number = key
+        if page is None or not self.frontier.adopt(lease, page, number):
+            return False
+        self._give(hand, Handout(lease, url, 0, None))
+        return True
+
+    def status(self, n_preparing: int) -> Statement:
+        """Return the statement of what waits; some pages are about to be leased."""
         ready_at = self.frontier.ready_at()
         seconds = None if ready_at == math.inf else ready_at - monotonic()
-        return ["status", len(self.frontier), seconds, self.frontier.n_links]
+        n_out = self.n_leased + n_preparing
+        return ["status", len(self.frontier), n_out, seconds, self.frontier.n_links]
 
     def received(self, hand: Hand, statements: list[Statement]) -> None:
         """Carry out what a hand says, in order.
@@ -127,24 +137,39 @@ class Brain:
                 frontier.clock.ended(
                     site, was_handed_out=True, elapsed=0.0, status=0, retry_after=None
                 )
+        hand.fetching.clear()
         for lease, handout in list(hand.leases.items()):
-            site = host_of(handout.url)
+            site = self._flight[lease][2]
             self._end(hand, lease)
             self._deaths[handout.url] += 1
             if self._deaths[handout.url] >= MOST_DEATHS:
+                self.dead_letters.append((handout.url, DIED))
                 frontier.observe(lease, PageVisit(LinkPairs(handout.url, [], status=0), error=DIED))
             else:
                 frontier.put_back(lease)
             # It may have begun a fetch without having said so yet.
             frontier.clock.rest(site)
 
+    def put_back(self, hand: Hand, lease: int) -> None:
+        """Let a page wait again that a hand does not have."""
+        site = self._flight[lease][2]
+        self._end(hand, lease)
+        self.frontier.put_back(lease)
+        self.frontier.clock.rest(site)
+
+    def _give(self, hand: Hand, handout: Handout) -> None:
+        site = self.frontier.site_of(handout.lease)
+        hand.leases[handout.lease] = handout
+        self._flight[handout.lease] = handout.url, monotonic(), site
+        self._sites[site] += 1
+
     def _end(self, hand: Hand, lease: int) -> bool:
         """Forget a lease; return False if the hand does not have it."""
-        handout = hand.leases.pop(lease, None)
-        if handout is None:
+        if hand.leases.pop(lease, None) is None:
             return False
-        del self._flight[lease]
-        self._sites[host_of(handout.url)] -= 1
+        hand.waiting.discard(lease)
+        _, _, site = self._flight.pop(lease)
+        self._sites[site] -= 1
         return True
 
     # What hands say
@@ -167,6 +192,7 @@ class Brain:
 
     def _release_site_said(self, hand: Hand, lease: int) -> None:
         if lease in hand.leases:
+            hand.waiting.add(lease)
             self.frontier.release_site(lease)
 
     def _clock_said(
