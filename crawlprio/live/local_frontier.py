@@ -383,22 +383,23 @@ class LocalFrontier:
         """Return the host whose delay applies to a leased page."""
         return self._recorder.pages.host(self._leases[lease].site)
 
-    def adopt(self, lease: int, page: int, number: int | None) -> bool:
-        """Take note of a lease that an earlier process gave; return False if its page is gone.
+    def adopt(self, lease: int, page: int, number: int | None) -> Handout | None:
+        """Take note of a lease that an earlier process gave; return None if its page is gone.
 
         Its page was visited since, say. Until the lease ends, its site counts as being fetched.
         """
         queue = self.queue
         request = None
-        if not 0 <= page < len(self._recorder.pages) or queue.state(page) != WAITING:
-            return False
+        pages = self._recorder.pages
+        if not 0 <= page < len(pages) or queue.state(page) != WAITING:
+            return None
         if number is not None:
             request = self._requests.take(page, number)
             if request is None:
-                return False
+                return None
         if not self._requests.has(page):
             queue.finish(page)
-        site = int(self._recorder.pages.sites[page])
+        site = int(pages.sites[page])
         queue.hold(site)
         self.clock.sites.handed_out(site, monotonic())
         if self._shares is not None:
@@ -406,7 +407,7 @@ class LocalFrontier:
         if self._marks_leases and self._recorder.store is not None:
             self._recorder.store.mark_leased(page)
         self._leases[lease] = _Lease(page, site, request, number, is_again=False, is_adopted=True)
-        return True
+        return Handout(lease, pages.url(page), int(pages.depths[page]), request)
 
     def release_site(self, lease: int) -> None:
         self._release(self._leases[lease])

@@ -103,12 +103,13 @@ class Brain:
         self._give(hand, handout)
         hand.send([["lease", handout_row(handout), usage, self.frontier.key_of(handout.lease)]])
 
-    def adopt(self, hand: Hand, lease: int, url: str, key: Sequence[int | None]) -> bool:
+    def adopt(self, hand: Hand, lease: int, key: Sequence[int | None]) -> bool:
         """Take note of a page that a hand has from an earlier brain; False if it must not."""
         page, number = key
-        if page is None or not self.frontier.adopt(lease, page, number):
+        handout = None if page is None else self.frontier.adopt(lease, page, number)
+        if handout is None:
             return False
-        self._give(hand, Handout(lease, url, 0, None))
+        self._give(hand, handout)
         return True
 
     def status(self, n_preparing: int) -> Statement:
@@ -180,17 +181,22 @@ class Brain:
     def _add_seeds_said(self, hand: Hand, urls: list[str]) -> None:
         self.frontier.add_seeds(urls)
 
-    def _observe_said(self, hand: Hand, lease: int, visit: Statement) -> None:
+    def _observe_said(self, hand: Hand, lease: int, visit: Statement, key: object = None) -> None:
         if self._end(hand, lease):
             self.frontier.observe(lease, row_visit(visit))
 
     def _put_back_said(
-        self, hand: Hand, lease: int, request: str | None, priority: int | None
+        self,
+        hand: Hand,
+        lease: int,
+        request: str | None,
+        priority: int | None,
+        key: object = None,
     ) -> None:
         if self._end(hand, lease):
             self.frontier.put_back(lease, request_bytes(request), priority)
 
-    def _release_site_said(self, hand: Hand, lease: int) -> None:
+    def _release_site_said(self, hand: Hand, lease: int, key: object = None) -> None:
         if lease in hand.leases:
             hand.waiting.add(lease)
             self.frontier.release_site(lease)

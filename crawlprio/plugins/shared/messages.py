@@ -25,7 +25,8 @@ An empty message is a sign of life. Where messages go through Redis, there are t
 from         statement                             meaning
 ===========  ====================================  ================================================
 hand         hello, SETTINGS, SCOPE                the first statement of a hand
-hand         holds, HEARD, LEASES                  all that it has, once it has heard that answer
+hand         holds, HEARD, LEASES                  all that it has, once it has heard that answer:
+                                                   lease, KEY, whether it is being fetched
 hand         bye                                   it ends, and has put back all it had
 brain        hold                                  say what you have: this brain is new
 brain        held                                  what the hand says it has is agreed
@@ -34,6 +35,8 @@ brain        refuse, SENTENCE                      this hand is not of this craw
 brain        status, N, OUT, SECONDS, N_LINKS      pages that wait and that hands have, time to the
                                                    next, links queued
 ===========  ====================================  ================================================
+
+What a hand says of a lease then ends with the KEY that came with it, for the next brain.
 """
 
 from __future__ import annotations

@@ -163,8 +163,9 @@ class HandPost(_Post):
     ----------
     alive_until
         `boot_time()` until which fetches may start.
-    echo
-        `boot_time()` of the latest message that a brain has heard.
+    reached_at
+        `boot_time()` of the latest message that the server has taken. No brain that reads it counts
+        this hand as dead within a term of it.
     """
 
     def __init__(
@@ -181,7 +182,8 @@ class HandPost(_Post):
     ) -> None:
         super().__init__(call_from_thread, failed)
         self.name = name
-        self.alive_until = self.echo = 0.0
+        self.alive_until = 0.0
+        self.reached_at = boot_time()
         self._open = open_mailbox
         self._term = term
         self._wants = wants
@@ -262,7 +264,6 @@ class HandPost(_Post):
                     )
                 )
                 return
-            self.echo = max(self.echo, echo)
             if ["held"] in statements and self._asked_at is not None and echo >= self._asked_at:
                 self._asked_at = None
             self._heard(statements)
@@ -290,7 +291,9 @@ class HandPost(_Post):
                 while (more := self._outgoing.get_nowait()) is not None:
                     messages += more
                 self._outgoing.put(None)
+            sent_at = boot_time()
             self._line.call(mailbox, partial(mailbox.send, self.name, messages))
+            self.reached_at = sent_at
 
     def _fetch_all(self) -> None:
         mailbox, after, n_outages = self._open(), START, 0

@@ -333,16 +333,28 @@ class RedisBrainScheduler(BrainScheduler):
         hand.wants, hand.echo, hand.heard_at = wants, max(hand.echo, clock), monotonic()
         if mail.number == hand.n_read + 1:
             hand.n_read = mail.number
-            own = [each for each in statements if each[0] in _OWN]
-            if own:
-                for kind, *said in statements:
-                    if kind in _OWN:
-                        getattr(self, f"_{kind}_said")(hand, *said)
-                    else:
-                        self._receive(hand, [[kind, *said]])
-            else:
-                self._receive(hand, statements)
+            for kind, *said in statements:
+                if kind in _OWN:
+                    getattr(self, f"_{kind}_said")(hand, *said)
+                elif hand.name in self._silent:
+                    self._receive_early(hand, kind, said)
+                else:
+                    self._receive(hand, [[kind, *said]])
         return hand
+
+    def _receive_early(self, hand: FarHand, kind: str, said: list[Any]) -> None:
+        """Carry out what a hand says of pages that it has from the last brain, not listed yet."""
+        clock = self._frontier.clock
+        if kind in ("observe", "put_back", "release_site"):
+            lease, key = said[0], said[-1]
+            if lease not in hand.leases and self._brain.adopt(hand, lease, key):
+                clock.not_fetched(self._frontier.site_of(lease))
+        elif kind == "clock" and said[0] in ("started", "not_fetched"):
+            return
+        elif kind == "clock" and said[0] == "ended":
+            clock.started(said[1][0], was_handed_out=False)
+            hand.fetching[said[1][0]] += 1
+        self._receive(hand, [[kind, *said]])
 
     def _receive(self, hand: Hand, statements: list[Statement]) -> None:
         for kind, *said in statements:
@@ -382,11 +394,11 @@ class RedisBrainScheduler(BrainScheduler):
         """Agree with a hand on what it has: it is right, and may have heard less than was said."""
         self._silent.discard(hand.name)
         lost, theirs = [], set()
-        for lease, url, key, is_fetching in leases:
+        for lease, key, is_fetching in leases:
             theirs.add(lease)
             if lease in hand.leases:
                 continue
-            if not self._brain.adopt(hand, lease, url, key):
+            if not self._brain.adopt(hand, lease, key):
                 lost.append(lease)
             elif is_fetching:
                 site = self._frontier.site_of(lease)

@@ -38,7 +38,7 @@ from crawlprio.plugins.shared.brain_scheduler import check_limits
 from crawlprio.plugins.shared.hand_frontier import HandFrontier
 from crawlprio.plugins.shared.hand_scheduler import HandArchiver, HandScheduler
 from crawlprio.plugins.shared.mailbox import Mailbox
-from crawlprio.plugins.shared.messages import Statement
+from crawlprio.plugins.shared.messages import Statement, request_text, visit_row
 from crawlprio.plugins.shared.post import ABORT_SHARE, HandPost
 from crawlprio.plugins.shared.redis_brain import brain_seconds, checked_mailbox, open_mailbox
 from crawlprio.plugins.shared.same_crawl import scope_of, values_of
@@ -80,7 +80,7 @@ class FarFrontier(HandFrontier):
         super().__init__(crawl.tell_brain)
         self._crawl = crawl
         self.post: HandPost | None = None
-        self.held: dict[int, tuple[str, Any]] = {}
+        self.held: dict[int, Any] = {}
 
     @property
     def is_busy(self) -> bool:  # type: ignore[override]
@@ -94,7 +94,7 @@ class FarFrontier(HandFrontier):
         kind, *said = statement
         if kind == "lease":
             handout, _, key = said
-            self.held[handout[0]] = handout[1], key
+            self.held[handout[0]] = key
         elif kind == "lost":
             self._lose(list(self.held) if said[0] is None else said[0])
         self.on_ready()
@@ -116,7 +116,7 @@ class FarFrontier(HandFrontier):
             for lease in (() if dispatcher is None else dispatcher.leases)
             if lease.state is LeaseState.FETCHING
         }
-        return [[lease, url, key, lease in fetching] for lease, (url, key) in self.held.items()]
+        return [[lease, key, lease in fetching] for lease, key in self.held.items()]
 
     def next_page(self, now: float) -> Handout | None:
         return super().next_page(now) if self.post is not None and self.post.is_alive else None
@@ -128,15 +128,20 @@ class FarFrontier(HandFrontier):
     def holds(self, lease: int) -> bool:
         return lease in self.held and self.post is not None and self.post.is_alive
 
+    def release_site(self, lease: int) -> None:
+        if lease in self.held:
+            self._say(["release_site", lease, self.held[lease]])
+
     def observe(self, lease: int, visit: PageVisit) -> None:
-        if self.held.pop(lease, None) is not None:
-            super().observe(lease, visit)
+        if lease in self.held:
+            self._say(["observe", lease, visit_row(visit), self.held.pop(lease)])
 
     def put_back(
         self, lease: int, request: object | None = None, priority: int | None = None
     ) -> None:
-        if self.held.pop(lease, None) is not None:
-            super().put_back(lease, request, priority)
+        if lease in self.held:
+            said = request_text(request), priority, self.held.pop(lease)
+            self._say(["put_back", lease, *said])
 
     def put_all_back(self) -> None:
         """Put back the pages that are not being fetched."""
@@ -252,10 +257,10 @@ class RedisHandScheduler(HandScheduler):
         return int(at_once + min(at_once // 4, _AHEAD))
 
     def _look(self) -> None:
-        """See whether there is a brain, and whether it still counts this worker as alive."""
+        """See whether there is a brain, and whether one may count this worker as dead soon."""
         assert self._post is not None
         self._election.look()
-        if boot_time() > self._post.echo + ABORT_SHARE * self._term:
+        if boot_time() > self._post.reached_at + ABORT_SHARE * self._term:
             self._far.abort_all()
 
     def add_seeds(self, urls: Sequence[str]) -> None:

@@ -1,0 +1,328 @@
+"""Workers whose brain is heard through Redis, judged by a server's log and the true graph alone."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import sqlite3
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import closing, suppress
+from pathlib import Path
+from time import monotonic, sleep
+from typing import Any
+
+import pytest
+from logged_web import FORBIDDEN, LoggedWeb
+from redis_servers import RedisServer, require_redis
+
+from crawlprio.plugins.shared.mailbox import Mailbox
+
+DELAY, TERM = 0.15, 6.0
+
+N_RUNS = int(os.environ.get("CRAWLPRIO_FAULT_RUNS", "2"))
+"""Runs with random faults."""
+
+
+class Shared:
+    """A crawl of a web by workers, in a folder, with a server of its own."""
+
+    def __init__(self, folder: Path, web: LoggedWeb, *more: str) -> None:
+        self.folder, self.web = folder, web
+        (folder / "redis").mkdir()
+        self.server = RedisServer(
+            folder / "redis", "--appendonly", "yes", "--appendfsync", "everysec"
+        )
+        self.server.start()
+        self.more = (
+            *("--delay", str(DELAY), "--at-once", "8"),
+            *("-s", "CRAWLPRIO_PRIVATE_NETWORKS=127.0.0.0/8"),
+            *("-s", f"CRAWLPRIO_LEASE_SECONDS={TERM}"),
+            *("-s", "CRAWLPRIO_COMPILE=False", "-s", "CRAWLPRIO_FRONTIER=redis"),
+            *("-s", f"REDIS_URL={self.server.url}", "-s", "LOG_LEVEL=INFO"),
+            *("-s", "SCHEDULER_PERSIST=True"),
+            *more,
+        )
+        self.workers: list[subprocess.Popen[bytes]] = []
+        self._n_started = 0
+        self.mailbox = Mailbox(self.server.client(), "site")
+
+    def start(self, n: int = 1, *more: str, brain: str = "auto") -> None:
+        for _ in range(n):
+            self._n_started += 1
+            with open(self.folder / f"worker{self._n_started}.log", "ab") as log:
+                self.workers.append(
+                    subprocess.Popen(
+                        [
+                            *(sys.executable, "-m", "crawlprio", "crawl", self.web.url(0)),
+                            *("--follow", "web", *self.more, "-s", f"CRAWLPRIO_BRAIN={brain}"),
+                            *more,
+                        ],
+                        stdout=log,
+                        stderr=log,
+                        cwd=self.folder,
+                    )
+                )
+
+    @property
+    def store(self) -> Path:
+        return self.folder / "crawls" / "site" / "crawl.sqlite"
+
+    def brain(self) -> int | None:
+        """Return the process id of the brain."""
+        with suppress(Exception):
+            name = self.mailbox.brain()
+            return int(name.split()[-1]) if name.count(" ") else None
+        return None
+
+    def alive(self) -> list[subprocess.Popen[bytes]]:
+        return [worker for worker in self.workers if worker.poll() is None]
+
+    def logs(self) -> str:
+        logs = sorted(self.folder.glob("worker*.log"))
+        return "\n".join(f"{log.name}\n{log.read_text()[-4000:]}" for log in logs)
+
+    def log(self) -> str:
+        return "\n".join(log.read_text() for log in sorted(self.folder.glob("worker*.log")))
+
+    def wait(self, condition: Callable[[], object], seconds: float = 120.0) -> None:
+        until = monotonic() + seconds
+        while not condition():
+            assert monotonic() < until, self.logs()
+            sleep(0.01)
+
+    def wait_for_fetches(self, n: int) -> None:
+        self.wait(lambda: len(self.web.seen) >= n or not self.alive())
+        assert self.alive(), self.logs()
+
+    def wait_for_brain(self) -> int:
+        self.wait(self.brain)
+        found = self.brain()
+        assert found is not None
+        return found
+
+    def end(self, seconds: float = 240.0) -> list[int]:
+        """Wait until all workers and the brain have ended; return the statuses of those alive."""
+        alive = self.alive()
+        try:
+            statuses = [worker.wait(seconds) for worker in alive]
+        except subprocess.TimeoutExpired:
+            raise AssertionError(self.logs()) from None
+        self.wait(lambda: not self.mailbox.brain())
+        return statuses
+
+    def stop(self) -> None:
+        brain = self.brain()
+        for worker in self.alive():
+            worker.kill()
+            worker.wait()
+        if brain is not None:
+            with suppress(ProcessLookupError):
+                os.kill(brain, signal.SIGKILL)
+        self.server.kill()
+
+    # The store
+
+    def rows(self, query: str) -> list[Any]:
+        with closing(sqlite3.connect(self.store)) as db:
+            return db.execute(query).fetchall()
+
+    def visits(self) -> Counter[str]:
+        query = "SELECT url FROM visits JOIN pages ON id = page WHERE status > 0"
+        return Counter(url for (url,) in self.rows(query))
+
+    def pairs(self) -> list[tuple[str, str]]:
+        return self.rows("SELECT source_url, target_url FROM link_urls")
+
+
+@pytest.fixture
+def web() -> Iterator[LoggedWeb]:
+    with LoggedWeb(n_pages=160, n_sites=8) as served:
+        yield served
+
+
+@pytest.fixture
+def crawl(tmp_path: Path, web: LoggedWeb) -> Iterator[Shared]:
+    require_redis()
+    shared = Shared(tmp_path, web)
+    yield shared
+    shared.stop()
+
+
+def check_whole(crawl: Shared, *, most_refetched: int = 0) -> None:
+    """Check that all was got and recorded, once, and nothing else, however the crawl went."""
+    web, everything = crawl.web, {crawl.web.url(page) for page in range(crawl.web.n_pages)}
+    fetches = web.fetches()
+    assert not [url for url in fetches if url.endswith(FORBIDDEN)]
+    assert set(fetches) == everything
+    assert fetches.total() - len(fetches) <= most_refetched
+    assert crawl.visits() == dict.fromkeys(everything, 1)
+    pairs = crawl.pairs()
+    assert len(pairs) == len(set(pairs))
+    assert set(pairs) == web.pairs()
+    assert min(web.starts()) >= DELAY
+
+
+def test_two_workers_get_every_page_once_and_keep_robots_and_delays(crawl: Shared) -> None:
+    crawl.start(2, "-s", "SCHEDULER_PERSIST=False")
+    assert crawl.end() == [0, 0], crawl.logs()
+    check_whole(crawl)
+    assert min(crawl.web.rests()) >= DELAY
+    n_robots = sum(each.path == "/robots.txt" for each in crawl.web.seen)
+    assert n_robots == crawl.web.n_sites
+    receipt = json.loads((crawl.store.parent / "receipt.json").read_text())
+    assert receipt["got"]["pages"] == crawl.web.n_pages
+    assert crawl.server.client().keys("*") == []
+
+
+def test_a_brain_that_is_killed_is_replaced_and_nothing_is_lost(crawl: Shared) -> None:
+    crawl.start(2)
+    for n_fetched in (15, 60, 100):
+        crawl.wait_for_fetches(n_fetched)
+        os.kill(crawl.wait_for_brain(), signal.SIGKILL)
+    assert crawl.end() == [0, 0], crawl.logs()
+    check_whole(crawl)
+    assert min(crawl.web.rests()) >= DELAY
+
+
+def test_workers_that_are_killed_lose_nothing(crawl: Shared) -> None:
+    rng = random.Random(3)
+    crawl.start(2)
+    for n_fetched in (15, 60, 100):
+        crawl.wait_for_fetches(n_fetched)
+        worker = rng.choice(crawl.alive())
+        worker.kill()
+        worker.wait()
+        crawl.start()
+    assert crawl.end() == [0, 0], crawl.logs()
+    check_whole(crawl, most_refetched=3 * crawl.web.n_sites)
+
+
+def test_a_worker_that_is_stopped_beyond_its_term_comes_back(crawl: Shared) -> None:
+    crawl.start(2)
+    crawl.wait_for_fetches(30)
+    stopped = crawl.alive()[0]
+    stopped.send_signal(signal.SIGSTOP)
+    sleep(1.5 * TERM)
+    n_before = len(crawl.web.seen)
+    stopped.send_signal(signal.SIGCONT)
+    crawl.wait_for_fetches(min(n_before + 5, 150))
+    assert crawl.end() == [0, 0], crawl.logs()
+    check_whole(crawl, most_refetched=crawl.web.n_sites)
+
+
+def test_a_brain_that_is_stopped_beyond_its_term_is_ended_by_the_next(crawl: Shared) -> None:
+    crawl.start(2)
+    crawl.wait_for_fetches(30)
+    stopped = crawl.wait_for_brain()
+    os.kill(stopped, signal.SIGSTOP)
+    crawl.wait(lambda: crawl.brain() not in (None, stopped))
+    assert crawl.end() == [0, 0], crawl.logs()
+    check_whole(crawl)
+
+
+def test_a_server_that_is_killed_and_comes_back_loses_nothing(crawl: Shared) -> None:
+    crawl.start(2)
+    for n_fetched in (30, 90):
+        crawl.wait_for_fetches(n_fetched)
+        crawl.server.kill()
+        sleep(1.0)
+        crawl.server.start()
+    assert crawl.end() == [0, 0], crawl.logs()
+    check_whole(crawl)
+
+
+def test_a_server_that_forgets_everything_loses_nothing(crawl: Shared) -> None:
+    """What hands have said and the brain has not heard, they say again."""
+    crawl.start(2)
+    crawl.wait_for_fetches(50)
+    crawl.server.kill()
+    for file in (crawl.folder / "redis" / "appendonlydir").iterdir():
+        file.unlink()
+    crawl.server.start()
+    assert crawl.end() == [0, 0], crawl.logs()
+    check_whole(crawl)
+
+
+def test_ctrl_c_lets_workers_finish_and_the_crawl_goes_on_later(crawl: Shared) -> None:
+    crawl.start(2)
+    crawl.wait_for_fetches(40)
+    for worker in crawl.alive():
+        worker.send_signal(signal.SIGINT)
+    assert crawl.end() == [0, 0], crawl.logs()
+    n_fetched = crawl.web.fetches().total()
+    assert crawl.visits().total() == n_fetched < crawl.web.n_pages
+    crawl.start(2)
+    assert crawl.end() == [0, 0], crawl.logs()
+    check_whole(crawl)
+
+
+def test_a_worker_without_the_folder_of_the_crawl_is_no_brain(crawl: Shared) -> None:
+    crawl.start()
+    crawl.wait_for_fetches(40)
+    crawl.alive()[0].send_signal(signal.SIGINT)
+    assert crawl.end() == [0]
+    (crawl.folder / "elsewhere").mkdir()
+    folder, crawl.folder = crawl.folder, crawl.folder / "elsewhere"
+    crawl.start()
+    crawl.wait(lambda: "can be no brain" in crawl.log())
+    crawl.folder = folder
+    crawl.start(brain="only")
+    crawl.workers.pop()
+    assert crawl.end() == [0], crawl.logs()
+    check_whole(crawl)
+
+
+@pytest.mark.parametrize("seed", range(N_RUNS))
+def test_any_sequence_of_faults_loses_and_doubles_nothing(crawl: Shared, seed: int) -> None:
+    print("seed", seed)
+    rng = random.Random(seed)
+    n_fetched, n_faults = 10, 0
+    stopped: list[tuple[float, int]] = []
+    crawl.start(3)
+    while n_fetched < 0.9 * crawl.web.n_pages:
+        crawl.wait(lambda n=n_fetched: len(crawl.web.seen) >= n or _wake(stopped), 180)  # type: ignore[misc]
+        n_faults += 1
+        asleep = {number for _, number in stopped}
+        awake = [worker for worker in crawl.alive() if worker.pid not in asleep]
+        fault = rng.choice(["kill brain", "stop brain", "kill hand", "stop hand", "redis", "both"])
+        brain = crawl.brain()
+        print(fault, len(crawl.web.seen))
+        if brain is not None and brain not in asleep and fault in ("kill brain", "both"):
+            with suppress(ProcessLookupError):
+                os.kill(brain, signal.SIGKILL)
+        if brain is not None and brain not in asleep and fault == "stop brain":
+            with suppress(ProcessLookupError):
+                os.kill(brain, signal.SIGSTOP)
+                stopped.append((monotonic() + rng.uniform(0.5, 2 * TERM), brain))
+        if fault == "kill hand" and awake:
+            worker = rng.choice(awake)
+            worker.kill()
+            worker.wait()
+            crawl.start()
+        if fault == "stop hand" and len(awake) > 1:
+            number = rng.choice(awake).pid
+            os.kill(number, signal.SIGSTOP)
+            stopped.append((monotonic() + rng.uniform(0.5, 2 * TERM), number))
+        if fault in ("redis", "both"):
+            crawl.server.kill()
+            sleep(rng.uniform(0, 2))
+            crawl.server.start()
+        n_fetched = len(crawl.web.seen) + rng.randrange(1, 40)
+    crawl.wait(lambda: _wake(stopped) or not stopped)
+    assert set(crawl.end()) == {0}, crawl.logs()
+    check_whole(crawl, most_refetched=n_faults * crawl.web.n_sites)
+
+
+def _wake(stopped: list[tuple[float, int]]) -> bool:
+    """Let processes go on whose time has come; always False."""
+    for until, number in [*stopped]:
+        if monotonic() >= until:
+            stopped.remove((until, number))
+            with suppress(ProcessLookupError):
+                os.kill(number, signal.SIGCONT)
+    return False
