@@ -60,6 +60,13 @@ _FAR_HAND = "crawlprio.plugins.shared.redis_hand.RedisHandScheduler"
 """The same with CRAWLPRIO_BRAIN, where they hear each other through Redis."""
 
 _NO_START = "crawlprio.plugins.shared.redis_brain.NoStart"
+_PERMISSION = "crawlprio.plugins.shared.redis_hand.BrainPermission"
+
+_SHARED = (
+    "crawlprio.schedulers.RedisScheduler",
+    "crawlprio.plugins.redis.scheduler.RedisScheduler",
+)
+"""Names of the scheduler by which a project asks for a frontier in Redis."""
 
 
 class Addon:
@@ -85,6 +92,8 @@ class Addon:
         # At DEBUG, Scrapy's default level, these libraries log every step. The last makes records
         # below DEBUG for nobody, as Scrapy leaves the root logger open.
         quieten("numba", "llvmlite", "matplotlib", "rich", "charset_normalizer")
+        if settings["SCHEDULER"] in _SHARED:
+            self._share(settings)
         settings.set("SCHEDULER", self._scheduler(settings), "addon")
         settings.set("DOWNLOADER", "crawlprio.live.downloader.Downloader", "addon")
         settings.set("REDIRECT_PRIORITY_ADJUST", 0, "addon")
@@ -106,6 +115,8 @@ class Addon:
         add("EXTENSIONS", CrawlReport, 100)
         if settings["SCHEDULER"] == _FAR_BRAIN:
             add("SPIDER_MIDDLEWARES", load_object(_NO_START), 0)
+        if settings["SCHEDULER"] == _FAR_HAND:
+            add("DOWNLOADER_MIDDLEWARES", load_object(_PERMISSION), 100)
         for name, error in invalid_stock_settings(settings):
             RunningCrawl.of(self._crawler).refuse(error)
             # This lets Scrapy create its components, and the crawl end cleanly.
@@ -122,6 +133,18 @@ class Addon:
             if frontier == "redis" and brain is not None:
                 return _FAR_BRAIN if brain_facts() or brain == "only" else _FAR_HAND
         return _SCHEDULERS[frontier]
+
+    def _share(self, settings: BaseSettings) -> None:
+        """Understand a project that names the scheduler of shared crawls, as those of scrapy-redis.
+
+        In the crawl's other processes another scheduler takes its place.
+        """
+        is_new = settings["SCHEDULER"] == _SHARED[0]
+        if is_new and settings["CRAWLPRIO_BRAIN"] is None:
+            settings.set("CRAWLPRIO_BRAIN", "auto", "cmdline")
+        if is_new or settings["CRAWLPRIO_BRAIN"] is not None:
+            settings.set("CRAWLPRIO_FRONTIER", "redis", "cmdline")
+            settings.set("SCHEDULER", self._scheduler(settings), "cmdline")
 
     def _of_role(self, settings: BaseSettings) -> dict[str, object]:
         """Return the settings of a process that is one of several of a crawl."""

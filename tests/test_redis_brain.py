@@ -277,6 +277,113 @@ def test_a_worker_without_the_folder_of_the_crawl_is_no_brain(crawl: Shared) -> 
     check_whole(crawl)
 
 
+@pytest.mark.parametrize(
+    "chosen",
+    [
+        ("--ordering", "opic"),
+        ("--ordering", "sibling-sampling"),
+        (
+            "--ordering",
+            "combined",
+            "-s",
+            'ORDERING_OPTIONS={"weights": {"opic": 1, "location": 1}}',
+        ),
+        ("--ordering", "pagerank", "-s", 'ORDERING_OPTIONS={"every": 1}'),
+        ("--ordering", "opic", "-s", "TOPIC=page-1, words"),
+    ],
+    ids=lambda chosen: chosen[1],
+)
+def test_one_worker_with_one_fetch_at_a_time_has_the_order_of_a_local_crawl(
+    crawl: Shared, chosen: tuple[str, ...]
+) -> None:
+    at_once = ("--delay", "0", "--at-once", "1", "--pages", "120", *chosen)
+    crawl.start(1, *at_once)
+    assert crawl.end() == [0], crawl.logs()
+    there = pages_in_order(crawl.web)
+    crawl.web.seen.clear()
+    here = [
+        *(sys.executable, "-m", "crawlprio", "crawl", crawl.web.url(0), "--follow", "web"),
+        *("-s", "CRAWLPRIO_PRIVATE_NETWORKS=127.0.0.0/8", "-s", "CRAWLPRIO_COMPILE=False"),
+        *at_once,
+    ]
+    subprocess.run(here, cwd=crawl.folder, check=True, capture_output=True, timeout=120)
+    assert len(there) == 120
+    assert there == pages_in_order(crawl.web)
+
+
+def pages_in_order(web: LoggedWeb) -> list[tuple[str, str]]:
+    seen = sorted(web.seen, key=lambda each: each.came)
+    return [(each.site, each.path) for each in seen if each.path != "/robots.txt"]
+
+
+MEDIA_SPIDER = """
+from scrapy import Spider
+from scrapy.crawler import CrawlerProcess
+
+
+class Media(Spider):
+    name = "media"
+    start_urls = [{start!r}]
+    custom_settings = {settings!r}
+
+    def parse(self, response):
+        for link in response.css("a::attr(href)").getall():
+            if "/page-" in link:
+                yield response.follow(link)
+        yield {{"url": response.url, "file_urls": [response.urljoin("/file-" + response.url[-1]),
+                                                  response.urljoin("/private/file")]}}
+
+
+if __name__ == "__main__":
+    process = CrawlerProcess()
+    process.crawl(Media)
+    process.start()
+"""
+
+
+def test_any_spider_with_media_keeps_robots_and_delays_and_stores_items(crawl: Shared) -> None:
+    web = crawl.web
+    for number in range(10):
+        web.others[f"/file-{number}"] = "text/plain", b"media"
+    web.others["/private/file"] = "text/plain", b"secret"
+    settings = {
+        "ADDONS": {"crawlprio.Addon": 500},
+        "SCHEDULER": "crawlprio.schedulers.RedisScheduler",
+        "REDIS_URL": crawl.server.url,
+        "SCHEDULER_PERSIST": True,
+        "ROBOTSTXT_OBEY": True,
+        "ITEM_PIPELINES": {"scrapy.pipelines.files.FilesPipeline": 1},
+        "FILES_STORE": str(crawl.folder / "files"),
+        "DOWNLOAD_DELAY": DELAY,
+        "CONCURRENT_REQUESTS_PER_DOMAIN": 1,
+        "CRAWLPRIO_PRIVATE_NETWORKS": ["127.0.0.0/8"],
+        "CRAWLPRIO_LEASE_SECONDS": TERM,
+        "CRAWLPRIO_COMPILE": False,
+        "CRAWLPRIO_ITEMS": True,
+        "CRAWLPRIO_MAX_PAGES": 40,
+        "CRAWLPRIO_REDIS_CRAWL": "site",
+        "FEEDS": {str(crawl.folder / "items-%(time)s.jsonl"): {"format": "jsonlines"}},
+        "LOG_LEVEL": "INFO",
+    }
+    (crawl.folder / "media.py").write_text(MEDIA_SPIDER.format(start=web.url(0), settings=settings))
+    for number in range(2):
+        with open(crawl.folder / f"worker{number}.log", "ab") as log:
+            crawl.workers.append(
+                subprocess.Popen(
+                    [sys.executable, "media.py"], stdout=log, stderr=log, cwd=crawl.folder
+                )
+            )
+    assert crawl.end() == [0, 0], crawl.logs()
+    assert min(web.starts()) >= DELAY
+    fetches = web.fetches()
+    assert not [url for url in fetches if "/private/" in url]
+    assert len([url for url in fetches if "/page-" in url]) >= 40
+    assert len([url for url in fetches if "/file-" in url]) >= 8
+    (n_items,) = crawl.rows("SELECT count(*) FROM items")[0]
+    n_feed = sum(file.read_text().count("\n") for file in crawl.folder.glob("items-*.jsonl"))
+    assert n_items == n_feed >= 40
+
+
 @pytest.mark.parametrize("seed", range(N_RUNS))
 def test_any_sequence_of_faults_loses_and_doubles_nothing(crawl: Shared, seed: int) -> None:
     print("seed", seed)

@@ -16,8 +16,6 @@ from crawls import ROOT, server_log
 from redis_servers import RedisServer
 
 from crawlprio.demo.process import LoopbackServer
-from crawlprio.plugins.redis.collect import collect
-from crawlprio.plugins.redis.shards import prefix_of
 from crawlprio.store import Store
 
 pytest.importorskip("scrapy_redis", reason="scrapy-redis is not installed (extra dev)")
@@ -95,9 +93,7 @@ class Project:
         (package / "pipelines.py").write_text(PIPELINES)
         (package / "spiders" / "__init__.py").write_text(SPIDERS)
         (folder / "scrapy.cfg").write_text("[settings]\ndefault = example.settings\n")
-        self.configure(
-            "crawlprio.plugins.redis.scheduler.RedisScheduler", 'ADDONS = {"crawlprio.Addon": 500}'
-        )
+        self.configure("crawlprio.schedulers.RedisScheduler", 'ADDONS = {"crawlprio.Addon": 500}')
 
     def configure(self, scheduler: str, added: str) -> None:
         """Write the settings."""
@@ -176,6 +172,6 @@ def test_a_crawl_spider_on_two_workers_fetches_every_page_once(
     # As in Scrapy, a request with dont_filter does not mark its page as seen for links.
     assert {url for url, n in fetched.items() if n > 1} <= set(project.web.seeds)
     assert client.llen("mycrawler_redis:items") == len(pages) - len(project.web.seeds)
-    collect(client, prefix_of("mycrawler_redis"), project.folder / "crawl.sqlite")
-    with Store.open(project.folder / "crawl.sqlite", readonly=True) as store:
+    stored = project.folder / "crawls" / "mycrawler_redis" / "crawl.sqlite"
+    with Store.open(stored, readonly=True) as store:
         assert store.load_pages().urls(store.seeds()) == list(project.web.seeds)

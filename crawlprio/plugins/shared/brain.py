@@ -57,6 +57,8 @@ class Brain:
     of the hand, after which the page waits again and its site rests for one delay. What a hand says
     of a page that it does not hold is ignored.
 
+    `outside` counts, by site, what hands may fetch there that no page of the frontier is.
+
     Parameters
     ----------
     frontier
@@ -82,6 +84,7 @@ class Brain:
         self.dead_letters: list[tuple[str, str]] = []
         self._deaths: Counter[str] = Counter()
         self._sites: Counter[str] = Counter()
+        self.outside: Counter[str] = Counter()
         self._flight: dict[int, tuple[str, float, str]] = {}
 
     @property
@@ -95,8 +98,8 @@ class Brain:
         return [(url, now - since) for url, since, _ in self._flight.values()]
 
     def holds(self, site: str) -> bool:
-        """Return whether a hand has a page of a site."""
-        return self._sites[site] > 0
+        """Return whether a hand has a page of a site, or may fetch something else there."""
+        return self._sites[site] > 0 or self.outside[site] > 0
 
     def lease(self, hand: Hand, handout: Handout, usage: str = "") -> None:
         """Give a page that the frontier has handed out to a hand."""

@@ -359,6 +359,11 @@ class SharedClock(HostClock):
     def has_room(self, site: str) -> bool:
         return super().has_room(site) and not self._brain.holds(site)
 
+    def is_idle(self, site: str) -> bool:
+        """Return whether a hand may fetch what is no page from a site now."""
+        is_idle = self.sites.is_idle(self._site(site), monotonic())
+        return is_idle and not self._brain.outside[site]
+
     def may_start(self, site: str) -> bool:
         """Return whether a hand may fetch a page of a site now."""
         return self.sites.may_start(self._site(site), monotonic())

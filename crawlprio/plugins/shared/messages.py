@@ -27,10 +27,15 @@ from         statement                             meaning
 hand         hello, SETTINGS, SCOPE                the first statement of a hand
 hand         holds, HEARD, LEASES                  all that it has, once it has heard that answer:
                                                    lease, KEY, whether it is being fetched
+hand         ask, NUMBER, URL, AGENT, MAY          may it fetch this, which is no page, as this
+                                                   robot, and from private addresses if MAY?
+hand         fetches, NUMBER, SITE                 it was permitted to, and has not ended
+hand         done, NUMBER                          what it asked for has ended
 hand         bye                                   it ends, and has put back all it had
 brain        hold                                  say what you have: this brain is new
 brain        held                                  what the hand says it has is agreed
 brain        lost, LEASES                          these pages are others' now
+brain        may, NUMBER, CAUSE                    fetch it now; or why not, if there is a cause
 brain        refuse, SENTENCE                      this hand is not of this crawl
 brain        status, N, OUT, SECONDS, N_LINKS      pages that wait and that hands have, time to the
                                                    next, links queued

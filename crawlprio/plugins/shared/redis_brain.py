@@ -15,13 +15,18 @@ from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from redis.exceptions import RedisError
+from scrapy import Request
+from scrapy.exceptions import IgnoreRequest
 from scrapy.utils.asyncio import call_later
 from scrapy.utils.defer import deferred_from_coro
 
 from crawlprio.errors import ConfigError, CrawlprioError
 from crawlprio.live import engine
+from crawlprio.live.counts import cause_of
+from crawlprio.live.dispatch import site_of
 from crawlprio.live.hand_settings import brain_facts, brain_folder
 from crawlprio.live.parts import Callbacks
+from crawlprio.middlewares.permission import RobotsMiddleware
 from crawlprio.plugins.redis.connection import check_server, connect, share_seeds, when_available
 from crawlprio.plugins.shared.brain import Hand
 from crawlprio.plugins.shared.brain_scheduler import BrainScheduler, check_limits
@@ -31,6 +36,7 @@ from crawlprio.plugins.shared.post import BrainPost, said_by_hand
 from crawlprio.plugins.shared.same_crawl import difference, values_of
 from crawlprio.settings_table.config import CrawlConfig, read_setting
 from crawlprio.store.files import StoreInUse, WriterLock
+from crawlprio.web.addresses import ALLOW_PRIVATE
 from crawlprio.web.urls import host_of
 
 if TYPE_CHECKING:
@@ -41,6 +47,9 @@ logger = logging.getLogger("crawlprio")
 
 BRAIN_SECONDS = 10.0
 """Seconds of silence after which workers elect another brain; no more than those of a hand."""
+
+_LOOK_SECONDS = 0.05
+"""Seconds between two looks at whether a site may be fetched from."""
 
 _LEASES_OF_ONE = 2**32
 """Leases that one brain may give, by which those of all brains of a crawl differ."""
@@ -90,6 +99,8 @@ class FarHand(Hand):
         the number of its last message that was carried out.
     n_sent
         the number of the last message to it.
+    outside
+        the sites of what it may fetch besides pages, by its number for it.
     sent_in
         the number of the message that told it of each lease.
     wants
@@ -104,6 +115,7 @@ class FarHand(Hand):
         super().__init__(self._queue)
         self.name = name
         self.n_read, self.n_sent = n_read, 0
+        self.outside: dict[int, str] = {}
         self.sent_in: dict[int, int] = {}
         self.wants = 0
         self.echo = 0.0
@@ -409,8 +421,53 @@ class RedisBrainScheduler(BrainScheduler):
                 self._brain.put_back(hand, lease)
         hand.send([["lost", lost], ["held"]] if lost else [["held"]])
 
+    def _ask_said(self, hand: FarHand, number: int, url: str, agent: str, may: bool) -> None:
+        """Let a hand fetch what is no page (media, say) when the site permits it."""
+        deferred_from_coro(self._permit(hand, number, url, agent, may)).addErrback(self._failed)
+
+    async def _permit(self, hand: FarHand, number: int, url: str, agent: str, may: bool) -> None:
+        request = Request(url, headers={"User-Agent": agent} if agent else {})
+        if not may:
+            request.meta[ALLOW_PRIVATE] = False
+        robots = self._crawler.get_downloader_middleware(RobotsMiddleware)
+        try:
+            if isinstance(robots, RobotsMiddleware):
+                await robots.process_request(request)
+        except IgnoreRequest as error:
+            hand.send([["may", number, cause_of(error, request)]])
+            self._progressed()
+            return
+        site, clock = site_of(request), self._clock
+        self._hold(site)
+        while hand in self._hands and not self._is_deaf:
+            if clock.is_idle(site) and not self._silent:
+                self._hold(site, -1)
+                self._fetches_said(hand, number, site)
+                hand.send([["may", number, ""]])
+                self._progressed()
+                return
+            await engine.sleep(_LOOK_SECONDS)
+        self._hold(site, -1)
+
+    def _hold(self, site: str, n_fetches: int = 1) -> None:
+        """Let no more pages of a site leave."""
+        self._clock.hold(site, n_fetches)
+
+    def _fetches_said(self, hand: FarHand, number: int, site: str) -> None:
+        hand.outside[number] = site
+        self._brain.outside[site] += 1
+        self._hold(site)
+
+    def _done_said(self, hand: FarHand, number: int) -> None:
+        site = hand.outside.pop(number, None)
+        if site is not None:
+            self._brain.outside[site] -= 1
+            self._hold(site, -1)
+
     def _bye_said(self, hand: FarHand) -> None:
         """Forget a hand that has ended."""
+        for number in [*hand.outside]:
+            self._done_said(hand, number)
         for lease in [*hand.leases]:
             self._brain.put_back(hand, lease)
         self._hands.pop(hand, None)
@@ -531,6 +588,8 @@ class RedisBrainScheduler(BrainScheduler):
         """Give up a hand; if it comes back, it hears first of what it has lost."""
         del self._hands[hand]
         self._silent.discard(hand.name)
+        for number in [*hand.outside]:
+            self._done_said(hand, number)
         lost = [*hand.leases]
         logger.warning("A worker (%s) is silent; its %d pages wait again.", hand.name, len(lost))
         self._crawler.stats.inc_value("crawlprio/workers_died")
@@ -583,7 +642,7 @@ class RedisBrainScheduler(BrainScheduler):
                 self._mailbox.delete()
 
 
-_OWN = frozenset({"hello", "holds", "bye"})
+_OWN = frozenset({"hello", "holds", "bye", "ask", "fetches", "done"})
 
 
 class NoStart:

@@ -9,7 +9,7 @@ import random
 import socket
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from time import monotonic
@@ -17,14 +17,17 @@ from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from redis.exceptions import RedisError
-from scrapy import signals
+from scrapy import Request, signals
 from scrapy.dupefilters import BaseDupeFilter, RFPDupeFilter
+from scrapy.exceptions import IgnoreRequest
 from scrapy.utils.asyncio import run_in_thread
-from scrapy.utils.defer import deferred_from_coro
+from scrapy.utils.defer import deferred_from_coro, maybe_deferred_to_future
+from twisted.internet.defer import Deferred
 
 from crawlprio.errors import ConfigError, CrawlprioError
 from crawlprio.frontier.protocol import Frontier, Handout, PageVisit
 from crawlprio.live import engine
+from crawlprio.live.dispatch import site_of
 from crawlprio.live.downloader import observe_fetches
 from crawlprio.live.hand_settings import BRAIN_VARIABLE, brain_folder
 from crawlprio.live.leases import LeaseState
@@ -45,9 +48,12 @@ from crawlprio.plugins.shared.same_crawl import scope_of, values_of
 from crawlprio.plugins.shared.wires import beat
 from crawlprio.schedulers import Scheduler
 from crawlprio.settings_table.config import read_setting
+from crawlprio.web.addresses import ALLOW_PRIVATE
 
 if TYPE_CHECKING:
     from scrapy import Spider
+    from scrapy.crawler import Crawler
+    from scrapy.http import Response
 
 logger = logging.getLogger("crawlprio")
 
@@ -168,6 +174,7 @@ class RedisHandScheduler(HandScheduler):
         self._said: list[Statement] = []
         self._counts: dict[str, int] = {}
         self._post: HandPost | None = None
+        self.asking = Asking(self._say)
         crawl = self._crawl
         crawl.record_elsewhere()
         crawl.tell_brain = self._say
@@ -274,8 +281,12 @@ class RedisHandScheduler(HandScheduler):
     def _heard(self, statements: list[Statement]) -> None:
         for statement in statements:
             kind = statement[0]
-            if kind in ("hold", "held"):
+            if kind == "hold":
+                self.asking.again()
+            elif kind == "held":
                 self._frontier.on_ready()
+            elif kind == "may":
+                self.asking.answered(*statement[1:])
             elif kind == "refuse":
                 self._crawl.fail(ConfigError(statement[1]))
             elif kind == "end":
@@ -315,6 +326,91 @@ class RedisHandScheduler(HandScheduler):
         return RFPDupeFilter if found.__module__.startswith("scrapy_redis.") else found
 
 
+class Asking:
+    """What this hand fetches that is no page: media and the like, each when the brain permits it.
+
+    A brain that takes over is asked again.
+    """
+
+    def __init__(self, say: Callable[[Statement], object]) -> None:
+        self._say = say
+        self._n_asked = 0
+        self._asked: dict[int, tuple[Statement, Deferred[str]]] = {}
+        self._granted: dict[Request, int] = {}
+
+    async def ask(self, request: Request) -> str:
+        """Return, once it may be fetched, nothing; or why it must not be."""
+        self._n_asked += 1
+        number, answer = self._n_asked, Deferred[str]()
+        agent = (request.headers.get("User-Agent") or b"").decode("latin-1")
+        may = request.meta.get(ALLOW_PRIVATE, True)
+        statement = ["ask", number, request.url, agent, may]
+        self._asked[number] = statement, answer
+        self._say(statement)
+        cause = await maybe_deferred_to_future(answer)
+        if not cause:
+            self._granted[request] = number
+        return cause
+
+    def again(self) -> None:
+        """Ask another brain, and tell it what was permitted."""
+        for statement, _ in self._asked.values():
+            self._say(statement)
+        for request, number in self._granted.items():
+            self._say(["fetches", number, site_of(request)])
+
+    def answered(self, number: int, cause: str) -> None:
+        asked = self._asked.pop(number, None)
+        if asked is None:
+            self._say(["done", number])  # both brains have answered
+        else:
+            asked[1].callback(cause)
+
+    def done(self, request: Request) -> None:
+        """Note that a request is no longer in the downloader."""
+        number = self._granted.pop(request, None)
+        if number is not None:
+            self._say(["done", number])
+
+
+class BrainPermission:
+    """A downloader middleware of hands: what bypasses the scheduler asks the brain.
+
+    The brain keeps robots.txt and delays for all hands, and knows which pages they fetch.
+    """
+
+    def __init__(self, crawler: Crawler) -> None:
+        self._crawler = crawler
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> BrainPermission:
+        return cls(crawler)
+
+    @property
+    def _asking(self) -> Asking | None:
+        return getattr(self._crawler.engine.scheduler, "asking", None)
+
+    async def process_request(self, request: Request) -> None:
+        """Wait for permission; raise `IgnoreRequest` if there is none."""
+        dispatcher, asking = RunningCrawl.of(self._crawler).dispatcher, self._asking
+        if asking is None or (dispatcher is not None and dispatcher.lease_of(request)):
+            return
+        cause = await asking.ask(request)
+        if cause:
+            raise IgnoreRequest(cause)
+
+    def process_response(self, request: Request, response: Response) -> Response:
+        self._done(request)
+        return response
+
+    def process_exception(self, request: Request, exception: Exception) -> None:
+        self._done(request)
+
+    def _done(self, request: Request) -> None:
+        if self._asking is not None:
+            self._asking.done(request)
+
+
 class Election:
     """Starts a brain, a process with the command line of this one, whenever a crawl has none.
 
@@ -322,7 +418,7 @@ class Election:
     brain outlives the worker that started it.
     """
 
-    def __init__(self, crawler: Any, mailbox: Mailbox, name: str, post: HandPost) -> None:
+    def __init__(self, crawler: Crawler, mailbox: Mailbox, name: str, post: HandPost) -> None:
         self._crawler = crawler
         self._crawl = RunningCrawl.of(crawler)
         self._mailbox = mailbox
