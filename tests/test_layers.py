@@ -38,7 +38,14 @@ KNOWS_SCRAPY = {
 NAMES_A_PLUGIN = {
     "commands.links": {"plugins.redis"},
     "plugins.redis.rules": {"plugins.papers"},
+    "plugins.redis.collect": {"plugins.shared"},
+    "plugins.redis.operating": {"plugins.shared"},
+    "plugins.shared.far_crawls": {"plugins.redis"},
     "plugins.shared.hand_scheduler": {"plugins.archive"},
+    "plugins.shared.mailbox": {"plugins.redis"},
+    "plugins.shared.post": {"plugins.redis"},
+    "plugins.shared.redis_brain": {"plugins.redis"},
+    "plugins.shared.redis_hand": {"plugins.redis"},
     "plugins.shared.messages": {"plugins.archive"},
     "plugins.watch.shared_snapshot": {"plugins.redis"},
 }
@@ -47,7 +54,7 @@ NAMES_A_PLUGIN = {
 BOTH_WAYS = {"crawlprio.plugins.papers.combined"}
 """An ordering made of orderings: on a call it asks the registry of the package it is in."""
 
-MOST_MODULES, MOST_LINES = 277, 60_600
+MOST_MODULES, MOST_LINES = 283, 62_950
 TWICE_BY_CONVENTION = {"__init__", "__main__", "base", "schema"}
 
 

@@ -377,11 +377,72 @@ def test_any_spider_with_media_keeps_robots_and_delays_and_stores_items(crawl: S
     assert min(web.starts()) >= DELAY
     fetches = web.fetches()
     assert not [url for url in fetches if "/private/" in url]
-    assert len([url for url in fetches if "/page-" in url]) >= 40
+    assert sum(n for url, n in fetches.items() if "/page-" in url) >= 40
     assert len([url for url in fetches if "/file-" in url]) >= 8
     (n_items,) = crawl.rows("SELECT count(*) FROM items")[0]
     n_feed = sum(file.read_text().count("\n") for file in crawl.folder.glob("items-*.jsonl"))
     assert n_items == n_feed >= 40
+
+
+def frontier_command(crawl: Shared, *words: str) -> str:
+    line = [sys.executable, "-m", "crawlprio", "frontier", *words]
+    line += ["-s", f"REDIS_URL={crawl.server.url}"]
+    return subprocess.run(line, check=True, capture_output=True, text=True, timeout=60).stdout
+
+
+def test_a_crawl_is_shown_paused_resumed_drained_and_deleted(crawl: Shared) -> None:
+    crawl.start(1, "--delay", "1")
+    crawl.wait_for_fetches(20)
+    assert frontier_command(crawl).splitlines()[1].split()[:2] == ["site", "running"]
+    assert "no pages are handed out" in frontier_command(crawl, "pause", "site")
+    sleep(1.0)
+    n_fetched = len(crawl.web.seen)
+    shown = frontier_command(crawl, "show", "site")
+    assert shown.startswith("site: paused, sibling-sampling")
+    assert "Workers" in shown
+    assert "Next pages" in shown
+    sleep(1.0)
+    assert len(crawl.web.seen) == n_fetched
+    frontier_command(crawl, "resume", "site")
+    crawl.wait_for_fetches(n_fetched + 5)
+    frontier_command(crawl, "drain", "site")
+    assert crawl.end() == [0], crawl.logs()
+    assert len(crawl.web.seen) < crawl.web.n_pages
+    assert "kept" in frontier_command(crawl, "delete", "site", "--yes")
+    assert frontier_command(crawl) == "There is no crawl in Redis.\n"
+
+
+def test_sitemaps_archive_and_values_are_those_of_a_crawl_alone(crawl: Shared) -> None:
+    web = crawl.web
+    lonely = f"http://{web.host(0)}:{web.port}/lonely.html"
+    sitemap = f"<urlset><url><loc>{lonely}</loc></url></urlset>"
+    web.others["/sitemap.xml"] = "application/xml", sitemap.encode()
+    web.others["/lonely.html"] = "text/html", b"<html><title>Lonely</title>no links</html>"
+    crawl.start(
+        2,
+        *("--warc", "warc", "--value", "words:words", "--keep-text"),
+        *("--sitemaps", f"http://{web.host(0)}:{web.port}/sitemap.xml"),
+    )
+    assert crawl.end() == [0, 0], crawl.logs()
+    index = "".join(file.read_text() for file in (crawl.folder / "warc").glob("*.cdxj"))
+    assert len(index.splitlines()) == len(web.seen)
+    rows = crawl.rows("SELECT title, text, value FROM page_values JOIN visits USING (seq)")
+    assert len(rows) == web.n_pages + 1
+    assert {row[2] for row in rows} != {0.0}
+    assert lonely in crawl.visits()
+
+
+def test_a_worker_with_other_settings_is_refused(crawl: Shared) -> None:
+    crawl.start(1, "--delay", "2")
+    crawl.wait_for_fetches(10)
+    crawl.start(1, "--delay", "3")
+    assert crawl.workers[1].wait(60) != 0
+    assert "was begun with DOWNLOAD_DELAY 2.0, but this worker has 3.0" in crawl.log()
+    crawl.start(1, "--delay", "2", "--allow", "page")
+    assert crawl.workers[2].wait(60) != 0
+    assert "was begun with allow none, but this worker has page" in crawl.log()
+    crawl.workers[0].send_signal(signal.SIGINT)
+    assert crawl.end() == [0], crawl.logs()
 
 
 @pytest.mark.parametrize("seed", range(N_RUNS))

@@ -22,7 +22,7 @@ from crawlprio.live import engine
 from crawlprio.live.counts import cause_of
 from crawlprio.live.engine import sleep
 from crawlprio.live.parts import CrawlPart
-from crawlprio.settings_table.config import read_setting
+from crawlprio.settings_table.config import is_in_redis, read_setting
 from crawlprio.settings_table.kinds import ROBOTS
 from crawlprio.store.sitemap_rows import NamedRow, SitemapRow, StoredSitemaps
 from crawlprio.web.addresses import ALLOW_PRIVATE
@@ -387,7 +387,7 @@ def _check(settings: BaseSettings) -> None:
     """Refuse CRAWLPRIO_SITEMAPS where sitemaps cannot be read or recorded."""
     if read_setting(settings, "CRAWLPRIO_STORE") is None:
         problem = "CRAWLPRIO_STORE is None, so there is nowhere to record them; name a file"
-    elif read_setting(settings, "CRAWLPRIO_FRONTIER") == "redis":
+    elif is_in_redis(settings):
         problem = "CRAWLPRIO_FRONTIER is redis, whose workers have no store; crawl without it"
     elif ROBOTS in read_setting(settings, _OWN) and not read_setting(settings, "ROBOTSTXT_OBEY"):
         problem = "ROBOTSTXT_OBEY is off, so no robots.txt is read; turn it on, or give URLs"

@@ -28,7 +28,7 @@ from crawlprio.plugins.archive.page_requisites import (
     requisites_of_style,
     target_of_redirect,
 )
-from crawlprio.settings_table.config import read_setting, require_extras
+from crawlprio.settings_table.config import is_in_redis, read_setting, require_extras
 from crawlprio.store.requisite_rows import Need, RequisiteRow, StoredRequisites
 from crawlprio.web.addresses import ALLOW_PRIVATE
 from crawlprio.web.scope import registered_domain
@@ -324,7 +324,7 @@ def _content_type(response: Response) -> str:
 def _check(settings: BaseSettings) -> None:
     """Refuse CRAWLPRIO_REQUISITES where requisites cannot be recorded or archived."""
     require_extras(settings)
-    if read_setting(settings, "CRAWLPRIO_FRONTIER") == "redis":
+    if is_in_redis(settings):
         problem = "CRAWLPRIO_FRONTIER is redis, whose workers have no store; crawl without it"
     elif read_setting(settings, "CRAWLPRIO_WARC") is None:
         problem = "CRAWLPRIO_WARC names no folder to archive them in; name one (--warc FOLDER)"

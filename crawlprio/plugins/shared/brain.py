@@ -97,6 +97,10 @@ class Brain:
         now = monotonic()
         return [(url, now - since) for url, since, _ in self._flight.values()]
 
+    def leased(self) -> list[tuple[int, str, float]]:
+        """Return each lease, its URL, and the monotonic time at which it was given."""
+        return [(lease, url, since) for lease, (url, since, _) in self._flight.items()]
+
     def holds(self, site: str) -> bool:
         """Return whether a hand has a page of a site, or may fetch something else there."""
         return self._sites[site] > 0 or self.outside[site] > 0

@@ -62,7 +62,7 @@ class _Closed(Exception):
     """The post is closed, and nothing more is tried."""
 
 
-class _Line:
+class _Calls:
     """Calls a server from threads: again while it cannot be reached, which is logged once.
 
     `n_outages` counts the times at which it was reached again after it could not be (`is_down`).
@@ -113,7 +113,7 @@ class _Post:
     ) -> None:
         self._call_from_thread = call_from_thread
         self._failed = failed
-        self._line = _Line()
+        self._line = _Calls()
         self.is_closed = False
 
     def _start(self, run: Callable[[], object], name: str) -> threading.Thread:

@@ -57,6 +57,15 @@ _LEASES_OF_ONE = 2**32
 _END_SECONDS = 10.0
 """Seconds that hands get to end, and Redis to take what is left."""
 
+_SHOW_SECONDS = 2.0
+"""Seconds between two reports for `crawlprio frontier show`."""
+
+_MOST_SHOWN = 100
+"""Rows of each list in such a report."""
+
+_MOST_SEARCHED = 100_000
+"""Pages that may wait for the next ones to be looked for."""
+
 _ALONE_SECONDS = 5.0
 """Seconds without any worker after which a brain that a worker started ends."""
 
@@ -107,8 +116,8 @@ class FarHand(Hand):
         how many pages it wants in all.
     echo
         its clock in the latest message.
-    heard_at
-        monotonic time of that.
+    heard_at, since
+        monotonic time of that, and of the first.
     """
 
     def __init__(self, name: str, n_read: int = 0) -> None:
@@ -119,7 +128,7 @@ class FarHand(Hand):
         self.sent_in: dict[int, int] = {}
         self.wants = 0
         self.echo = 0.0
-        self.heard_at = monotonic()
+        self.heard_at = self.since = monotonic()
         self.said: list[Statement] = []
 
     def _queue(self, statements: list[Statement]) -> None:
@@ -501,7 +510,7 @@ class RedisBrainScheduler(BrainScheduler):
                 hand.said = [each for each in hand.said if each != ["status"]]
                 answers.append((hand.name, hand.message(self._generation, status)))
         shown = ""
-        if monotonic() - self._shown_at >= 1.0:
+        if monotonic() - self._shown_at >= _SHOW_SECONDS:
             self._shown_at = monotonic()
             shown = json.dumps(self._shown())
         if answers or shown:
@@ -513,23 +522,53 @@ class RedisBrainScheduler(BrainScheduler):
             self._flush(())
 
     def _shown(self) -> dict[str, Any]:
-        """Return what `crawlprio frontier show` shows."""
-        figures = self._crawl.recorder.figures
-        now = monotonic()
-        return {
-            "ordering": self._crawl.config.ordering_name,
-            "pages": len(self._crawl.recorder.pages),
-            "sites": self._crawl.recorder.pages.n_sites,
-            "fetched": figures.n_fetched,
+        """Return what `crawlprio frontier show` shows; times are of this process's clock."""
+        now, recorder, queue = monotonic(), self._crawl.recorder, self._frontier.queue
+        hands = self._far()
+        holders = {lease: hand.name for hand in hands for lease in hand.leases}
+        leased = sorted(self._brain.leased(), key=lambda each: each[2])
+        counts = {
+            "pages": len(recorder.pages),
+            "visits": recorder.figures.n_fetched,
+            "ready": queue.n_ready,
             "waiting": len(self._frontier),
             "leased": self._brain.n_leased,
+            "dead": len(self._brain.dead_letters),
+            "taken_over": self._crawler.stats.get_value("crawlprio/workers_died", 0),
+        }
+        head = queue.upcoming(_MOST_SHOWN) if len(queue) <= _MOST_SEARCHED else []
+        return {
+            "now": now,
+            "ordering": self._crawl.config.ordering_name,
+            "sites": recorder.pages.n_sites,
+            "delayed": queue.n_delayed,
+            "counts": counts,
             "workers": [
-                {"name": hand.name, "leases": len(hand.leases), "silent": now - hand.heard_at}
-                for hand in self._known.values()
-                if hand in self._hands
+                {
+                    "name": hand.name,
+                    "leases": len(hand.leases),
+                    "since": hand.since,
+                    "dead_at": hand.heard_at + self._term,
+                }
+                for hand in hands
             ],
-            "leases": sorted(self._brain.flight(), key=lambda each: -each[1])[:100],
-            "dead": self._brain.dead_letters[-100:],
+            "leases": [
+                {"since": since, "worker": holders.get(lease, ""), "url": url}
+                for lease, url, since in leased[:_MOST_SHOWN]
+            ],
+            "head": [
+                {
+                    "url": recorder.pages.url(page),
+                    "key": float(queue.page_records["key"][page]),
+                    "hot": queue.usual_tier(page) % 2,
+                    "priority": queue.usual_tier(page) // 2,
+                }
+                for page in head
+            ],
+            "dead": [
+                {"url": url, "reason": reason}
+                for url, reason in self._brain.dead_letters[-_MOST_SHOWN:]
+            ],
         }
 
     def _state_changed(self, state: str) -> None:
