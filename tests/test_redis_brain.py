@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 from logged_web import FORBIDDEN, LoggedWeb
-from redis_servers import RedisServer, require_redis
+from redis_servers import ClusterOfServers, RedisServer, migrate_slot, require_redis
 
 from crawlprio.plugins.shared.mailbox import Mailbox
 
@@ -31,10 +31,10 @@ N_RUNS = int(os.environ.get("CRAWLPRIO_FAULT_RUNS", "2"))
 class Shared:
     """A crawl of a web by workers, in a folder, with a server of its own."""
 
-    def __init__(self, folder: Path, web: LoggedWeb, *more: str) -> None:
+    def __init__(self, folder: Path, web: LoggedWeb, *more: str, server: Any = None) -> None:
         self.folder, self.web = folder, web
         (folder / "redis").mkdir()
-        self.server = RedisServer(
+        self.server = server or RedisServer(
             folder / "redis", "--appendonly", "yes", "--appendfsync", "everysec"
         )
         self.server.start()
@@ -275,6 +275,47 @@ def test_a_worker_without_the_folder_of_the_crawl_is_no_brain(crawl: Shared) -> 
     crawl.workers.pop()
     assert crawl.end() == [0], crawl.logs()
     check_whole(crawl)
+
+
+def test_a_full_server_makes_a_crawl_wait(crawl: Shared) -> None:
+    crawl.start(2)
+    crawl.wait_for_fetches(30)
+    with crawl.server.client() as client:
+        client.config_set("maxmemory", "1mb")
+        crawl.wait(lambda: crawl.log().count("Redis is unavailable") >= 2)
+        client.config_set("maxmemory", "0")
+    assert crawl.end() == [0, 0], crawl.logs()
+    check_whole(crawl)
+    assert crawl.log().count("Redis is available again") >= 2
+
+
+def test_a_server_that_hangs_makes_a_crawl_wait(crawl: Shared) -> None:
+    crawl.start(2)
+    crawl.wait_for_fetches(30)
+    crawl.server.send(signal.SIGSTOP)
+    sleep(1.5 * TERM)
+    crawl.server.send(signal.SIGCONT)
+    assert crawl.end() == [0, 0], crawl.logs()
+    check_whole(crawl, most_refetched=crawl.web.n_sites)
+
+
+def test_a_cluster_moves_the_slot_of_a_crawl_whose_brain_is_killed(
+    tmp_path: Path, web: LoggedWeb
+) -> None:
+    require_redis()
+    (tmp_path / "nodes").mkdir()
+    cluster = ClusterOfServers(tmp_path / "nodes")
+    crawl = Shared(tmp_path, web, server=cluster)
+    try:
+        crawl.start(2)
+        crawl.wait_for_fetches(30)
+        assert migrate_slot(cluster, crawl.mailbox.prefix) >= 3
+        crawl.wait_for_fetches(80)
+        os.kill(crawl.wait_for_brain(), signal.SIGKILL)
+        assert crawl.end() == [0, 0], crawl.logs()
+        check_whole(crawl)
+    finally:
+        crawl.stop()
 
 
 @pytest.mark.parametrize(

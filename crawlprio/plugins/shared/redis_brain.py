@@ -209,6 +209,11 @@ class RedisBrainScheduler(BrainScheduler):
     def _claim(self) -> None:
         """Become the brain; without being told to, end at once if another process is."""
         facts = brain_facts()
+        if facts is not None and facts["crawl"] != self._name:
+            raise ConfigError(
+                f"This process was started as the brain of {facts['crawl']!r}, and not of "
+                f"{self._name!r}; another worker starts that one."
+            )
         name = f"{facts['name'] if facts else uuid4().hex} {socket.gethostname()} {os.getpid()}"
         has_said = False
         while not self._mailbox.claim(name, self._seconds):
