@@ -256,11 +256,12 @@ class HandPost(_Post):
             self._n_heard = number
             while self._unheard and self._unheard[0].number <= acknowledged:
                 self._unheard.popleft()
-            if self._unheard and self._unheard[0].number > acknowledged + 1:
+            first = self._unheard[0] if self._unheard else None
+            if first is not None and first.number > acknowledged + 1 and first.sent_at < echo:
                 self._failed(
                     CrawlprioError(
-                        "The store of the crawl lacks what this worker has said, so it is an older "
-                        "copy; start the worker again."
+                        "The store of the crawl lacks what this worker has said: it is an older "
+                        "copy, or of another crawl; start the worker again."
                     )
                 )
                 return

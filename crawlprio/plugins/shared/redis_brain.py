@@ -10,7 +10,7 @@ import socket
 from collections.abc import AsyncIterator, Mapping
 from contextlib import suppress
 from pathlib import Path
-from time import monotonic, sleep
+from time import monotonic, sleep, time
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
@@ -51,7 +51,7 @@ BRAIN_SECONDS = 10.0
 _LOOK_SECONDS = 0.05
 """Seconds between two looks at whether a site may be fetched from."""
 
-_LEASES_OF_ONE = 2**32
+_LEASES_OF_ONE = 2**31
 """Leases that one brain may give, by which those of all brains of a crawl differ."""
 
 _END_SECONDS = 10.0
@@ -266,7 +266,8 @@ class RedisBrainScheduler(BrainScheduler):
         crawl_id = self._before.get("id")
         if crawl_id and stored.get("id") != crawl_id:
             raise self._elsewhere()
-        self._generation = stored.get("generation", 0) + 1
+        # Whatever was lost, no brain has the number of another.
+        self._generation = max(stored.get("generation", 0) + 1, int(time()))
         post.crawl_id = crawl_id or uuid4().hex
         self._position = stored.get("position", START) if crawl_id else START
         self._scope = stored.get("scope") if crawl_id else None
@@ -275,12 +276,11 @@ class RedisBrainScheduler(BrainScheduler):
             self._known[name] = FarHand(name, n_read)
         store.set_meta(_FACTS, self._facts()[_FACTS])
         self._frontier.number_leases_from(self._generation * _LEASES_OF_ONE)
-        host = socket.gethostname()
         self._mailbox.put_facts(
             id=post.crawl_id,
             folder=str(store.path.parent.resolve()),
-            host=host,
-            process=f"{host} {os.getpid()}",
+            host=socket.gethostname(),
+            process=f"{_machine()} {os.getpid()}",
         )
         self._crawl.awaits_seeds = False
 
@@ -707,19 +707,26 @@ def _move_aside(folder: Path) -> None:
     logger.info("%s held an earlier crawl; it was renamed to %s.", folder, name)
 
 
+def _machine() -> str:
+    """Return what this machine, and on Linux this container, calls its processes by."""
+    space = "/proc/self/ns/pid"
+    return socket.gethostname() + (os.readlink(space) if os.path.exists(space) else "")
+
+
 def _wait_for(path: Path, before: str) -> None:
     """Wait until no process writes to a store; end the brain before this one if it hangs.
 
     It is on this machine and may be stopped; its time as the brain is over.
     """
-    has_said, host = False, socket.gethostname()
+    has_said, machine = False, _machine()
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     until = monotonic() + 1.0
     while True:
         try:
             lock = WriterLock(path)
         except StoreInUse as error:
-            if error.pid and before == f"{host} {error.pid}" and monotonic() > until:
+            is_before = error.pid != os.getpid() and before == f"{machine} {error.pid}"
+            if error.pid and is_before and monotonic() > until:
                 with suppress(ProcessLookupError):
                     os.kill(error.pid, signal.SIGKILL)
             elif not has_said:
