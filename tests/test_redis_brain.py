@@ -6,9 +6,11 @@ import json
 import os
 import random
 import signal
+import socket
 import sqlite3
 import subprocess
 import sys
+import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
@@ -423,6 +425,109 @@ def test_any_spider_with_media_keeps_robots_and_delays_and_stores_items(crawl: S
     (n_items,) = crawl.rows("SELECT count(*) FROM items")[0]
     n_feed = sum(file.read_text().count("\n") for file in crawl.folder.glob("items-*.jsonl"))
     assert n_items == n_feed >= 40
+
+
+class Proxy:
+    """Passes bytes on to a server, and cuts its clients off from it on demand."""
+
+    def __init__(self, port: int) -> None:
+        self._port = port
+        self._sockets: list[socket.socket] = []
+        self.is_cut = False
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self._listener.getsockname()[1]
+        threading.Thread(target=self._serve, daemon=True).start()
+
+    def cut(self) -> None:
+        self.is_cut = True
+        for each in self._sockets:
+            with suppress(OSError):
+                each.shutdown(socket.SHUT_RDWR)
+
+    def _serve(self) -> None:
+        while True:
+            client, _ = self._listener.accept()
+            if self.is_cut:
+                client.close()
+                continue
+            server = socket.create_connection(("127.0.0.1", self._port))
+            self._sockets += [client, server]
+            for one, other in ((client, server), (server, client)):
+                threading.Thread(target=self._pass_on, args=(one, other), daemon=True).start()
+
+    def _pass_on(self, one: socket.socket, other: socket.socket) -> None:
+        with suppress(OSError):
+            while found := one.recv(65536):
+                other.sendall(found)
+        for each in (one, other):
+            with suppress(OSError):
+                each.shutdown(socket.SHUT_RDWR)
+
+
+@pytest.mark.parametrize("is_healed", [False, True], ids=["for ever", "for a while"])
+def test_a_running_brain_that_is_cut_off_from_redis_is_replaced(
+    crawl: Shared, is_healed: bool
+) -> None:
+    proxy = Proxy(crawl.server.port)
+    crawl.start(1, "-s", f"REDIS_URL=redis://127.0.0.1:{proxy.port}/0", brain="only")
+    first = crawl.wait_for_brain()
+    crawl.start(2)
+    crawl.wait_for_fetches(30)
+    proxy.cut()
+    crawl.wait(lambda: crawl.brain() not in (first, None))
+    if is_healed:
+        proxy.is_cut = False
+    assert crawl.end()[-2:] == [0, 0], crawl.logs()
+    check_whole(crawl)
+
+
+def test_a_worker_that_is_cut_off_from_redis_fetches_nothing_of_what_it_loses(
+    crawl: Shared,
+) -> None:
+    proxy = Proxy(crawl.server.port)
+    crawl.start()
+    crawl.wait_for_brain()
+    crawl.start(1, "-s", f"REDIS_URL=redis://127.0.0.1:{proxy.port}/0", brain="never")
+    crawl.wait(lambda: len(crawl.mailbox.client.keys("*:out:*")) == 2)
+    crawl.wait_for_fetches(30)
+    proxy.cut()
+    sleep(1.5 * TERM)
+    proxy.is_cut = False
+    assert crawl.end() == [0, 0], crawl.logs()
+    check_whole(crawl, most_refetched=crawl.web.n_sites)
+
+
+def test_start_urls_that_others_push_are_fetched(crawl: Shared) -> None:
+    client = crawl.server.client()
+    crawl.start(
+        *(1, "-s", "REDIS_START_URLS_KEY=%(name)s:start_urls"),
+        *("-s", "MAX_IDLE_TIME_BEFORE_CLOSE=8", "--pages", "40", "--follow", "site"),
+    )
+    crawl.wait_for_fetches(10)
+    lonely = f"http://{crawl.web.host(0)}:{crawl.web.port}/lonely.html"
+    crawl.web.others["/lonely.html"] = "text/html", b"<html><title>Lonely</title>no links</html>"
+    client.rpush("site:start_urls", lonely)
+    assert crawl.end() == [0], crawl.logs()
+    assert crawl.visits()[lonely] == 1
+
+
+def test_what_a_robots_txt_forbids_or_delays_is_so_for_all_workers(crawl: Shared) -> None:
+    crawl.web.robots = b"User-agent: *\nCrawl-delay: 1\nDisallow: /private/\nDisallow: /page-9\n"
+    crawl.web.n_pages = 40
+    crawl.start(2)
+    assert crawl.end() == [0, 0], crawl.logs()
+    assert not [url for url in crawl.web.fetches() if "/private" in url or "/page-9" in url]
+    assert min(crawl.web.rests()[1:]) >= DELAY
+    by_site = crawl.web.page_rests()
+    assert min(by_site) >= 1.0
+
+
+def test_a_site_whose_robots_txt_cannot_be_read_is_left_alone_by_all(crawl: Shared) -> None:
+    crawl.web.robots_status = 503
+    crawl.start(2, "-s", "RETRY_ENABLED=False")
+    assert set(crawl.end()) <= {0, 1}, crawl.logs()
+    assert not crawl.web.fetches()
+    assert sum(each.path == "/robots.txt" for each in crawl.web.seen) <= 3
 
 
 def frontier_command(crawl: Shared, *words: str) -> str:
