@@ -36,6 +36,7 @@ from crawlprio.settings_table.config import (
     names_component,
     read_setting,
     require_extras,
+    scheduler_of,
     sets_concurrency,
     stock_default,
 )
@@ -62,10 +63,8 @@ _FAR_HAND = "crawlprio.plugins.shared.redis_hand.RedisHandScheduler"
 _NO_START = "crawlprio.plugins.shared.redis_brain.NoStart"
 _PERMISSION = "crawlprio.plugins.shared.redis_hand.BrainPermission"
 
-_SHARED = (
-    "crawlprio.schedulers.RedisScheduler",
-    "crawlprio.plugins.redis.scheduler.RedisScheduler",
-)
+_IN_REDIS = _SCHEDULERS["redis"]
+_SHARED = ("crawlprio.schedulers.RedisScheduler", _FAR_HAND, _IN_REDIS)
 """Names of the scheduler by which a project asks for a frontier in Redis."""
 
 
@@ -92,7 +91,7 @@ class Addon:
         # At DEBUG, Scrapy's default level, these libraries log every step. The last makes records
         # below DEBUG for nobody, as Scrapy leaves the root logger open.
         quieten("numba", "llvmlite", "matplotlib", "rich", "charset_normalizer")
-        if settings["SCHEDULER"] in _SHARED:
+        if scheduler_of(settings) in _SHARED:
             self._share(settings)
         settings.set("SCHEDULER", self._scheduler(settings), "addon")
         settings.set("DOWNLOADER", "crawlprio.live.downloader.Downloader", "addon")
@@ -113,9 +112,9 @@ class Addon:
         add("DOWNLOADER_MIDDLEWARES", PolitenessMiddleware, 990)
         add("ITEM_PIPELINES", LinkPairPipeline, 100)
         add("EXTENSIONS", CrawlReport, 100)
-        if settings["SCHEDULER"] == _FAR_BRAIN:
+        if scheduler_of(settings) == _FAR_BRAIN:
             add("SPIDER_MIDDLEWARES", load_object(_NO_START), 0)
-        if settings["SCHEDULER"] == _FAR_HAND:
+        if scheduler_of(settings) == _FAR_HAND:
             add("DOWNLOADER_MIDDLEWARES", load_object(_PERMISSION), 100)
         for name, error in invalid_stock_settings(settings):
             RunningCrawl.of(self._crawler).refuse(error)
@@ -139,10 +138,13 @@ class Addon:
 
         In the crawl's other processes another scheduler takes its place.
         """
-        is_new = settings["SCHEDULER"] == _SHARED[0]
-        if is_new and settings["CRAWLPRIO_BRAIN"] is None:
-            settings.set("CRAWLPRIO_BRAIN", "auto", "cmdline")
-        if is_new or settings["CRAWLPRIO_BRAIN"] is not None:
+        has_brain = scheduler_of(settings) != _IN_REDIS
+        with suppress(ConfigError):  # refused later
+            if read_setting(settings, "CRAWLPRIO_BRAIN") is not None:
+                has_brain = True
+            elif has_brain:
+                settings.set("CRAWLPRIO_BRAIN", "auto", "cmdline")
+        if has_brain:
             settings.set("CRAWLPRIO_FRONTIER", "redis", "cmdline")
             settings.set("SCHEDULER", self._scheduler(settings), "cmdline")
 
@@ -151,10 +153,10 @@ class Addon:
         facts = hand_facts()
         if facts is not None:
             return hand_settings(facts)
-        if settings["SCHEDULER"] == _FAR_HAND:
+        if scheduler_of(settings) == _FAR_HAND:
             RunningCrawl.of(self._crawler).asked_for = settings.copy()
             return far_hand_settings()
-        if settings["SCHEDULER"] != _FAR_BRAIN:
+        if scheduler_of(settings) != _FAR_BRAIN:
             return {}
         own = far_brain_settings()
         with suppress(ConfigError):  # refused later

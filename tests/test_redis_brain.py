@@ -497,6 +497,21 @@ def test_a_worker_that_is_cut_off_from_redis_fetches_nothing_of_what_it_loses(
     check_whole(crawl, most_refetched=crawl.web.n_sites)
 
 
+def test_a_site_with_several_fetches_at_once_keeps_its_delay_between_their_starts(
+    crawl: Shared,
+) -> None:
+    crawl.web.latency = 0.9
+    crawl.start(
+        *(2, "--delay", "0.4", "-s", "CONCURRENT_REQUESTS_PER_DOMAIN=4", "--pages", "60"),
+    )
+    crawl.wait_for_fetches(40)
+    os.kill(crawl.wait_for_brain(), signal.SIGKILL)
+    assert crawl.end() == [0, 0], crawl.logs()
+    assert min(crawl.web.starts()) >= 0.25, "0.4 s less what a start takes on a busy machine"
+    assert min(crawl.web.rests()) < 0, "fetches overlap"
+    assert max(crawl.visits().values()) == 1
+
+
 def test_start_urls_that_others_push_are_fetched(crawl: Shared) -> None:
     client = crawl.server.client()
     crawl.start(

@@ -83,5 +83,5 @@ def far_brain_settings() -> dict[str, Any]:
 def far_hand_settings() -> dict[str, Any]:
     """Return the settings that a hand has otherwise whose brain is heard through Redis."""
     kept = ("CLOSESPIDER_", "CONCURRENT_", "CRAWLPRIO_MAX_CONCURRENT_REQUESTS", "TELNET")
-    settings = hand_settings({"at_once": 0})
-    return {name: value for name, value in settings.items() if not name.startswith(kept)}
+    near = hand_settings({"at_once": 0})
+    return {name: value for name, value in near.items() if not name.startswith(kept)}

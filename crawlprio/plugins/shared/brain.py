@@ -42,12 +42,15 @@ class Hand:
         those of them whose callbacks the crawl no longer waits for.
     fetching
         by site, the fetches that have started and not ended.
+    starting
+        by site, the pages whose fetches are still to start.
     """
 
     send: Callable[[list[Statement]], object]
     leases: dict[int, Handout] = field(default_factory=dict)
     waiting: set[int] = field(default_factory=set)
     fetching: Counter[str] = field(default_factory=Counter)
+    starting: Counter[str] = field(default_factory=Counter)
 
 
 class Brain:
@@ -57,7 +60,8 @@ class Brain:
     of the hand, after which the page waits again and its site rests for one delay. What a hand says
     of a page that it does not hold is ignored.
 
-    `outside` counts, by site, what hands may fetch there that no page of the frontier is.
+    `outside` counts, by site, what hands may fetch there that no page of the frontier is, and
+    `starting` the pages that hands have and have not begun to fetch.
 
     Parameters
     ----------
@@ -85,6 +89,7 @@ class Brain:
         self._deaths: Counter[str] = Counter()
         self._sites: Counter[str] = Counter()
         self.outside: Counter[str] = Counter()
+        self.starting: Counter[str] = Counter()
         self._flight: dict[int, tuple[str, float, str]] = {}
 
     @property
@@ -108,12 +113,20 @@ class Brain:
     def lease(self, hand: Hand, handout: Handout, usage: str = "") -> None:
         """Give a page that the frontier has handed out to a hand."""
         self._give(hand, handout)
-        hand.send([["lease", handout_row(handout), usage, self.frontier.key_of(handout.lease)]])
+        self.starts(hand, self._flight[handout.lease][2])
+        key = *self.frontier.key_of(handout.lease), self._flight[handout.lease][2]
+        hand.send([["lease", handout_row(handout), usage, key]])
 
-    def adopt(self, hand: Hand, lease: int, key: Sequence[int | None]) -> bool:
+    def starts(self, hand: Hand, site: str, n: int = 1) -> None:
+        """Note that a hand is to start a fetch on a site, or with -1 that it need not any more."""
+        if n > 0 or hand.starting[site] > 0:
+            hand.starting[site] += n
+            self.starting[site] += n
+
+    def adopt(self, hand: Hand, lease: int, key: Sequence[Any]) -> bool:
         """Take note of a page that a hand has from an earlier brain; False if it must not."""
-        page, number = key
-        handout = None if page is None else self.frontier.adopt(lease, page, number)
+        page, number, _ = key
+        handout = self.frontier.adopt(lease, page, number)
         if handout is None:
             return False
         self._give(hand, handout)
@@ -146,6 +159,8 @@ class Brain:
                     site, was_handed_out=True, elapsed=0.0, status=0, retry_after=None
                 )
         hand.fetching.clear()
+        for site, n_starting in [*hand.starting.items()]:
+            self.starts(hand, site, -n_starting)
         for lease, handout in list(hand.leases.items()):
             site = self._flight[lease][2]
             self._end(hand, lease)
@@ -212,6 +227,8 @@ class Brain:
         self, hand: Hand, method: str, arguments: list[Any], keywords: dict[str, Any]
     ) -> None:
         if method in _CLOCK:
+            if method == "not_fetched" or (method == "started" and keywords["was_handed_out"]):
+                self.starts(hand, arguments[0], -1)
             if method == "started":
                 hand.fetching[arguments[0]] += 1
             if method == "ended":

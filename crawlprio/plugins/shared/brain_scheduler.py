@@ -48,14 +48,7 @@ _END_SECONDS = 10.0
 
 
 def check_limits(config: CrawlConfig, because: str) -> None:
-    """Refuse what no number of hands can do, `because` there are several."""
-    limits = [config.limit, *(limit or 1 for _, limit in config.slots.values())]
-    if max(limits) > 1 and config.politeness.delay > 0:
-        raise ConfigError(
-            f"{because}, and a site may have {max(limits)} fetches at once and a delay, which "
-            "nobody would keep between two workers; set CONCURRENT_REQUESTS_PER_DOMAIN to 1, or "
-            "DOWNLOAD_DELAY to 0."
-        )
+    """Refuse what several hands cannot do, `because` there are several."""
     model = config.value_model
     if model is not None and model.learns:
         raise ConfigError(
@@ -365,5 +358,12 @@ class SharedClock(HostClock):
         return is_idle and not self._brain.outside[site]
 
     def may_start(self, site: str) -> bool:
-        """Return whether a hand may fetch a page of a site now."""
-        return self.sites.may_start(self._site(site), monotonic())
+        """Return whether a hand may be given a page of a site now.
+
+        Where a site may have several fetches at once, its delay runs from the start of the last
+        one, which a hand has to tell first.
+        """
+        number = self._site(site)
+        if self._brain.starting[site] and self.sites.delay(number) > 0:
+            return False
+        return self.sites.may_start(number, monotonic())

@@ -26,7 +26,7 @@ from         statement                             meaning
 ===========  ====================================  ================================================
 hand         hello, SETTINGS, SCOPE                the first statement of a hand
 hand         holds, HEARD, LEASES                  all that it has, once it has heard that answer:
-                                                   lease, KEY, whether it is being fetched
+                                                   lease, KEY, `FETCHING`, `ENDED` or nothing
 hand         ask, NUMBER, URL, AGENT, MAY          may it fetch this, which is no page, as this
                                                    robot, and from private addresses if MAY?
 hand         fetches, NUMBER, SITE                 it was permitted to, and has not ended
@@ -56,6 +56,9 @@ from crawlprio.items import Directives, LinkPairs, TextNotes
 from crawlprio.plugins.archive.warc_records import Exchange
 
 Statement = list[Any]
+
+FETCHING, ENDED = "fetching", "ended"
+"""How far a hand is with a page, once it has begun to fetch it."""
 
 _encode = json.JSONEncoder(ensure_ascii=True, separators=(",", ":")).encode
 

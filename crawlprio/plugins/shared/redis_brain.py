@@ -31,7 +31,7 @@ from crawlprio.plugins.redis.connection import check_server, connect, share_seed
 from crawlprio.plugins.shared.brain import Hand
 from crawlprio.plugins.shared.brain_scheduler import BrainScheduler, check_limits
 from crawlprio.plugins.shared.mailbox import START, Fenced, Mail, Mailbox
-from crawlprio.plugins.shared.messages import Statement, written
+from crawlprio.plugins.shared.messages import ENDED, FETCHING, Statement, written
 from crawlprio.plugins.shared.post import BrainPost, said_by_hand
 from crawlprio.plugins.shared.same_crawl import difference, values_of
 from crawlprio.settings_table.config import CrawlConfig, read_setting
@@ -420,20 +420,28 @@ class RedisBrainScheduler(BrainScheduler):
         """Agree with a hand on what it has: it is right, and may have heard less than was said."""
         self._silent.discard(hand.name)
         lost, theirs = [], set()
-        for lease, key, is_fetching in leases:
+        for lease, key, progress in leases:
             theirs.add(lease)
             if lease in hand.leases:
                 continue
             if not self._brain.adopt(hand, lease, key):
                 lost.append(lease)
-            elif is_fetching:
-                site = self._frontier.site_of(lease)
-                self._frontier.clock.started(site, was_handed_out=True)
-                hand.fetching[site] += 1
+            else:
+                self._agree(hand, self._frontier.site_of(lease), progress)
         for lease in [*hand.leases]:
             if lease not in theirs and hand.sent_in.get(lease, 0) <= n_heard:
                 self._brain.put_back(hand, lease)
         hand.send([["lost", lost], ["held"]] if lost else [["held"]])
+
+    def _agree(self, hand: FarHand, site: str, progress: str) -> None:
+        """Take note of how far a hand is with a page that it has from an earlier brain."""
+        if progress == FETCHING:
+            self._frontier.clock.started(site, was_handed_out=True)
+            hand.fetching[site] += 1
+        elif progress == ENDED:
+            self._frontier.clock.not_fetched(site)
+        else:
+            self._brain.starts(hand, site)
 
     def _ask_said(self, hand: FarHand, number: int, url: str, agent: str, may: bool) -> None:
         """Let a hand fetch what is no page (media, say) when the site permits it."""

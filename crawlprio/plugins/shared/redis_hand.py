@@ -41,7 +41,7 @@ from crawlprio.plugins.shared.brain_scheduler import check_limits
 from crawlprio.plugins.shared.hand_frontier import HandFrontier
 from crawlprio.plugins.shared.hand_scheduler import HandArchiver, HandScheduler
 from crawlprio.plugins.shared.mailbox import Mailbox
-from crawlprio.plugins.shared.messages import Statement, request_text, visit_row
+from crawlprio.plugins.shared.messages import ENDED, FETCHING, Statement, request_text, visit_row
 from crawlprio.plugins.shared.post import ABORT_SHARE, HandPost
 from crawlprio.plugins.shared.redis_brain import brain_seconds, checked_mailbox, open_mailbox
 from crawlprio.plugins.shared.same_crawl import scope_of, values_of
@@ -117,12 +117,12 @@ class FarFrontier(HandFrontier):
     def has(self) -> list[Any]:
         """Return what the statement `holds` says of the pages that this hand has."""
         dispatcher = self._crawl.dispatcher
-        fetching = {
-            lease.handout.lease
+        progress = {
+            lease.handout.lease: FETCHING if lease.state is LeaseState.FETCHING else ENDED
             for lease in (() if dispatcher is None else dispatcher.leases)
-            if lease.state is LeaseState.FETCHING
+            if lease.started_at is not None
         }
-        return [[lease, key, lease in fetching] for lease, key in self.held.items()]
+        return [[lease, key, progress.get(lease, "")] for lease, key in self.held.items()]
 
     def next_page(self, now: float) -> Handout | None:
         return super().next_page(now) if self.post is not None and self.post.is_alive else None
@@ -152,7 +152,10 @@ class FarFrontier(HandFrontier):
     def put_all_back(self) -> None:
         """Put back the pages that are not being fetched."""
         while self._leased:
-            self.put_back(self._leased.popleft().lease)
+            lease = self._leased.popleft().lease
+            if lease in self.held:
+                self.clock.not_fetched(self.held[lease][2])
+            self.put_back(lease)
 
     def abort_all(self) -> None:
         """Abort all fetches: their pages may be others' soon."""
