@@ -7,10 +7,18 @@ from typing import TYPE_CHECKING
 
 from scrapy.downloadermiddlewares.robotstxt import RobotsTxtMiddleware
 from scrapy.settings import BaseSettings
+from scrapy.utils.misc import load_object
 
 from crawlprio.errors import ConfigError
 from crawlprio.graph.compiled import quieten
-from crawlprio.live.hand_settings import hand_facts, hand_settings
+from crawlprio.live.hand_settings import (
+    brain_facts,
+    brain_folder,
+    far_brain_settings,
+    far_hand_settings,
+    hand_facts,
+    hand_settings,
+)
 from crawlprio.live.progress import CrawlReport
 from crawlprio.live.running import RunningCrawl
 from crawlprio.live.user_agent import lacks_contact, robot_of, user_agent
@@ -28,6 +36,7 @@ from crawlprio.settings_table.config import (
     names_component,
     read_setting,
     require_extras,
+    scheduler_of,
     sets_concurrency,
     stock_default,
 )
@@ -46,6 +55,17 @@ _SCHEDULERS = {
 _BRAIN = "crawlprio.plugins.shared.brain_scheduler.BrainScheduler"
 _HAND = "crawlprio.plugins.shared.hand_scheduler.HandScheduler"
 """With CRAWLPRIO_WORKERS: the scheduler of the process that has the frontier, and of the others."""
+
+_FAR_BRAIN = "crawlprio.plugins.shared.redis_brain.RedisBrainScheduler"
+_FAR_HAND = "crawlprio.plugins.shared.redis_hand.RedisHandScheduler"
+"""The same with CRAWLPRIO_BRAIN, where they hear each other through Redis."""
+
+_NO_START = "crawlprio.plugins.shared.redis_brain.NoStart"
+_PERMISSION = "crawlprio.plugins.shared.redis_hand.BrainPermission"
+
+_IN_REDIS = _SCHEDULERS["redis"]
+_SHARED = ("crawlprio.schedulers.RedisScheduler", _FAR_HAND, _IN_REDIS)
+"""Names of the scheduler by which a project asks for a frontier in Redis."""
 
 
 class Addon:
@@ -71,6 +91,8 @@ class Addon:
         # At DEBUG, Scrapy's default level, these libraries log every step. The last makes records
         # below DEBUG for nobody, as Scrapy leaves the root logger open.
         quieten("numba", "llvmlite", "matplotlib", "rich", "charset_normalizer")
+        if scheduler_of(settings) in _SHARED:
+            self._share(settings)
         settings.set("SCHEDULER", self._scheduler(settings), "addon")
         settings.set("DOWNLOADER", "crawlprio.live.downloader.Downloader", "addon")
         settings.set("REDIRECT_PRIORITY_ADJUST", 0, "addon")
@@ -79,8 +101,7 @@ class Addon:
         with suppress(ConfigError):  # refused below
             if sets_concurrency(settings):
                 settings.set("CRAWLPRIO_MAX_CONCURRENT_REQUESTS", None, "cmdline")
-        facts = hand_facts()
-        for name, value in hand_settings(facts).items() if facts is not None else ():
+        for name, value in self._of_role(settings).items():
             settings.set(name, value, "cmdline")
         add = settings.setdefault_in_component_priority_dict
         _replace(settings, RobotsTxtMiddleware, RobotsMiddleware)
@@ -91,6 +112,10 @@ class Addon:
         add("DOWNLOADER_MIDDLEWARES", PolitenessMiddleware, 990)
         add("ITEM_PIPELINES", LinkPairPipeline, 100)
         add("EXTENSIONS", CrawlReport, 100)
+        if scheduler_of(settings) == _FAR_BRAIN:
+            add("SPIDER_MIDDLEWARES", load_object(_NO_START), 0)
+        if scheduler_of(settings) == _FAR_HAND:
+            add("DOWNLOADER_MIDDLEWARES", load_object(_PERMISSION), 100)
         for name, error in invalid_stock_settings(settings):
             RunningCrawl.of(self._crawler).refuse(error)
             # This lets Scrapy create its components, and the crawl end cleanly.
@@ -101,7 +126,47 @@ class Addon:
         with suppress(ConfigError):  # refused later
             if read_setting(settings, "CRAWLPRIO_WORKERS") is not None:
                 return _BRAIN if hand_facts() is None else _HAND
-        return _SCHEDULERS[self._frontier(settings)]
+        frontier = self._frontier(settings)
+        with suppress(ConfigError):  # refused later
+            brain = read_setting(settings, "CRAWLPRIO_BRAIN")
+            if frontier == "redis" and brain is not None:
+                return _FAR_BRAIN if brain_facts() or brain == "only" else _FAR_HAND
+        return _SCHEDULERS[frontier]
+
+    def _share(self, settings: BaseSettings) -> None:
+        """Understand a project that names the scheduler of shared crawls, as those of scrapy-redis.
+
+        In the crawl's other processes another scheduler takes its place.
+        """
+        has_brain = scheduler_of(settings) != _IN_REDIS
+        with suppress(ConfigError):  # refused later
+            if read_setting(settings, "CRAWLPRIO_BRAIN") is not None:
+                has_brain = True
+            elif has_brain:
+                settings.set("CRAWLPRIO_BRAIN", "auto", "cmdline")
+        if has_brain:
+            settings.set("CRAWLPRIO_FRONTIER", "redis", "cmdline")
+            settings.set("SCHEDULER", self._scheduler(settings), "cmdline")
+
+    def _of_role(self, settings: BaseSettings) -> dict[str, object]:
+        """Return the settings of a process that is one of several of a crawl."""
+        facts = hand_facts()
+        if facts is not None:
+            return hand_settings(facts)
+        if scheduler_of(settings) == _FAR_HAND:
+            RunningCrawl.of(self._crawler).asked_for = settings.copy()
+            return far_hand_settings()
+        if scheduler_of(settings) != _FAR_BRAIN:
+            return {}
+        own = far_brain_settings()
+        with suppress(ConfigError):  # refused later
+            spider = getattr(self._crawler.spidercls, "name", None)
+            crawl = read_setting(settings, "CRAWLPRIO_REDIS_CRAWL") or spider or "crawl"
+            if read_setting(settings, "JOBDIR") is None:
+                own["JOBDIR"] = str(brain_folder(crawl))
+            if read_setting(settings, "CRAWLPRIO_STORE") is None:
+                own["CRAWLPRIO_STORE"] = "crawl.sqlite"
+        return own
 
     def _frontier(self, settings: BaseSettings) -> str:
         """Return CRAWLPRIO_FRONTIER; what cannot be had is refused when the crawl starts."""

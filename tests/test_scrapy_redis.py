@@ -23,6 +23,8 @@ from crawlprio.store import Store
 pytest.importorskip("scrapy_redis", reason="scrapy-redis is not installed (extra dev)")
 
 N_PAGES, N_SITES = 60, 4
+WITH_BRAIN = "crawlprio.schedulers.RedisScheduler"
+IN_REDIS = "crawlprio.plugins.redis.scheduler.RedisScheduler"
 
 SETTINGS = """
 SPIDER_MODULES = ["example.spiders"]
@@ -83,7 +85,7 @@ class MyCrawler(RedisCrawlSpider):
 class Project:
     """The project and the web that it crawls."""
 
-    def __init__(self, folder: Path, redis_url: str) -> None:
+    def __init__(self, folder: Path, redis_url: str, scheduler: str) -> None:
         self.folder = folder
         self.log = folder / "server.jsonl"
         self.web = LoopbackServer(pages=N_PAGES, sites=N_SITES, seed=1, port=0, log=self.log)
@@ -95,9 +97,7 @@ class Project:
         (package / "pipelines.py").write_text(PIPELINES)
         (package / "spiders" / "__init__.py").write_text(SPIDERS)
         (folder / "scrapy.cfg").write_text("[settings]\ndefault = example.settings\n")
-        self.configure(
-            "crawlprio.plugins.redis.scheduler.RedisScheduler", 'ADDONS = {"crawlprio.Addon": 500}'
-        )
+        self.configure(scheduler, 'ADDONS = {"crawlprio.Addon": 500}')
 
     def configure(self, scheduler: str, added: str) -> None:
         """Write the settings."""
@@ -130,12 +130,13 @@ class Project:
         return Counter(fetch["url"] for fetch in server_log(self.log))
 
 
-@pytest.fixture
+@pytest.fixture(params=[WITH_BRAIN, IN_REDIS], ids=["brain", "in-redis"])
 def project(
     redis_server: RedisServer,
     tmp_path: Path,
+    request: pytest.FixtureRequest,
 ) -> Iterator[Project]:
-    project = Project(tmp_path, redis_server.url)
+    project = Project(tmp_path, redis_server.url, request.param)
     yield project
     project.web.stop()
 
@@ -176,6 +177,8 @@ def test_a_crawl_spider_on_two_workers_fetches_every_page_once(
     # As in Scrapy, a request with dont_filter does not mark its page as seen for links.
     assert {url for url, n in fetched.items() if n > 1} <= set(project.web.seeds)
     assert client.llen("mycrawler_redis:items") == len(pages) - len(project.web.seeds)
-    collect(client, prefix_of("mycrawler_redis"), project.folder / "crawl.sqlite")
-    with Store.open(project.folder / "crawl.sqlite", readonly=True) as store:
+    stored = project.folder / "crawls" / "mycrawler_redis" / "crawl.sqlite"
+    if not stored.exists():
+        collect(client, prefix_of("mycrawler_redis"), stored := project.folder / "crawl.sqlite")
+    with Store.open(stored, readonly=True) as store:
         assert store.load_pages().urls(store.seeds()) == list(project.web.seeds)

@@ -304,7 +304,6 @@ def test_what_workers_cannot_do_is_refused_in_one_sentence(run: Run) -> None:
     for more, said in (
         (("-o", "out.jsonl"), "items go to a file (FEEDS, -o)"),
         (("-s", "CRAWLPRIO_FRONTIER=redis"), "processes of one machine"),
-        (("-s", "CONCURRENT_REQUESTS_PER_DOMAIN=4"), "CONCURRENT_REQUESTS_PER_DOMAIN to 1"),
     ):
         run._more, kept = (*run._more, *more), run._more
         assert run.start().end() == 2
@@ -312,6 +311,16 @@ def test_what_workers_cannot_do_is_refused_in_one_sentence(run: Run) -> None:
         assert said in run.stderr.read_text()
     assert "Traceback" not in run.stderr.read_text()
     assert not run.web.seen
+
+
+def test_a_site_with_several_fetches_at_once_keeps_its_delay_between_their_starts(
+    run: Run,
+) -> None:
+    run.web.latency = 0.9
+    run._more += ("--delay", "0.4", "-s", "CONCURRENT_REQUESTS_PER_DOMAIN=4", "--pages", "60")
+    assert run.start().end() == 0, run.stderr.read_text()
+    assert min(run.web.starts()) >= 0.25, "0.4 s less what a start takes on a busy machine"
+    assert min(run.web.rests()) < 0, "fetches overlap"
 
 
 def test_workers_that_die_at_once_end_the_crawl(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

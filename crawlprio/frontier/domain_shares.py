@@ -67,6 +67,15 @@ class DomainShares:
         self._latest_left_at = now
         return page
 
+    def limit(self, most: int) -> None:
+        """Change how many fetches a domain may have in flight."""
+        self._most = most
+
+    def began(self, site: int) -> None:
+        """Note that a page of a site is in flight that was not handed out here."""
+        domain = self._domain(site)
+        self._in_flight[domain] = self._in_flight.get(domain, 0) + 1
+
     def ended(self, site: int) -> None:
         """Note that a page of a site that was handed out is no longer in flight."""
         domain = self._domain(site)

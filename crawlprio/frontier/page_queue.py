@@ -146,6 +146,16 @@ class PageQueue:
         """One record for each site of the table, to read only."""
         return self._sites[: self._n_sites]
 
+    @property
+    def n_ready(self) -> int:
+        """Sites of which a page can leave now."""
+        return int(self._totals["n_ready"][0])
+
+    @property
+    def n_delayed(self) -> int:
+        """Sites with waiting pages that are inside their delay."""
+        return int(self._totals["n_delayed"][0])
+
     def upcoming(self, most: int) -> list[int]:
         """Return the pages that leave next, at most `most`, as if no site had to wait. O(pages)."""
         return upcoming(self.page_records, self.site_records, self._totals, most)

@@ -173,6 +173,8 @@ class Frontier(Protocol):
         Called when a page may have become ready; set it before the first call.
     on_lost
         Called with a lease that has expired, before `holds` is asked about it again.
+    loses_leases
+        Whether a lease can expire while a page is fetched under it.
     robots
         What other workers know of robots.txt files; None: there are no others.
     n_links
@@ -185,6 +187,7 @@ class Frontier(Protocol):
     on_lost: Callable[[int], object]
     n_links: int
     robots: SharedFiles | None
+    loses_leases: bool
 
     @property
     def clock(self) -> FetchClock: ...

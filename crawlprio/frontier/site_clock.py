@@ -123,6 +123,15 @@ class SiteClock:
         """Return whether a site has fewer fetches in flight than its limit."""
         return self._of(site).n_fetching < self._queue.site_limit(site)
 
+    def is_idle(self, site: int, now: float) -> bool:
+        """Return whether a fetch that was not handed out may start on a site now.
+
+        What was handed out has ended, or leaves room for more.
+        """
+        known = self._of(site)
+        n_fetches = known.n_fetching + known.n_unstarted
+        return n_fetches < self._queue.site_limit(site) and self.next_start(site) <= now
+
     def may_start(self, site: int, now: float) -> bool:
         """Return whether a fetch may start on a site now."""
         return self.has_room(site) and self.next_start(site) <= now

@@ -280,6 +280,11 @@ class Dispatcher(FetchObserver):
         return len(self._frontier) + len(self.leases) + self._frontier.is_busy
 
     @property
+    def at_once(self) -> float:
+        """The number of fetches that may be in flight now."""
+        return self._at_once.now
+
+    @property
     def n_waiting(self) -> int:
         """The number of requests that wait."""
         return len(self._frontier)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import os
 from functools import cache
+from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 VARIABLE = "HAND_OF_CRAWL"
 """The environment variable in which a brain tells a process that it is a hand."""
@@ -18,6 +20,10 @@ _LIMITS = (
     "TIMEOUT",
     "TIMEOUT_NO_ITEM",
 )
+
+
+BRAIN_VARIABLE = "BRAIN_OF_CRAWL"
+"""The environment variable in which a worker tells a process to be the brain of its crawl."""
 
 
 @cache
@@ -49,3 +55,32 @@ def hand_settings(facts: dict[str, Any]) -> dict[str, Any]:
         "ROBOTSTXT_OBEY": False,
         "TELNETCONSOLE_ENABLED": False,
     }
+
+
+@cache
+def brain_facts() -> dict[str, Any] | None:
+    """Return what a worker told this process when it started it as a brain; None if it is none."""
+    told = os.environ.get(BRAIN_VARIABLE)
+    return None if told is None else dict(json.loads(told))
+
+
+def brain_folder(crawl: str) -> Path:
+    """Return the folder of a crawl in Redis whose JOBDIR is not set."""
+    return Path("crawls") / (quote(crawl, safe=" ") or "crawl")
+
+
+def far_brain_settings() -> dict[str, Any]:
+    """Return the settings that a brain has otherwise than its hands, which have the spider."""
+    return {
+        **{f"CLOSESPIDER_{limit}": 0 for limit in _LIMITS},
+        "FEEDS": {},
+        "ITEM_PIPELINES": {},
+        "TELNETCONSOLE_ENABLED": False,
+    }
+
+
+def far_hand_settings() -> dict[str, Any]:
+    """Return the settings that a hand has otherwise whose brain is heard through Redis."""
+    kept = ("CLOSESPIDER_", "CONCURRENT_", "CRAWLPRIO_MAX_CONCURRENT_REQUESTS", "TELNET")
+    near = hand_settings({"at_once": 0})
+    return {name: value for name, value in near.items() if not name.startswith(kept)}

@@ -6,6 +6,7 @@ import logging
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from time import monotonic
 
 import numpy as np
 from scrapy.utils.asyncio import run_in_thread
@@ -87,6 +88,7 @@ class _Lease:
     """A leased page; `number` identifies its saved request, if it has one.
 
     `is_again`: an earlier run visited the page, and this one only because `start` runs again.
+    `is_adopted`: an earlier process handed it out.
     """
 
     page: int
@@ -95,6 +97,7 @@ class _Lease:
     number: int | None
     is_again: bool
     holds_site: bool = True
+    is_adopted: bool = False
 
     @property
     def source(self) -> Source:
@@ -119,6 +122,7 @@ class LocalFrontier:
 
     keeps_objects = True
     robots: SharedFiles | None = None
+    loses_leases = False
 
     def __init__(
         self,
@@ -330,13 +334,61 @@ class LocalFrontier:
     def holds(self, lease: int) -> bool:
         return True
 
+    # Leases that outlive a process
+
+    def number_leases_from(self, first: int) -> None:
+        """Give the next lease this number, so that it differs from those of earlier processes."""
+        self._n_leases = first - 1
+
+    def share_between(self, n_fetches: int) -> None:
+        """Let a registered domain have half of so many fetches at once."""
+        if self._shares is not None:
+            self._shares.limit(max(n_fetches // 2, 1))
+
+    def key_of(self, lease: int) -> tuple[int, int | None]:
+        """Return the page of a lease, and the number of its request, by which it is adopted."""
+        return self._leases[lease].page, self._leases[lease].number
+
+    def site_of(self, lease: int) -> str:
+        """Return the host whose delay applies to a leased page."""
+        return self._recorder.pages.host(self._leases[lease].site)
+
+    def adopt(self, lease: int, page: int, number: int | None) -> Handout | None:
+        """Take note of a lease that an earlier process gave; return None if its page is gone.
+
+        Its page was visited since, say. Until the lease ends, its site counts as being fetched.
+        """
+        queue = self.queue
+        request = None
+        pages = self._recorder.pages
+        if not 0 <= page < len(pages) or queue.state(page) != WAITING:
+            return None
+        if number is not None:
+            request = self._requests.take(page, number)
+            if request is None:
+                return None
+        if not self._requests.has(page):
+            queue.finish(page)
+        site = int(pages.sites[page])
+        queue.hold(site)
+        self.clock.sites.handed_out(site, monotonic())
+        if self._shares is not None:
+            self._shares.began(site)
+        if self._marks_leases and self._recorder.store is not None:
+            self._recorder.store.mark_leased(page)
+        self._leases[lease] = _Lease(page, site, request, number, is_again=False, is_adopted=True)
+        return Handout(lease, pages.url(page), int(pages.depths[page]), request)
+
     def release_site(self, lease: int) -> None:
         self._release(self._leases[lease])
 
     def _release(self, lease: _Lease) -> None:
         if lease.holds_site:
             lease.holds_site = False
-            self.queue.release(lease.page)
+            if lease.is_adopted:
+                self.queue.hold(lease.site, -1)
+            else:
+                self.queue.release(lease.page)
             if self._shares is not None:
                 self._shares.ended(lease.site)
             self._wait_for_rest(lease.page)
@@ -377,7 +429,9 @@ class LocalFrontier:
     ) -> None:
         ended = self._leases.pop(lease)
         page = ended.page
-        self.queue.put_back(page, is_released=not ended.holds_site)
+        if ended.is_adopted and ended.holds_site:
+            self.queue.hold(ended.site, -1)
+        self.queue.put_back(page, is_released=ended.is_adopted or not ended.holds_site)
         if self._shares is not None and ended.holds_site:
             self._shares.ended(ended.site)
         if self.queue.state(page) != WAITING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING
 
 from scrapy import Request
@@ -207,6 +207,26 @@ class WaitingRequests:
         if request is None and number is not None:
             request = self._saved.read(number)
         return request, number
+
+    def take(self, page: int, number: int) -> object | None:
+        """Remove the saved request of a page with this number; None if it does not wait."""
+        if self._is_alone(page):
+            saved = self._saved.of_page(page)[0]
+            if saved.number != number:
+                return None
+            self._alone[page] = 0
+            return saved.request
+        heap = self._heaps.get(page, [])
+        found = next((waiting for waiting in heap if waiting[2] == number), None)
+        if found is None:
+            return None
+        heap.remove(found)
+        heapify(heap)
+        if heap:
+            self.n_more -= 1
+        else:
+            del self._heaps[page]
+        return self._saved.read(number)
 
     def next_priority(self, page: int) -> int | None:
         """Return the priority of the first request of a page; None without one."""

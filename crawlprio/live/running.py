@@ -118,7 +118,8 @@ class RunningCrawl:
     out; both are None under another scheduler. Workers share the seeds' addresses by `share_seeds`;
     None: the store has them. Pages must wait while it `awaits_seeds`, whose addresses are not known
     yet. `receipt` is what the crawl got, once it has ended; None without a store.
-    `tell_brain` and `workers` are of a crawl in several processes (`crawlprio.live.workers`).
+    `tell_brain` and `workers` are of a crawl in several processes (`crawlprio.live.workers`), as is
+    `asked_for`: the settings before those of a hand took their place.
     """
 
     def __init__(self, crawler: Crawler) -> None:
@@ -140,6 +141,7 @@ class RunningCrawl:
         self.receipt: dict[str, Any] | None = None
         self.tell_brain: Callable[[list[Any]], object] | None = None
         self.workers: Workers | None = None
+        self.asked_for: BaseSettings = crawler.settings
         self._seed_hosts: SeedHosts | None = None
         connect = crawler.signals.connect
         connect(self._spider_opened, signal=signals.spider_opened)

@@ -290,7 +290,7 @@ class PolitenessMiddleware(FetchGate):
             return
         observe_fetches(self._crawler, self)
         frontier = self._crawl.frontier
-        self._is_shared = frontier is not None and frontier.robots is not None
+        self._is_shared = frontier is not None and frontier.loses_leases
         if self._is_shared:
             check_sends(self._crawler)
             make_abortable(self._crawler)

@@ -62,6 +62,9 @@ ADDED: dict[str, dict[str, str]] = {
         "CRAWLPRIO_KEEP_TEXT": "value.valuing.Languages",
         "CRAWLPRIO_MONITOR": "watch.monitor.Monitor",
     },
+    "schedulers": {
+        "RedisScheduler": "shared.redis_hand.RedisHandScheduler",
+    },
     "signers": {
         "CRAWLPRIO_SIGNING_KEY": "manners.signatures.Signer",
     },

@@ -367,6 +367,18 @@ def _made_by_plugin(name: str, values: dict[str, Any]) -> Any:
     return None if values[name] is None else load("settings", name)(values[name])
 
 
+def scheduler_of(settings: BaseSettings) -> str:
+    """Return the path of the scheduler, which a project may give as a class."""
+    named = settings["SCHEDULER"]
+    return named if isinstance(named, str) else f"{named.__module__}.{named.__qualname__}"
+
+
+def is_in_redis(settings: BaseSettings) -> bool:
+    """Return whether Redis itself has the frontier, so that no process has a store."""
+    is_shared = read_setting(settings, "CRAWLPRIO_FRONTIER") == "redis"
+    return is_shared and read_setting(settings, "CRAWLPRIO_BRAIN") is None
+
+
 def _store_path(store: Path | None, jobdir: str | None, *, is_explicit: bool) -> Path | None:
     """Return the path of the crawl store; inside JOBDIR, create its folder if it does not exist.
 

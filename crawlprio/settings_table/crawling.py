@@ -468,6 +468,14 @@ SHARING = Section(
             "one has frontier and store. `crawlprio crawl --workers` sets it.",
         ),
         Setting(
+            "CRAWLPRIO_BRAIN",
+            Choice(words=("auto", "never", "only"), none="Redis itself has the frontier"),
+            None,
+            "With CRAWLPRIO_FRONTIER `redis`: whether this worker may start the process that has "
+            "frontier and store (`auto`), leaves that to others (`never`), or is that process and "
+            "fetches nothing (`only`).",
+        ),
+        Setting(
             "CRAWLPRIO_REDIS_CRAWL",
             KeyName(none="the name of the spider"),
             None,

@@ -6,12 +6,12 @@ The two tables are created when the first sitemap becomes known; `docs/store.md`
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from crawlprio.store.files import Connection, store_errors
 from crawlprio.store.side_tables import SideRow, SideTable, all_exist
-from crawlprio.store.transaction import Transaction
 from crawlprio.store.visit_rows import storable
 from crawlprio.web.urls import canonical
 
@@ -81,7 +81,9 @@ class StoredSitemaps:
     `transaction` begins one; it raises `StoreError` where the store is open for reading only.
     """
 
-    def __init__(self, path: Path, db: Connection, transaction: Callable[[], Transaction]) -> None:
+    def __init__(
+        self, path: Path, db: Connection, transaction: Callable[[], AbstractContextManager[None]]
+    ) -> None:
         self._path = path
         self._db = db
         self._transaction = transaction

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType, TracebackType
 from typing import NamedTuple
@@ -80,6 +80,7 @@ class Store(StoreReader):
         self.ended_at: float | None = None
         self._checkpoints: Checkpoints | None = None
         self._companions = Companions()
+        self._is_together = False
 
     @classmethod
     def create(cls, path: str | Path) -> Store:
@@ -393,10 +394,27 @@ class Store(StoreReader):
         self.set_meta("orderings", json.dumps(ruled))
         self.set_meta("ordering", name)
 
-    def _transaction(self, n_visits: int = 1) -> Transaction:
+    @contextlib.contextmanager
+    def together(self, facts: Callable[[], Mapping[str, str]]) -> Iterator[None]:
+        """Commit all that is written inside at once, with some facts, or none of it.
+
+        `facts` are called at the end, and written as `set_meta` does.
+        """
+        with self._transaction():
+            self._is_together = True
+            try:
+                yield
+                for key, value in facts().items():
+                    self._put_meta(key, value)
+            finally:
+                self._is_together = False
+
+    def _transaction(self, n_visits: int = 1) -> contextlib.AbstractContextManager[None]:
         """Return a transaction: everything written inside it is committed, or nothing is."""
         if self._lock is None:
             raise StoreError(f"{self.path}: open for reading only; open it without readonly.")
+        if self._is_together:
+            return contextlib.nullcontext()
         self._db.lift()
         return Transaction(self.path, self._cursor, self._checkpoints, n_visits)
 

@@ -34,6 +34,7 @@ class LoggedWeb:
         self.n_pages, self.n_sites, self.latency = n_pages, n_sites, latency
         self.seen: list[Seen] = []
         self.others: dict[str, tuple[str, bytes]] = {}
+        self.robots, self.robots_status = b"User-agent: *\nDisallow: /private/\n", 200
         self._servers: list[ThreadingHTTPServer] = []
         self.port = 0
 
@@ -102,7 +103,7 @@ class LoggedWeb:
 
     def answer(self, site: str, path: str) -> tuple[int, str, bytes]:
         if path == "/robots.txt":
-            return 200, "text/plain", b"User-agent: *\nDisallow: /private/\n"
+            return self.robots_status, "text/plain", self.robots
         if path in self.others:
             kind, body = self.others[path]
             return 200, kind, body
@@ -131,9 +132,14 @@ class LoggedWeb:
         """Return the seconds from each answer to the next request on its site."""
         return self._gaps(lambda before: before.answered)
 
-    def _gaps(self, since: Any) -> list[float]:
+    def page_rests(self) -> list[float]:
+        """Return the seconds from each answer to the next page on its site, robots.txt left out."""
+        pages = [each for each in self.seen if each.path != "/robots.txt"]
+        return self._gaps(lambda before: before.answered, pages)
+
+    def _gaps(self, since: Any, chosen: list[Seen] | None = None) -> list[float]:
         of_site: defaultdict[str, list[Seen]] = defaultdict(list)
-        for each in sorted(self.seen, key=lambda seen: seen.came):
+        for each in sorted(chosen or self.seen, key=lambda seen: seen.came):
             of_site[each.site].append(each)
         return [
             after.came - since(before)

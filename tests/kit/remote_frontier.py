@@ -106,6 +106,7 @@ class RemoteFrontier:
     carries_json_only = True
     keeps_objects = False
     robots = None
+    loses_leases = False
 
     def __init__(
         self, settings: Mapping[str, Any], deliver: Callable[[Callable[[], None]], object]

@@ -25,12 +25,12 @@ class SettledShared(HandFrontier):
         handout = self.brain.frontier.next_page(now)
         if handout is not None:
             self.brain.lease(self.hand, handout)
-        self._hear([self.brain.status()])
+        self._hear([self.brain.status(0)])
         return super().next_page(now)
 
     def _tell(self, statement: Statement) -> None:
         self.brain.received(self.hand, read(written([statement])))
-        self._hear([self.brain.status()])
+        self._hear([self.brain.status(0)])
 
     def _hear(self, statements: list[Statement]) -> None:
         for statement in read(written(statements)):

@@ -8,10 +8,12 @@ from typing import NamedTuple
 
 from redis.exceptions import RedisError
 
+from crawlprio.errors import StoreError
 from crawlprio.plugins.redis.collector import Collector, stored_shards
 from crawlprio.plugins.redis.failures import failure
 from crawlprio.plugins.redis.scripts import Client
-from crawlprio.plugins.redis.shards import shards_of
+from crawlprio.plugins.redis.shards import crawl_of, shards_of
+from crawlprio.plugins.shared.mailbox import Mailbox
 from crawlprio.store import Store
 
 
@@ -58,6 +60,15 @@ def collect(
     RedisFailure
         If Redis cannot be read.
     """
+    try:
+        folder = Mailbox(client, crawl_of(prefix)).facts().get("folder")
+    except RedisError as error:
+        raise failure(error) from None
+    if folder is not None:
+        raise StoreError(
+            f"The crawl {crawl_of(prefix)!r} has a brain, which records it in {folder}; there is "
+            "nothing to collect."
+        )
     store = Store.open(path) if path.exists() else Store.create(path)
     with store:
         try:

@@ -133,6 +133,7 @@ class RedisFrontier:
         self._on_enough = on_enough
         self._robots = SharedRobots(self._call_site)
         self.robots: SharedFiles | None = self._robots
+        self.loses_leases = True
         self._persists = persists
         self._wire = Wire(rules, config, bounded=bounded)
         self._ahead = Ahead(ahead, config.concurrency)

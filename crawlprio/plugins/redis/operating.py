@@ -18,6 +18,8 @@ from crawlprio.plugins.redis.connection import delete_crawl
 from crawlprio.plugins.redis.failures import failure
 from crawlprio.plugins.redis.scripts import Client, script
 from crawlprio.plugins.redis.shards import crawl_of, shards_of
+from crawlprio.plugins.shared import far_crawls
+from crawlprio.plugins.shared.mailbox import Mailbox
 
 RUNNING, PAUSED, DRAINING = "", "paused", "draining"
 """States of a crawl. Paused: no page is leased. Draining: no page is leased and workers end."""
@@ -42,9 +44,11 @@ def crawls(client: Client) -> list[str]:
         keys = [
             key.decode() for key in client.scan_iter(match="crawlprio:{*:0}:config", count=1000)
         ]
+        with_brains = far_crawls.crawls(client)
     except RedisError as error:
         raise failure(error) from None
-    return sorted(found[1] for found in map(_CONFIG.fullmatch, keys) if found)
+    own = [found[1] for found in map(_CONFIG.fullmatch, keys) if found]
+    return sorted({*own, *with_brains})
 
 
 def overview(client: Client, prefix: str, most: int = 10) -> dict[str, Any]:
@@ -57,6 +61,12 @@ def overview(client: Client, prefix: str, most: int = 10) -> dict[str, Any]:
     CrawlprioError
         If there is no such crawl, or the server cannot be read.
     """
+    try:
+        view = far_crawls.overview(Mailbox(client, crawl_of(prefix)), most)
+    except RedisError as error:
+        raise failure(error) from None
+    if view is not None:
+        return view
     _check(client, prefix)
     try:
         reports = [
@@ -113,6 +123,12 @@ def set_state(client: Client, prefix: str, state: str) -> str:
     CrawlprioError
         If there is no such crawl, or the server cannot be read.
     """
+    try:
+        mailbox = Mailbox(client, crawl_of(prefix))
+        if mailbox.facts():
+            return far_crawls.set_state(mailbox, state)
+    except RedisError as error:
+        raise failure(error) from None
     _check(client, prefix)
     try:
         before = client.hget(f"{prefix}:config", "state") or b""
@@ -146,6 +162,9 @@ def delete(client: Client, prefix: str, *, confirmed: bool) -> str:
     """
     crawl = crawl_of(prefix)
     try:
+        mailbox = Mailbox(client, crawl)
+        if mailbox.facts():
+            return far_crawls.delete(mailbox, crawl, confirmed=confirmed)
         if not client.exists(f"{prefix}:config") and client.exists(f"{prefix}:visits"):
             prefixes = shards_of(client, prefix).prefixes
             n_visits = sum(client.xlen(f"{each}:visits") for each in prefixes)

@@ -70,6 +70,10 @@ class StartUrls:
         crawler.signals.connect(self._idle, signal=signals.spider_idle)
         crawler.signals.connect(self._opened, signal=signals.spider_opened)
 
+    def begin(self) -> None:
+        """Poll, for a spider that is open already."""
+        self._look()
+
     def close(self) -> None:
         """Stop polling."""
         self._is_closed = True

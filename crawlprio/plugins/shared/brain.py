@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from time import monotonic
 from typing import Any
@@ -19,7 +19,6 @@ from crawlprio.plugins.shared.messages import (
     row_entry,
     row_visit,
 )
-from crawlprio.web.urls import host_of
 
 MOST_DEATHS = 3
 """Hands that a page may take with it; then it counts as failed."""
@@ -39,13 +38,19 @@ class Hand:
         sends it statements.
     leases
         the pages that it has, by lease.
+    waiting
+        those of them whose callbacks the crawl no longer waits for.
     fetching
         by site, the fetches that have started and not ended.
+    starting
+        by site, the pages whose fetches are still to start.
     """
 
     send: Callable[[list[Statement]], object]
     leases: dict[int, Handout] = field(default_factory=dict)
+    waiting: set[int] = field(default_factory=set)
     fetching: Counter[str] = field(default_factory=Counter)
+    starting: Counter[str] = field(default_factory=Counter)
 
 
 class Brain:
@@ -54,6 +59,9 @@ class Brain:
     A page is leased to one hand; each lease ends once, by what the hand says of it, or by the death
     of the hand, after which the page waits again and its site rests for one delay. What a hand says
     of a page that it does not hold is ignored.
+
+    `outside` counts, by site, what hands may fetch there that no page of the frontier is, and
+    `starting` the pages that hands have and have not begun to fetch.
 
     Parameters
     ----------
@@ -77,9 +85,12 @@ class Brain:
         self._refused = refused
         self._counted = counted
         self._redirected = redirected
+        self.dead_letters: list[tuple[str, str]] = []
         self._deaths: Counter[str] = Counter()
         self._sites: Counter[str] = Counter()
-        self._flight: dict[int, tuple[str, float]] = {}
+        self.outside: Counter[str] = Counter()
+        self.starting: Counter[str] = Counter()
+        self._flight: dict[int, tuple[str, float, str]] = {}
 
     @property
     def n_leased(self) -> int:
@@ -89,24 +100,44 @@ class Brain:
     def flight(self) -> list[tuple[str, float]]:
         """Return the URL of each page that a hand has, and for how many seconds, oldest first."""
         now = monotonic()
-        return [(url, now - since) for url, since in self._flight.values()]
+        return [(url, now - since) for url, since, _ in self._flight.values()]
+
+    def leased(self) -> list[tuple[int, str, float]]:
+        """Return each lease, its URL, and the monotonic time at which it was given."""
+        return [(lease, url, since) for lease, (url, since, _) in self._flight.items()]
 
     def holds(self, site: str) -> bool:
-        """Return whether a hand has a page of a site."""
-        return self._sites[site] > 0
+        """Return whether a hand has a page of a site, or may fetch something else there."""
+        return self._sites[site] > 0 or self.outside[site] > 0
 
     def lease(self, hand: Hand, handout: Handout, usage: str = "") -> None:
         """Give a page that the frontier has handed out to a hand."""
-        hand.leases[handout.lease] = handout
-        self._flight[handout.lease] = handout.url, monotonic()
-        self._sites[host_of(handout.url)] += 1
-        hand.send([["lease", handout_row(handout), usage]])
+        self._give(hand, handout)
+        self.starts(hand, self._flight[handout.lease][2])
+        key = *self.frontier.key_of(handout.lease), self._flight[handout.lease][2]
+        hand.send([["lease", handout_row(handout), usage, key]])
 
-    def status(self) -> Statement:
-        """Return the statement of what waits."""
+    def starts(self, hand: Hand, site: str, n: int = 1) -> None:
+        """Note that a hand is to start a fetch on a site, or with -1 that it need not any more."""
+        if n > 0 or hand.starting[site] > 0:
+            hand.starting[site] += n
+            self.starting[site] += n
+
+    def adopt(self, hand: Hand, lease: int, key: Sequence[Any]) -> bool:
+        """Take note of a page that a hand has from an earlier brain; False if it must not."""
+        page, number, _ = key
+        handout = self.frontier.adopt(lease, page, number)
+        if handout is None:
+            return False
+        self._give(hand, handout)
+        return True
+
+    def status(self, n_preparing: int) -> Statement:
+        """Return the statement of what waits; some pages are about to be leased."""
         ready_at = self.frontier.ready_at()
         seconds = None if ready_at == math.inf else ready_at - monotonic()
-        return ["status", len(self.frontier), seconds, self.frontier.n_links]
+        n_out = self.n_leased + n_preparing
+        return ["status", len(self.frontier), n_out, seconds, self.frontier.n_links]
 
     def received(self, hand: Hand, statements: list[Statement]) -> None:
         """Carry out what a hand says, in order.
@@ -127,24 +158,41 @@ class Brain:
                 frontier.clock.ended(
                     site, was_handed_out=True, elapsed=0.0, status=0, retry_after=None
                 )
+        hand.fetching.clear()
+        for site, n_starting in [*hand.starting.items()]:
+            self.starts(hand, site, -n_starting)
         for lease, handout in list(hand.leases.items()):
-            site = host_of(handout.url)
+            site = self._flight[lease][2]
             self._end(hand, lease)
             self._deaths[handout.url] += 1
             if self._deaths[handout.url] >= MOST_DEATHS:
+                self.dead_letters.append((handout.url, DIED))
                 frontier.observe(lease, PageVisit(LinkPairs(handout.url, [], status=0), error=DIED))
             else:
                 frontier.put_back(lease)
             # It may have begun a fetch without having said so yet.
             frontier.clock.rest(site)
 
+    def put_back(self, hand: Hand, lease: int) -> None:
+        """Let a page wait again that a hand does not have."""
+        site = self._flight[lease][2]
+        self._end(hand, lease)
+        self.frontier.put_back(lease)
+        self.frontier.clock.rest(site)
+
+    def _give(self, hand: Hand, handout: Handout) -> None:
+        site = self.frontier.site_of(handout.lease)
+        hand.leases[handout.lease] = handout
+        self._flight[handout.lease] = handout.url, monotonic(), site
+        self._sites[site] += 1
+
     def _end(self, hand: Hand, lease: int) -> bool:
         """Forget a lease; return False if the hand does not have it."""
-        handout = hand.leases.pop(lease, None)
-        if handout is None:
+        if hand.leases.pop(lease, None) is None:
             return False
-        del self._flight[lease]
-        self._sites[host_of(handout.url)] -= 1
+        hand.waiting.discard(lease)
+        _, _, site = self._flight.pop(lease)
+        self._sites[site] -= 1
         return True
 
     # What hands say
@@ -155,24 +203,32 @@ class Brain:
     def _add_seeds_said(self, hand: Hand, urls: list[str]) -> None:
         self.frontier.add_seeds(urls)
 
-    def _observe_said(self, hand: Hand, lease: int, visit: Statement) -> None:
+    def _observe_said(self, hand: Hand, lease: int, visit: Statement, key: object = None) -> None:
         if self._end(hand, lease):
             self.frontier.observe(lease, row_visit(visit))
 
     def _put_back_said(
-        self, hand: Hand, lease: int, request: str | None, priority: int | None
+        self,
+        hand: Hand,
+        lease: int,
+        request: str | None,
+        priority: int | None,
+        key: object = None,
     ) -> None:
         if self._end(hand, lease):
             self.frontier.put_back(lease, request_bytes(request), priority)
 
-    def _release_site_said(self, hand: Hand, lease: int) -> None:
+    def _release_site_said(self, hand: Hand, lease: int, key: object = None) -> None:
         if lease in hand.leases:
+            hand.waiting.add(lease)
             self.frontier.release_site(lease)
 
     def _clock_said(
         self, hand: Hand, method: str, arguments: list[Any], keywords: dict[str, Any]
     ) -> None:
         if method in _CLOCK:
+            if method == "not_fetched" or (method == "started" and keywords["was_handed_out"]):
+                self.starts(hand, arguments[0], -1)
             if method == "started":
                 hand.fetching[arguments[0]] += 1
             if method == "ended":

@@ -47,6 +47,16 @@ _END_SECONDS = 10.0
 """Seconds that hands get to end."""
 
 
+def check_limits(config: CrawlConfig, because: str) -> None:
+    """Refuse what several hands cannot do, `because` there are several."""
+    model = config.value_model
+    if model is not None and model.learns:
+        raise ConfigError(
+            f"{because}, and the value model {model.name} learns from each page, which several "
+            "workers cannot; leave out one of them."
+        )
+
+
 class BrainScheduler(Scheduler):
     """The scheduler of the process that has the frontier: it fetches no page, but lets hands.
 
@@ -56,7 +66,7 @@ class BrainScheduler(Scheduler):
 
     def __init__(self, crawler: Crawler) -> None:
         super().__init__(crawler)
-        self._hands: dict[Hand, Started] = {}
+        self._hands: dict[Hand, Any] = {}
         self._n_preparing = self._n_futile = 0
         self._is_ending = False
         self._looked_at = monotonic()
@@ -108,19 +118,7 @@ class BrainScheduler(Scheduler):
                 "CRAWLPRIO_WORKERS is set, and items go to a file (FEEDS, -o), which each worker "
                 "would write; leave out one of them: the store has all pages and links."
             )
-        limits = [config.limit, *(limit or 1 for _, limit in config.slots.values())]
-        if max(limits) > 1 and config.politeness.delay > 0:
-            raise ConfigError(
-                f"CRAWLPRIO_WORKERS is set, and a site may have {max(limits)} fetches at once and "
-                "a delay, which nobody would keep between two workers; set "
-                "CONCURRENT_REQUESTS_PER_DOMAIN to 1, or DOWNLOAD_DELAY to 0."
-            )
-        model = config.value_model
-        if model is not None and model.learns:
-            raise ConfigError(
-                f"CRAWLPRIO_WORKERS is set, and the value model {model.name} learns from each "
-                "page, which several workers cannot; leave out one of them."
-            )
+        check_limits(config, "CRAWLPRIO_WORKERS is set")
 
     def _read(self, name: str) -> Any:
         return read_setting(self._crawler.settings, name)
@@ -128,10 +126,13 @@ class BrainScheduler(Scheduler):
     def _spider_opened(self) -> None:
         if self._crawl.failure is not None:
             return
-        for _ in range(self._read("CRAWLPRIO_WORKERS")):
-            self._start_hand()
+        self._open_hands()
         self._beat = beat(self._look_after_hands, self._term)
         engine.before_closing(self._crawler, self._drain)
+
+    def _open_hands(self) -> None:
+        for _ in range(self._read("CRAWLPRIO_WORKERS")):
+            self._start_hand()
 
     def close(self, reason: str) -> None:
         self._is_ending = True
@@ -159,7 +160,7 @@ class BrainScheduler(Scheduler):
         if self._crawl.awaits_seeds or self._crawl.failure is not None or self._is_ending:
             return None
         try:
-            while self._hands and self._n_out < self._at_once.now:
+            while self._has_room():
                 handout = self._frontier.next_page(monotonic())
                 if handout is None:
                     break
@@ -171,6 +172,14 @@ class BrainScheduler(Scheduler):
         except CrawlprioError as error:
             self._crawl.fail(error)
         return None
+
+    def _has_room(self) -> bool:
+        """Return whether some hand could take another page."""
+        return bool(self._hands) and self._n_out < self._at_once.now
+
+    def _choose(self) -> Hand | None:
+        """Return the hand that gets the next page; None if none can take it."""
+        return min(self._hands, key=lambda each: len(each.leases), default=None)
 
     async def _prepare(self, handout: Handout) -> None:
         """Give a page to a hand once robots.txt and the delay of its site allow it."""
@@ -189,14 +198,16 @@ class BrainScheduler(Scheduler):
                     )
                     self._frontier.observe(handout.lease, refused)
                     return
-            while not (self._hands and clock.may_start(site)) or self._crawler.engine.paused:
+            hand = self._choose()
+            while hand is None or not clock.may_start(site) or self._crawler.engine.paused:
                 if self._is_ending:
                     break
                 await sleep(_LOOK_SECONDS)
-            if self._is_ending or not self._hands:
+                hand = self._choose()
+            if self._is_ending or hand is None:
+                clock.not_fetched(site)
                 self._frontier.put_back(handout.lease)
                 return
-            hand = min(self._hands, key=lambda each: len(each.leases))
             self._brain.lease(hand, handout, USAGES.get(request, ""))
         finally:
             self._n_preparing -= 1
@@ -247,16 +258,20 @@ class BrainScheduler(Scheduler):
         if not statements or hand not in self._hands:
             return
         try:
-            n_before = self._brain.n_leased
-            self._brain.received(hand, statements)
-            for kind, *said in statements:
-                if kind == "observe":
-                    self._count_response(said[1])
-            if self._brain.n_leased < n_before:
-                self._n_futile = 0
-                self._progressed()
+            self._receive(hand, statements)
         except CrawlprioError as error:
             self._crawl.fail(error)
+
+    def _receive(self, hand: Hand, statements: list[Statement]) -> None:
+        """Carry out what a hand says."""
+        n_before = self._brain.n_leased
+        self._brain.received(hand, statements)
+        for kind, *said in statements:
+            if kind == "observe":
+                self._count_response(said[1])
+        if self._brain.n_leased < n_before:
+            self._n_futile = 0
+            self._progressed()
 
     def _count_response(self, visit: Statement) -> None:
         """Let the extensions of Scrapy that count responses count those of hands."""
@@ -337,6 +352,18 @@ class SharedClock(HostClock):
     def has_room(self, site: str) -> bool:
         return super().has_room(site) and not self._brain.holds(site)
 
+    def is_idle(self, site: str) -> bool:
+        """Return whether a hand may fetch what is no page from a site now."""
+        is_idle = self.sites.is_idle(self._site(site), monotonic())
+        return is_idle and not self._brain.outside[site]
+
     def may_start(self, site: str) -> bool:
-        """Return whether a hand may fetch a page of a site now."""
-        return self.sites.may_start(self._site(site), monotonic())
+        """Return whether a hand may be given a page of a site now.
+
+        Where a site may have several fetches at once, its delay runs from the start of the last
+        one, which a hand has to tell first.
+        """
+        number = self._site(site)
+        if self._brain.starting[site] and self.sites.delay(number) > 0:
+            return False
+        return self.sites.may_start(number, monotonic())

@@ -71,11 +71,14 @@ class HandFrontier:
     ----------
     usages
         by lease, what the site's robots.txt says of the use of a page; taken by the scheduler.
+    n_out
+        pages that hands have, as far as is known.
     """
 
     carries_json_only = True
     keeps_objects = False
     robots: SharedFiles | None = None
+    loses_leases = False
     is_busy = False
 
     def __init__(self, say: Callable[[Statement], object]) -> None:
@@ -83,7 +86,7 @@ class HandFrontier:
         self.on_lost: Callable[[int], object] = lambda lease: None
         self.clock = HandClock(say)
         self.usages: dict[int, str] = {}
-        self.n_links = 0
+        self.n_links = self.n_out = 0
         self._say = say
         self._leased: deque[Handout] = deque()
         self._n_waiting = 0
@@ -99,7 +102,7 @@ class HandFrontier:
             self._leased.append(handout)
             self.on_ready()
         elif kind == "status":
-            self._n_waiting, seconds, self.n_links = said
+            self._n_waiting, self.n_out, seconds, self.n_links = said
             self._ready_at = math.inf if seconds is None else monotonic() + seconds
 
     def __len__(self) -> int:

@@ -14,13 +14,34 @@ hand         clock, METHOD, ARGUMENTS, KEYWORDS    what became of a fetch: `Fetc
 hand         refused, RULE, N, URLS                links that a rule refused
 hand         stats, COUNTS                         what Scrapy has counted since the last time
 hand         scope, URL                            a seed redirected here
-brain        lease, HANDOUT, USAGE                 fetch this page now; robots.txt on its use
+brain        lease, HANDOUT, USAGE, KEY            fetch this page now; robots.txt on its use
 brain        scope, URL                            a seed redirected here
-brain        status, N, SECONDS, N_LINKS           pages waiting, time to the next, links queued
-brain        end                                   the crawl is over
+brain        end, REASON                           the crawl is over
 ===========  ====================================  ================================================
 
-An empty message is a sign of life.
+An empty message is a sign of life. Where messages go through Redis, there are these besides:
+
+===========  ====================================  ================================================
+from         statement                             meaning
+===========  ====================================  ================================================
+hand         hello, SETTINGS, SCOPE                the first statement of a hand
+hand         holds, HEARD, LEASES                  all that it has, once it has heard that answer:
+                                                   lease, KEY, `FETCHING`, `ENDED` or nothing
+hand         ask, NUMBER, URL, AGENT, MAY          may it fetch this, which is no page, as this
+                                                   robot, and from private addresses if MAY?
+hand         fetches, NUMBER, SITE                 it was permitted to, and has not ended
+hand         done, NUMBER                          what it asked for has ended
+hand         bye                                   it ends, and has put back all it had
+brain        hold                                  say what you have: this brain is new
+brain        held                                  what the hand says it has is agreed
+brain        lost, LEASES                          these pages are others' now
+brain        may, NUMBER, CAUSE                    fetch it now; or why not, if there is a cause
+brain        refuse, SENTENCE                      this hand is not of this crawl
+brain        status, N, OUT, SECONDS, N_LINKS      pages that wait and that hands have, time to the
+                                                   next, links queued
+===========  ====================================  ================================================
+
+What a hand says of a lease then ends with the KEY that came with it, for the next brain.
 """
 
 from __future__ import annotations
@@ -36,6 +57,9 @@ from crawlprio.plugins.archive.warc_records import Exchange
 
 Statement = list[Any]
 
+FETCHING, ENDED = "fetching", "ended"
+"""How far a hand is with a page, once it has begun to fetch it."""
+
 _encode = json.JSONEncoder(ensure_ascii=True, separators=(",", ":")).encode
 
 
@@ -47,9 +71,14 @@ def written(statements: list[Statement]) -> bytes:
 def read(message: bytes) -> list[Statement]:
     """Return the statements of a message; ValueError if it is none."""
     statements = json.loads(message)
-    if not (isinstance(statements, list) and all(map(_is_statement, statements))):
+    if not is_statements(statements):
         raise ValueError("a message is no list of statements")
-    return statements
+    return statements  # type: ignore[no-any-return]
+
+
+def is_statements(found: object) -> bool:
+    """Return whether what was read is a list of statements."""
+    return isinstance(found, list) and all(map(_is_statement, found))
 
 
 def _is_statement(statement: object) -> bool:

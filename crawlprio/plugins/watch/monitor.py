@@ -27,7 +27,7 @@ from crawlprio.measure.explanations import explain_url
 from crawlprio.measure.receipt_document import sentences
 from crawlprio.plugins.watch.monitor_server import Action, FewConnections, QuietSite, View
 from crawlprio.plugins.watch.snapshot import N_ROWS, LinkNotes, SiteTallies, Snapshots
-from crawlprio.settings_table.config import read_setting
+from crawlprio.settings_table.config import is_in_redis, read_setting
 from crawlprio.show.explained import lines_of_url
 from crawlprio.show.report_parts import MAX_URL, text
 from crawlprio.web.addresses import ALLOW_PRIVATE
@@ -184,7 +184,7 @@ class Monitor(CrawlPart):
                 "CRAWLPRIO_MONITOR needs a reactor; turn TWISTED_REACTOR_ENABLED on, or leave the "
                 "live view out."
             )
-        if read_setting(settings, "CRAWLPRIO_FRONTIER") == "redis":
+        if is_in_redis(settings):
             from crawlprio.plugins.watch.shared_snapshot import SharedCrawl
 
             assert crawler.spider is not None

@@ -1,0 +1,210 @@
+"""The mail between a brain and its hands, in Redis: five verbs, and one script.
+
+The keys of a crawl begin with `crawlprio:{CRAWL:SHARD}:`, so that a cluster keeps them on one node.
+
+==============  ======  ==========================================================================
+key             type    holds
+==============  ======  ==========================================================================
+`brain`         string  the name of the process that is the brain; expires unless it is renewed
+`crawl`         hash    `id` of the crawl, `host` and `folder` of its store, `process` of its brain,
+                        `state` (empty, paused, draining), `status` as JSON for `crawlprio frontier`
+`in`            stream  messages to the brain: `h` hand, `n` number, `b` body
+`out:HAND`      stream  messages to a hand: `b` body
+`seeds`         hash    the private addresses of seeds, by host
+==============  ======  ==========================================================================
+
+The crawl itself is in the brain's store. A message to the brain stays in its stream until what it
+led to is on the brain's disk; those to a hand that nobody reads expire after a day.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+from redis.exceptions import ResponseError
+
+from crawlprio.errors import CrawlprioError
+from crawlprio.plugins.redis.scripts import Client
+from crawlprio.plugins.redis.shards import prefix_of
+
+START = "0-0"
+"""Before the first message of a stream."""
+
+_TURN = """
+local holder = redis.call('GET', KEYS[1])
+if holder and holder ~= ARGV[1] then return redis.error_reply('FENCED by ' .. holder) end
+if ARGV[2] ~= '' then
+  redis.call('HSETNX', KEYS[3], 'id', ARGV[2])
+  if redis.call('HGET', KEYS[3], 'id') ~= ARGV[2] then
+    return redis.error_reply('FENCED by another crawl')
+  end
+end
+redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[3])
+if ARGV[4] ~= '' then redis.call('XTRIM', KEYS[2], 'MINID', ARGV[4]) end
+if ARGV[5] ~= '' then redis.call('HSET', KEYS[3], 'status', ARGV[5]) end
+for at = 4, #KEYS do
+  redis.call('XADD', KEYS[at], '*', 'b', ARGV[at + 2])
+  redis.call('PEXPIRE', KEYS[at], 86400000)
+end
+return redis.call('HGET', KEYS[3], 'state') or ''
+"""
+
+
+_LEAVE = """
+if redis.call('GET', KEYS[1]) == ARGV[1] then redis.call('DEL', KEYS[1]) end
+"""
+
+
+class Fenced(CrawlprioError):
+    """Another process is the brain by now, or the crawl was deleted."""
+
+
+class Mail(NamedTuple):
+    """A message to the brain: its place in the stream, its hand, its number, and what it says."""
+
+    place: str
+    hand: str
+    number: int
+    body: bytes
+
+
+def place_of(place: str) -> tuple[int, int]:
+    """Return a place in a stream as numbers, which compare."""
+    first, _, second = place.partition("-")
+    return int(first), int(second or 0)
+
+
+class Mailbox:
+    """The mailbox of one shard. Every method raises `RedisError` if the server cannot be asked.
+
+    Parameters
+    ----------
+    client
+        A client of redis-py; one mailbox is for one thread.
+    crawl, shard
+        The crawl's name, and the number of the shard.
+    """
+
+    def __init__(self, client: Client, crawl: str, shard: int = 0) -> None:
+        self.client = client
+        self.prefix = prefix_of(crawl, shard)
+        self._brain, self._in, self._crawl = (
+            f"{self.prefix}:{name}" for name in ("brain", "in", "crawl")
+        )
+
+    def _out(self, hand: str) -> str:
+        return f"{self.prefix}:out:{hand}"
+
+    # The brain
+
+    def claim(self, brain: str, seconds: float) -> bool:
+        """Become the brain unless another process is; return whether this one is."""
+        return bool(self.client.set(self._brain, brain, nx=True, px=int(1000 * seconds)))
+
+    def read(self, after: str, *, most: int, wait: float) -> list[Mail]:
+        """Return messages to the brain after a place; wait for the first one."""
+        found = self.client.xread({self._in: after}, count=most, block=int(1000 * wait))
+        entries = found[0][1] if found else []
+        return [
+            Mail(
+                place.decode(),
+                fields.get(b"h", b"").decode("utf-8", "replace"),
+                int(fields.get(b"n", b"0")),
+                fields.get(b"b", b""),
+            )
+            for place, fields in entries
+        ]
+
+    def turn(
+        self,
+        brain: str,
+        crawl_id: str,
+        seconds: float,
+        *,
+        done: str = "",
+        status: str = "",
+        answers: Sequence[tuple[str, bytes]] = (),
+    ) -> str:
+        """Stay the brain, drop what is `done`, and answer hands; return the crawl's state.
+
+        Raises
+        ------
+        Fenced
+            This process is no longer the brain; no answer was sent.
+        """
+        keys = [self._brain, self._in, self._crawl, *(self._out(hand) for hand, _ in answers)]
+        milliseconds, bodies = int(1000 * seconds), (body for _, body in answers)
+        facts = [brain, crawl_id, milliseconds, done, status]
+        try:
+            state = self.client.eval(_TURN, len(keys), *keys, *facts, *bodies)
+        except ResponseError as error:
+            if "FENCED" in str(error):
+                raise Fenced(str(error)) from None
+            raise
+        return str(state.decode())
+
+    def leave(self, brain: str) -> None:
+        """Cease to be the brain."""
+        self.client.eval(_LEAVE, 1, self._brain, brain)
+
+    def advance(self, place: str) -> None:
+        """Let the next message to the brain come after a place, whatever the server has lost."""
+        try:
+            last = self.client.xinfo_stream(self._in)["last-generated-id"].decode()
+        except ResponseError as error:
+            if "no such key" not in str(error):
+                raise
+            last = START
+        if place_of(last) < place_of(place):
+            first, second = place_of(place)
+            self.client.xadd(self._in, {"h": "", "n": 0, "b": ""}, id=f"{first}-{second + 1}")
+
+    # A hand
+
+    def send(self, hand: str, messages: Iterable[tuple[int, bytes]]) -> None:
+        """Send numbered messages to the brain; sent again, they keep their numbers."""
+        pipe = self.client.pipeline(transaction=False)
+        for number, body in messages:
+            pipe.xadd(self._in, {"h": hand, "n": number, "b": body})
+        pipe.execute()
+
+    def answers(self, hand: str, after: str, *, wait: float) -> tuple[str, list[bytes]]:
+        """Return the brain's messages to a hand after a place, and the place of the last."""
+        found = self.client.xread({self._out(hand): after}, block=int(1000 * wait))
+        entries = found[0][1] if found else []
+        if not entries:
+            return after, []
+        after = entries[-1][0].decode()
+        self.client.xtrim(self._out(hand), minid=after)
+        return after, [fields.get(b"b", b"") for _, fields in entries]
+
+    def forget(self, hand: str) -> None:
+        """Delete the messages to a hand."""
+        self.client.delete(self._out(hand))
+
+    # Everybody
+
+    def brain(self) -> str:
+        """Return the name of the process that is the brain; empty if none is."""
+        return (self.client.get(self._brain) or b"").decode()
+
+    def facts(self) -> dict[str, str]:
+        """Return what the server knows of the crawl; nothing if it has none."""
+        found: dict[bytes, bytes] = self.client.hgetall(self._crawl)
+        return {name.decode(): fact.decode() for name, fact in found.items()}
+
+    def put_facts(self, **facts: Any) -> None:
+        self.client.hset(self._crawl, mapping=facts)
+
+    def delete(self, brain_seconds: float = 0.0) -> None:
+        """Delete the crawl from the server; its store is not touched.
+
+        If it has a brain, that is told by a name in its place, for some seconds.
+        """
+        has_brain = brain_seconds and self.brain()
+        pattern = "".join(f"[{char}]" if char in "*?[\\" else char for char in self.prefix)
+        for key in self.client.scan_iter(match=f"{pattern}:*", count=1000):
+            self.client.unlink(key)
+        if has_brain:
+            self.client.set(self._brain, "nobody", px=int(1000 * brain_seconds))

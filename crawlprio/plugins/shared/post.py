@@ -1,0 +1,465 @@
+"""The two ends of a mailbox: threads that send and fetch the mail, and what makes it reliable.
+
+A message from a hand is a JSON list: the hand's clock when it was sent, how many pages it wants in
+all, and its statements. A message from a brain: its generation, the number of the message to this
+hand, the number of the hand's last message whose effects are on disk, the echo of the hand's clock
+in the latest message that was read, and its statements.
+
+What a hand says is numbered from 1, and it keeps each message until its number comes back. It says
+a message again once it hears an echo of something later that does not acknowledge it. What a brain
+says may be lost with the server; the hand notices by the numbers, and says what it has.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import queue
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from time import monotonic
+from typing import Any, NamedTuple, TypeVar
+
+from redis.exceptions import RedisError
+
+from crawlprio.errors import CrawlprioError
+from crawlprio.plugins.redis.cluster import refresh_topology
+from crawlprio.plugins.redis.failures import failure, is_transient
+from crawlprio.plugins.redis.server_time import boot_time
+from crawlprio.plugins.shared.mailbox import START, Fenced, Mail, Mailbox
+from crawlprio.plugins.shared.messages import Statement, is_statements, written
+
+logger = logging.getLogger("crawlprio")
+
+_T = TypeVar("_T")
+
+_WAIT = 1.0
+"""Seconds for which a server is asked to wait for mail."""
+
+_MOST = 64
+"""Messages that a brain reads at once."""
+
+_PAUSES = (0.05, 0.1, 0.2, 0.5)
+"""Seconds between attempts to reach the server; the last one repeats."""
+
+_SYNC_SECONDS = 0.5
+"""Seconds between two waits for the disk."""
+
+ALIVE_SHARE = 2 / 3
+"""Share of a term in which fetches start, after something that the brain has heard."""
+
+ABORT_SHARE = 0.9
+"""Share of a term after which fetches are aborted."""
+
+
+class _Closed(Exception):
+    """The post is closed, and nothing more is tried."""
+
+
+class _Calls:
+    """Calls a server from threads: again while it cannot be reached, which is logged once.
+
+    `n_outages` counts the times at which it was reached again after it could not be (`is_down`).
+    """
+
+    def __init__(self) -> None:
+        self.n_outages = 0
+        self.deadline = float("inf")
+        self.is_down = False
+        self._lock = threading.Lock()
+
+    def call(self, mailbox: Mailbox, action: Callable[[], _T]) -> _T:
+        """Return what an action returns once it succeeds."""
+        n_attempts = 0
+        while True:
+            try:
+                result = action()
+            except (RedisError, OSError) as error:
+                if isinstance(error, RedisError) and not is_transient(error):
+                    raise failure(error) from None
+                with self._lock:
+                    if not self.is_down:
+                        reason = str(error).rstrip(".")
+                        logger.warning("Redis is unavailable (%s); the crawl waits.", reason)
+                    self.is_down = True
+                refresh_topology(mailbox.client)
+                pause = _PAUSES[min(n_attempts, len(_PAUSES) - 1)]
+                n_attempts += 1
+                if monotonic() + pause > self.deadline:
+                    raise _Closed from None
+                time.sleep(pause)
+            else:
+                with self._lock:
+                    if self.is_down:
+                        self.is_down = False
+                        self.n_outages += 1
+                        logger.warning("Redis is available again; the crawl continues.")
+                return result
+
+
+class _Post:
+    """Threads with a mailbox each, which end with the process."""
+
+    def __init__(
+        self,
+        call_from_thread: Callable[..., object],
+        failed: Callable[[CrawlprioError], object],
+    ) -> None:
+        self._call_from_thread = call_from_thread
+        self._failed = failed
+        self._line = _Calls()
+        self.is_closed = False
+
+    def _start(self, run: Callable[[], object], name: str) -> threading.Thread:
+        def guarded() -> None:
+            try:
+                run()
+            except _Closed:
+                return
+            except CrawlprioError as error:
+                self._call_from_thread(self._failed, error)
+            except Exception as error:
+                logger.exception("The mail failed.")
+                self._call_from_thread(self._failed, CrawlprioError(f"The mail failed: {error!r}."))
+
+        thread = threading.Thread(target=guarded, name=f"crawlprio-{name}", daemon=True)
+        thread.start()
+        return thread
+
+
+class _Said(NamedTuple):
+    """A message of a hand that the brain has not acknowledged."""
+
+    number: int
+    statements: bytes
+    sent_at: float
+
+
+class HandPost(_Post):
+    """A hand's end.
+
+    Parameters
+    ----------
+    open_mailbox
+        connects to the server; called once for each thread.
+    name
+        the name of the hand, which no other ever has.
+    term
+        seconds of silence after which the brain gives the pages of a hand to others.
+    wants
+        returns how many pages the hand wants in all.
+    heard
+        called with statements, in the thread of `call_from_thread`, as is `failed`.
+    has
+        returns what the hand holds, for the statement `holds`.
+
+    Attributes
+    ----------
+    alive_until
+        `boot_time()` until which fetches may start.
+    reached_at
+        `boot_time()` of the latest message that the server has taken. No brain that reads it counts
+        this hand as dead within a term of it.
+    """
+
+    def __init__(
+        self,
+        open_mailbox: Callable[[], Mailbox],
+        name: str,
+        term: float,
+        *,
+        wants: Callable[[], int],
+        heard: Callable[[list[Statement]], object],
+        has: Callable[[], list[Any]],
+        call_from_thread: Callable[..., object],
+        failed: Callable[[CrawlprioError], object],
+    ) -> None:
+        super().__init__(call_from_thread, failed)
+        self.name = name
+        self.alive_until = 0.0
+        self.reached_at = boot_time()
+        self._open = open_mailbox
+        self._term = term
+        self._wants = wants
+        self._heard = heard
+        self._has = has
+        self._n_said = 0
+        self._unheard: deque[_Said] = deque()
+        self._generation = self._n_heard = 0
+        self._asked_at: float | None = 0.0
+        self._outgoing: queue.SimpleQueue[list[tuple[int, bytes]] | None] = queue.SimpleQueue()
+        self._sender = self._start(self._send_all, "sender")
+        self._start(self._fetch_all, "mail")
+
+    @property
+    def is_heard(self) -> bool:
+        """Whether the brain has acknowledged all that was said."""
+        return not self._unheard
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether fetches may start: no brain counts this hand as dead, and all is agreed."""
+        return boot_time() < self.alive_until
+
+    def say(self, statements: list[Statement]) -> None:
+        """Send statements; without any, a sign of life."""
+        if not statements:
+            self._send([_Said(0, b"[]", 0.0)])
+            return
+        self._n_said += 1
+        self._send([_Said(self._n_said, written(statements), 0.0)])
+
+    def close(self, seconds: float) -> bool:
+        """Send what is left; return whether that was done in time."""
+        self.is_closed = True
+        self._line.deadline = monotonic() + seconds
+        self._outgoing.put(None)
+        self._sender.join(seconds)
+        return not self._sender.is_alive()
+
+    def _send(self, said: Sequence[_Said]) -> None:
+        now, wants = boot_time(), self._wants()
+        sent = []
+        for number, statements, _ in said:
+            if number:
+                self._unheard.append(_Said(number, statements, now))
+            sent.append((number, b"[%r,%d,%b]" % (now, wants, statements)))
+        self._outgoing.put(sent)
+
+    def _say_what_it_has(self) -> None:
+        """Tell the brain what this hand has; nothing is fetched until it has agreed."""
+        self.alive_until = 0.0
+        self._asked_at = boot_time()
+        self.say([["holds", self._n_heard, self._has()]])
+
+    def _arrived(self, bodies: list[bytes]) -> None:
+        """Take note of messages; in the crawl's thread."""
+        for body in bodies:
+            try:
+                generation, number, acknowledged, echo, statements = json.loads(body)
+            except (ValueError, TypeError):
+                logger.error("A message in Redis is none of crawlprio: %.100r", body)
+                continue
+            if generation > self._generation:
+                if self._generation:  # another brain, which does not know yet what this hand has
+                    self._asked_at, self.alive_until = boot_time(), 0.0
+                self._generation, self._n_heard = generation, 0
+            if generation < self._generation or number <= self._n_heard:
+                continue
+            is_gap = number > self._n_heard + 1
+            self._n_heard = number
+            while self._unheard and self._unheard[0].number <= acknowledged:
+                self._unheard.popleft()
+            first = self._unheard[0] if self._unheard else None
+            if first is not None and first.number > acknowledged + 1 and first.sent_at < echo:
+                self._failed(
+                    CrawlprioError(
+                        "The store of the crawl lacks what this worker has said: it is an older "
+                        "copy, or of another crawl; start the worker again."
+                    )
+                )
+                return
+            if ["held"] in statements and self._asked_at is not None and echo >= self._asked_at:
+                self._asked_at = None
+            self._heard(statements)
+            if is_gap or ["hold"] in statements:
+                self._say_what_it_has()
+            if self._asked_at is None:
+                self.alive_until = max(self.alive_until, echo + ALIVE_SHARE * self._term)
+            if self._unheard and self._unheard[0].sent_at < echo:
+                self._say_again()
+
+    def _say_again(self) -> None:
+        """Send again what the brain has not heard, though it has heard something later."""
+        again, self._unheard = list(self._unheard), deque()
+        self._send(again)
+
+    # Below: in threads
+
+    def _send_all(self) -> None:
+        mailbox = self._open()
+        while True:
+            messages = self._outgoing.get()
+            if messages is None:
+                return
+            with suppress(queue.Empty):
+                while (more := self._outgoing.get_nowait()) is not None:
+                    messages += more
+                self._outgoing.put(None)
+            sent_at = boot_time()
+            self._line.call(mailbox, partial(mailbox.send, self.name, messages))
+            self.reached_at = sent_at
+
+    def _fetch_all(self) -> None:
+        mailbox, after, n_outages = self._open(), START, 0
+        while not self.is_closed:
+            after, bodies = self._line.call(
+                mailbox, partial(mailbox.answers, self.name, after, wait=_WAIT)
+            )
+            if n_outages != self._line.n_outages:
+                # The server may have lost its last second, and so number messages anew.
+                n_outages, after = self._line.n_outages, START
+            if bodies:
+                self._call_from_thread(self._arrived, bodies)
+
+
+class _Turn(NamedTuple):
+    """What a brain's thread is to do next."""
+
+    answers: list[tuple[str, bytes]]
+    place: str
+    status: str
+    is_last: bool = False
+
+
+class BrainPost(_Post):
+    """A brain's end: it stays the brain from `claim` on, in a thread, however busy the crawl is.
+
+    Parameters
+    ----------
+    open_mailbox
+        connects to the server; called once for each thread.
+    name
+        the name of this process, which no other ever has.
+    seconds
+        time for which it stays the brain without renewing that.
+    arrived
+        called with messages; sets `position` once their effects are committed, or returns False.
+    state_changed
+        called with the state of the crawl (empty, paused, draining) when it changes.
+    """
+
+    def __init__(
+        self,
+        open_mailbox: Callable[[], Mailbox],
+        name: str,
+        seconds: float,
+        *,
+        arrived: Callable[[list[Mail]], bool],
+        state_changed: Callable[[str], object],
+        call_from_thread: Callable[..., object],
+        failed: Callable[[CrawlprioError], object],
+    ) -> None:
+        super().__init__(call_from_thread, failed)
+        self.name = name
+        self.crawl_id = ""
+        self.path: Path | None = None
+        self.position = START
+        self._open = open_mailbox
+        self._seconds = seconds
+        self._arrived = arrived
+        self._state_changed = state_changed
+        self._state = ""
+        self._turns: queue.SimpleQueue[_Turn] = queue.SimpleQueue()
+        self._synced, self._synced_at = "", 0.0
+        self._applied = threading.Event()
+        self._is_deaf = False
+        self._n_noticed = 0
+
+    def begin(self) -> None:
+        """Stay the brain, which this process is now."""
+        self._thread = self._start(self._turn_all, "turns")
+
+    def listen(self, path: Path, position: str) -> None:
+        """Read messages after a place; the store of the crawl is at `path`."""
+        self.path, self.position = path, position
+        self._start(self._read_all, "mail")
+
+    def answer(self, answers: list[tuple[str, bytes]], status: str = "") -> None:
+        """Send messages to hands, after all earlier ones."""
+        self._turns.put(_Turn(answers, self.position, status))
+
+    def was_down(self) -> bool:
+        """Return whether the server cannot be reached, or could not since the last call."""
+        n_noticed, self._n_noticed = self._n_noticed, self._line.n_outages
+        return self._line.is_down or n_noticed != self._n_noticed
+
+    def close(self, seconds: float) -> None:
+        """Send what is left, and cease to be the brain."""
+        self.is_closed = True
+        self._line.deadline = monotonic() + seconds
+        self._turns.put(_Turn([], "", "", is_last=True))
+        self._thread.join(seconds)
+
+    # Below: in threads
+
+    def _turn_all(self) -> None:
+        mailbox = self._open()
+        while True:
+            try:
+                turn = self._turns.get(timeout=self._seconds / 3)
+            except queue.Empty:
+                turn = _Turn([], "", "")
+            answers, status, place = list(turn.answers), turn.status, turn.place
+            with suppress(queue.Empty):
+                while not turn.is_last:
+                    turn = self._turns.get_nowait()
+                    answers += turn.answers
+                    status, place = turn.status or status, turn.place or place
+            action = partial(
+                mailbox.turn,
+                *(self.name, self.crawl_id, self._seconds),
+                done=self._done(place),
+                status=status,
+                answers=answers,
+            )
+            state = self._line.call(mailbox, action)
+            if state != self._state:
+                self._state = state
+                self._call_from_thread(self._state_changed, state)
+            if turn.is_last:
+                self._line.call(mailbox, partial(mailbox.leave, self.name))
+                return
+
+    def _done(self, place: str) -> str:
+        """Return the place up to which all messages are on disk: a power failure loses none."""
+        if self.path is None or not place or monotonic() - self._synced_at < _SYNC_SECONDS:
+            return ""
+        self._synced_at = monotonic()
+        if place == self._synced:
+            return ""
+        with suppress(FileNotFoundError):
+            log = os.open(f"{self.path}-wal", os.O_RDONLY)
+            try:
+                os.fdatasync(log)
+            finally:
+                os.close(log)
+        self._synced = place
+        return place
+
+    def _read_all(self) -> None:
+        mailbox, n_outages = self._open(), 0
+        while not (self.is_closed or self._is_deaf):
+            mail = self._line.call(
+                mailbox, partial(mailbox.read, self.position, most=_MOST, wait=_WAIT)
+            )
+            if n_outages != self._line.n_outages:
+                n_outages = self._line.n_outages
+                self._line.call(mailbox, partial(mailbox.advance, self.position))
+            if mail:
+                self._applied.clear()
+                self._call_from_thread(self._apply, mail)
+                self._applied.wait()
+
+    def _apply(self, mail: list[Mail]) -> None:
+        try:
+            self._is_deaf = self.is_closed or not self._arrived(mail)
+        finally:
+            self._applied.set()
+
+
+def said_by_hand(mail: Mail) -> tuple[float, int, list[Statement]]:
+    """Return the clock of a hand, how many pages it wants, and what it says; else ValueError."""
+    clock, wants, statements = json.loads(mail.body)
+    if not is_statements(statements):
+        raise ValueError("no statements")
+    return float(clock), int(wants), statements
+
+
+__all__ = ["ABORT_SHARE", "ALIVE_SHARE", "BrainPost", "Fenced", "HandPost", "said_by_hand"]

@@ -1,0 +1,746 @@
+"""The brain of a crawl whose hands are anywhere: it hears and answers them through Redis."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import signal
+import socket
+from collections.abc import AsyncIterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+from time import monotonic, sleep, time
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
+
+from redis.exceptions import RedisError
+from scrapy import Request
+from scrapy.exceptions import IgnoreRequest
+from scrapy.utils.asyncio import call_later
+from scrapy.utils.defer import deferred_from_coro
+
+from crawlprio.errors import ConfigError, CrawlprioError
+from crawlprio.live import engine
+from crawlprio.live.counts import cause_of
+from crawlprio.live.dispatch import site_of
+from crawlprio.live.hand_settings import brain_facts, brain_folder
+from crawlprio.live.parts import Callbacks
+from crawlprio.middlewares.permission import RobotsMiddleware
+from crawlprio.plugins.redis.connection import check_server, connect, share_seeds, when_available
+from crawlprio.plugins.shared.brain import Hand
+from crawlprio.plugins.shared.brain_scheduler import BrainScheduler, check_limits
+from crawlprio.plugins.shared.mailbox import START, Fenced, Mail, Mailbox
+from crawlprio.plugins.shared.messages import ENDED, FETCHING, Statement, written
+from crawlprio.plugins.shared.post import BrainPost, said_by_hand
+from crawlprio.plugins.shared.same_crawl import difference, values_of
+from crawlprio.settings_table.config import CrawlConfig, read_setting
+from crawlprio.store.files import StoreInUse, WriterLock
+from crawlprio.web.addresses import ALLOW_PRIVATE
+from crawlprio.web.urls import host_of
+
+if TYPE_CHECKING:
+    from scrapy import Spider
+    from scrapy.crawler import Crawler
+
+logger = logging.getLogger("crawlprio")
+
+BRAIN_SECONDS = 10.0
+"""Seconds of silence after which workers elect another brain; no more than those of a hand."""
+
+_LOOK_SECONDS = 0.05
+"""Seconds between two looks at whether a site may be fetched from."""
+
+_LEASES_OF_ONE = 2**31
+"""Leases that one brain may give, by which those of all brains of a crawl differ."""
+
+_END_SECONDS = 10.0
+"""Seconds that hands get to end, and Redis to take what is left."""
+
+_SHOW_SECONDS = 2.0
+"""Seconds between two reports for `crawlprio frontier show`."""
+
+_MOST_SHOWN = 100
+"""Rows of each list in such a report."""
+
+_MOST_SEARCHED = 100_000
+"""Pages that may wait for the next ones to be looked for."""
+
+_ALONE_SECONDS = 5.0
+"""Seconds without any worker after which a brain that a worker started ends."""
+
+_FACTS = "mailbox"
+"""The fact in the store by which a brain knows what it has read."""
+
+PAUSED, DRAINING = "paused", "draining"
+
+
+def open_mailbox(settings: Any, crawl: str) -> Mailbox:
+    """Connect to the mailbox of a crawl; raise `ConfigError` if that is impossible."""
+    url = read_setting(settings, "REDIS_URL")
+    return Mailbox(connect(url, read_setting(settings, "REDIS_PARAMS")), crawl)
+
+
+def checked_mailbox(settings: Any, crawl: str) -> Mailbox:
+    """Connect to the mailbox of a crawl once its server answers and can be used."""
+
+    def checked() -> Mailbox:
+        mailbox = open_mailbox(settings, crawl)
+        check_server(mailbox.client, read_setting(settings, "REDIS_URL"))
+        return mailbox
+
+    return when_available(checked)
+
+
+def brain_seconds(settings: Any) -> float:
+    """Return the seconds of silence after which another brain is elected."""
+    return min(float(read_setting(settings, "CRAWLPRIO_LEASE_SECONDS")), BRAIN_SECONDS)
+
+
+class FarHand(Hand):
+    """A hand that is heard through a mailbox.
+
+    Attributes
+    ----------
+    name
+        its name.
+    n_read
+        the number of its last message that was carried out.
+    n_sent
+        the number of the last message to it.
+    outside
+        the sites of what it may fetch besides pages, by its number for it.
+    sent_in
+        the number of the message that told it of each lease.
+    wants
+        how many pages it wants in all.
+    echo
+        its clock in the latest message.
+    heard_at, since
+        monotonic time of that, and of the first.
+    """
+
+    def __init__(self, name: str, n_read: int = 0) -> None:
+        super().__init__(self._queue)
+        self.name = name
+        self.n_read, self.n_sent = n_read, 0
+        self.outside: dict[int, str] = {}
+        self.sent_in: dict[int, int] = {}
+        self.wants = 0
+        self.echo = 0.0
+        self.heard_at = self.since = monotonic()
+        self.said: list[Statement] = []
+
+    def _queue(self, statements: list[Statement]) -> None:
+        self.said += statements
+
+    @property
+    def room(self) -> int:
+        """How many more pages it wants."""
+        return self.wants - len(self.leases) + len(self.waiting)
+
+    def message(self, generation: int, status: Statement) -> bytes:
+        """Return the next message to it."""
+        self.n_sent += 1
+        said, self.said = [*self.said, status], []
+        if len(self.sent_in) > 1000 + 2 * len(self.leases):
+            self.sent_in = {lease: self.sent_in.get(lease, 0) for lease in self.leases}
+        for kind, *rest in said:
+            if kind == "lease":
+                self.sent_in[rest[0][0]] = self.n_sent
+        message: list[Any] = [generation, self.n_sent, self.n_read, self.echo, said]
+        return written(message)
+
+
+class RedisBrainScheduler(BrainScheduler):
+    """The scheduler of a brain that workers have elected, or that was started by itself.
+
+    Its crawl is in an ordinary job directory. What hands say is committed there together with the
+    place in the mailbox up to which it was read, so it counts exactly once, whoever is killed.
+
+    A brain that takes over asks all hands what they have, and hands out nothing until each has
+    answered or its term is over.
+    """
+
+    def __init__(self, crawler: Crawler) -> None:
+        super().__init__(crawler)
+        self._post: BrainPost | None = None
+        self._known: dict[str, FarHand] = {}
+        self._silent: set[str] = set()
+        self._generation = 0
+        self._scope: dict[str, Any] | None = None
+        self._had_hands = self._is_fenced = self._is_deaf = self._flushes_soon = False
+        self._state = ""
+        self._shown_at = self._alone_since = monotonic()
+        self._n_admitting = 0
+        self._was_busy = True
+
+    # Begin
+
+    def open(self, spider: Spider) -> None:
+        crawl = self._crawl
+        self._spider = spider
+        settings = self._crawler.settings
+        if crawl.failure is None:
+            try:
+                self._name = read_setting(settings, "CRAWLPRIO_REDIS_CRAWL") or spider.name
+                self._seconds = brain_seconds(settings)
+                self._mailbox = checked_mailbox(settings, self._name)
+                self._claim()
+                self._find_store(crawl.config)
+                crawl.share_seeds = lambda found: share_seeds(
+                    self._mailbox.client, self._mailbox.prefix, found
+                )
+            except CrawlprioError as error:
+                crawl.refuse(error)
+            except RedisError as error:
+                crawl.refuse(ConfigError(f"Redis cannot be used: {str(error).rstrip('.')}."))
+        super().open(spider)
+        if crawl.failure is not None or self.dispatcher is None:
+            return
+        try:
+            self._take_over()
+        except CrawlprioError as error:
+            crawl.refuse(error)
+
+    def _check_supported(self, config: CrawlConfig, spider: Spider) -> None:
+        check_limits(config, "CRAWLPRIO_FRONTIER is 'redis'")
+
+    def _claim(self) -> None:
+        """Become the brain; without being told to, end at once if another process is."""
+        facts = brain_facts()
+        if facts is not None and facts["crawl"] != self._name:
+            raise ConfigError(
+                f"This process was started as the brain of {facts['crawl']!r}, and not of "
+                f"{self._name!r}; another worker starts that one."
+            )
+        name = f"{facts['name'] if facts else uuid4().hex} {socket.gethostname()} {os.getpid()}"
+        has_said = False
+        while not self._mailbox.claim(name, self._seconds):
+            if facts is not None:
+                os._exit(0)
+            if not has_said:
+                has_said = True
+                logger.info("%s: another process is its brain; waiting.", self._name)
+            sleep(self._seconds / 20)
+        self._before = self._mailbox.facts()
+        from twisted.internet import reactor
+
+        self._post = BrainPost(
+            lambda: open_mailbox(self._crawler.settings, self._name),
+            name,
+            self._seconds,
+            arrived=self._arrived,
+            state_changed=self._state_changed,
+            call_from_thread=reactor.callFromThread,
+            failed=self._post_failed,
+        )
+        self._post.begin()
+
+    def _find_store(self, config: CrawlConfig) -> None:
+        """Check that the store of the crawl is here, and wait until no other brain writes to it."""
+        path = config.store_path
+        assert path is not None
+        if self._before.get("id"):
+            if not path.exists():
+                raise self._elsewhere()
+        elif path.exists() and path.parent == brain_folder(self._name):
+            _move_aside(path.parent)
+            path.parent.mkdir(mode=0o700)
+        _wait_for(path, self._before.get("process", ""))
+
+    def _elsewhere(self) -> ConfigError:
+        folder, host = self._before.get("folder"), self._before.get("host")
+        return ConfigError(
+            f"The crawl {self._name!r} in Redis has its pages in {folder} on {host}, and not in "
+            f"{self._crawl.config.store_path} here; start a worker there, bring that folder here, "
+            f"or delete the crawl with 'crawlprio frontier delete {self._name} --yes'."
+        )
+
+    def _take_over(self) -> None:
+        """Go on where the last brain was killed or ended."""
+        store, post = self._crawl.recorder.store, self._post
+        assert store is not None
+        assert post is not None
+        stored = json.loads(store.get_meta(_FACTS) or "{}")
+        crawl_id = self._before.get("id")
+        if crawl_id and stored.get("id") != crawl_id:
+            raise self._elsewhere()
+        # Whatever was lost, no brain has the number of another.
+        self._generation = max(stored.get("generation", 0) + 1, int(time()))
+        post.crawl_id = crawl_id or uuid4().hex
+        self._position = stored.get("position", START) if crawl_id else START
+        self._scope = stored.get("scope") if crawl_id else None
+        self._values = values_of(self._crawler.settings)
+        for name, n_read in (stored.get("read", {}) if crawl_id else {}).items():
+            self._known[name] = FarHand(name, n_read)
+        store.set_meta(_FACTS, self._facts()[_FACTS])
+        self._frontier.number_leases_from(self._generation * _LEASES_OF_ONE)
+        self._mailbox.put_facts(
+            id=post.crawl_id,
+            folder=str(store.path.parent.resolve()),
+            host=socket.gethostname(),
+            process=f"{_machine()} {os.getpid()}",
+        )
+        self._crawl.awaits_seeds = False
+
+    def _facts(self) -> Mapping[str, str]:
+        """Return what the store keeps of the mail, in the transaction of what it led to."""
+        assert self._post is not None
+        facts = {
+            "id": self._post.crawl_id,
+            "generation": self._generation,
+            "position": self._position,
+            "read": {hand.name: hand.n_read for hand in self._known.values()},
+            "scope": self._scope,
+        }
+        return {_FACTS: json.dumps(facts)}
+
+    def _open_hands(self) -> None:
+        store, post = self._crawl.recorder.store, self._post
+        assert store is not None
+        assert post is not None
+        self._silent = set(self._known)
+        for hand in self._known.values():
+            hand.heard_at = monotonic()
+            self._hands[hand] = hand
+            hand.send([["hold"]])
+        if self._known:
+            logger.info("%s: asking %d workers what they have.", self._name, len(self._known))
+        post.listen(store.path, self._position)
+        self._flush(self._known.values())
+
+    # Mail
+
+    def _arrived(self, mail: list[Mail]) -> bool:
+        """Carry out what hands say, and commit it with the place of the last message.
+
+        Return False if this process hears nothing more.
+        """
+        recorder, post = self._crawl.recorder, self._post
+        if self._is_deaf or self._crawl.failure is not None:
+            return False
+        assert recorder.store is not None
+        assert post is not None
+        heard: dict[FarHand, None] = {}
+        try:
+            with recorder.store.together(self._facts):
+                for each in mail:
+                    hand = self._hear(each)
+                    if hand is not None:
+                        heard[hand] = None
+                    self._position = each.place
+                recorder.flush()
+        except CrawlprioError as error:
+            self._crawl.fail(error)
+            return False
+        post.position = self._position
+        self._frontier.share_between(sum(hand.wants for hand in self._known.values()))
+        self._progressed()
+        self._flush(heard)
+        return True
+
+    def _hear(self, mail: Mail) -> FarHand | None:
+        """Carry out one message; return its hand."""
+        if not mail.hand:
+            return None
+        try:
+            clock, wants, statements = said_by_hand(mail)
+        except (ValueError, TypeError):
+            logger.error("A message in Redis is none of crawlprio: %.100r", mail.body)
+            return None
+        hand = self._known.get(mail.hand)
+        if hand is None:
+            hand = self._known[mail.hand] = FarHand(mail.hand)
+            hand.send([["held"]])
+        if hand not in self._hands:
+            self._hands[hand] = hand
+            self._had_hands = True
+        hand.wants, hand.echo, hand.heard_at = wants, max(hand.echo, clock), monotonic()
+        if mail.number == hand.n_read + 1:
+            hand.n_read = mail.number
+            for kind, *said in statements:
+                if kind in _OWN:
+                    getattr(self, f"_{kind}_said")(hand, *said)
+                elif hand.name in self._silent:
+                    self._receive_early(hand, kind, said)
+                else:
+                    self._receive(hand, [[kind, *said]])
+        return hand
+
+    def _receive_early(self, hand: FarHand, kind: str, said: list[Any]) -> None:
+        """Carry out what a hand says of pages that it has from the last brain, not listed yet."""
+        clock = self._frontier.clock
+        if kind in ("observe", "put_back", "release_site"):
+            lease, key = said[0], said[-1]
+            if lease not in hand.leases and self._brain.adopt(hand, lease, key):
+                clock.not_fetched(self._frontier.site_of(lease))
+        elif kind == "clock" and said[0] in ("started", "not_fetched"):
+            return
+        elif kind == "clock" and said[0] == "ended":
+            clock.started(said[1][0], was_handed_out=False)
+            hand.fetching[said[1][0]] += 1
+        self._receive(hand, [[kind, *said]])
+
+    def _receive(self, hand: Hand, statements: list[Statement]) -> None:
+        for kind, *said in statements:
+            if kind == "add_seeds":
+                self._admit(map(host_of, said[0]))
+            elif kind == "add" and said[0][7]:
+                self._admit([host_of(said[0][1])])
+        super()._receive(hand, statements)
+
+    def _admit(self, hosts: Any) -> None:
+        """Open the private addresses of seeds before anything is fetched from them."""
+        if not self._crawl.addresses.opens_seeds:
+            return
+
+        async def admit() -> None:
+            self._n_admitting += 1
+            try:
+                await self._crawl.admit_seeds(list(hosts))
+            finally:
+                self._n_admitting -= 1
+                self._progressed()
+
+        deferred_from_coro(admit()).addErrback(self._failed)
+
+    def _hello_said(self, hand: FarHand, values: dict[str, str], scope: dict[str, Any]) -> None:
+        """Greet a hand, or refuse it if it was started for another crawl."""
+        self._had_hands = True
+        if scope:
+            self._scope = self._scope or scope
+        sentence = difference(self._name, self._values, values, self._scope or {}, scope)
+        if sentence:
+            hand.send([["refuse", sentence]])
+            return
+        hand.send([["scope", url] for url in self._seeds_arrived])
+
+    def _holds_said(self, hand: FarHand, n_heard: int, leases: list[Any]) -> None:
+        """Agree with a hand on what it has: it is right, and may have heard less than was said."""
+        self._silent.discard(hand.name)
+        lost, theirs = [], set()
+        for lease, key, progress in leases:
+            theirs.add(lease)
+            if lease in hand.leases:
+                continue
+            if not self._brain.adopt(hand, lease, key):
+                lost.append(lease)
+            else:
+                self._agree(hand, self._frontier.site_of(lease), progress)
+        for lease in [*hand.leases]:
+            if lease not in theirs and hand.sent_in.get(lease, 0) <= n_heard:
+                self._brain.put_back(hand, lease)
+        hand.send([["lost", lost], ["held"]] if lost else [["held"]])
+
+    def _agree(self, hand: FarHand, site: str, progress: str) -> None:
+        """Take note of how far a hand is with a page that it has from an earlier brain."""
+        if progress == FETCHING:
+            self._frontier.clock.started(site, was_handed_out=True)
+            hand.fetching[site] += 1
+        elif progress == ENDED:
+            self._frontier.clock.not_fetched(site)
+        else:
+            self._brain.starts(hand, site)
+
+    def _ask_said(self, hand: FarHand, number: int, url: str, agent: str, may: bool) -> None:
+        """Let a hand fetch what is no page (media, say) when the site permits it."""
+        deferred_from_coro(self._permit(hand, number, url, agent, may)).addErrback(self._failed)
+
+    async def _permit(self, hand: FarHand, number: int, url: str, agent: str, may: bool) -> None:
+        request = Request(url, headers={"User-Agent": agent} if agent else {})
+        if not may:
+            request.meta[ALLOW_PRIVATE] = False
+        robots = self._crawler.get_downloader_middleware(RobotsMiddleware)
+        try:
+            if isinstance(robots, RobotsMiddleware):
+                await robots.process_request(request)
+        except IgnoreRequest as error:
+            hand.send([["may", number, cause_of(error, request)]])
+            self._progressed()
+            return
+        site, clock = site_of(request), self._clock
+        self._hold(site)
+        while hand in self._hands and not self._is_deaf:
+            if clock.is_idle(site) and not self._silent:
+                self._hold(site, -1)
+                self._fetches_said(hand, number, site)
+                hand.send([["may", number, ""]])
+                self._progressed()
+                return
+            await engine.sleep(_LOOK_SECONDS)
+        self._hold(site, -1)
+
+    def _hold(self, site: str, n_fetches: int = 1) -> None:
+        """Let no more pages of a site leave."""
+        self._clock.hold(site, n_fetches)
+
+    def _fetches_said(self, hand: FarHand, number: int, site: str) -> None:
+        hand.outside[number] = site
+        self._brain.outside[site] += 1
+        self._hold(site)
+
+    def _done_said(self, hand: FarHand, number: int) -> None:
+        site = hand.outside.pop(number, None)
+        if site is not None:
+            self._brain.outside[site] -= 1
+            self._hold(site, -1)
+
+    def _bye_said(self, hand: FarHand) -> None:
+        """Forget a hand that has ended."""
+        for number in [*hand.outside]:
+            self._done_said(hand, number)
+        for lease in [*hand.leases]:
+            self._brain.put_back(hand, lease)
+        self._hands.pop(hand, None)
+        self._known.pop(hand.name, None)
+        self._silent.discard(hand.name)
+        self._alone_since = monotonic()
+        call_later(0, self._look_after_hands)
+
+    def _flush(self, hands: Any) -> None:
+        """Answer these hands, and all others for which there is something, in this turn."""
+        for hand in hands:
+            if not hand.said:
+                hand.said.append(["status"])
+        if not self._flushes_soon:
+            self._flushes_soon = True
+            call_later(0, self._answer)
+
+    def _answer(self) -> None:
+        self._flushes_soon = False
+        if self._post is None or self._post.is_closed:
+            return
+        status = self._brain.status(self._n_preparing)
+        is_busy = bool(status[1] or status[2])
+        if self._was_busy and not is_busy:
+            for hand in self._known.values():
+                hand.said.append(["status"])
+        self._was_busy = is_busy
+        answers = []
+        for hand in self._known.values():
+            if hand.said:
+                hand.said = [each for each in hand.said if each != ["status"]]
+                answers.append((hand.name, hand.message(self._generation, status)))
+        shown = ""
+        if monotonic() - self._shown_at >= _SHOW_SECONDS:
+            self._shown_at = monotonic()
+            shown = json.dumps(self._shown())
+        if answers or shown:
+            self._post.answer(answers, shown)
+
+    def _progressed(self) -> None:
+        super()._progressed()
+        if self._post is not None:
+            self._flush(())
+
+    def _shown(self) -> dict[str, Any]:
+        """Return what `crawlprio frontier show` shows; times are of this process's clock."""
+        now, recorder, queue = monotonic(), self._crawl.recorder, self._frontier.queue
+        hands = self._far()
+        holders = {lease: hand.name for hand in hands for lease in hand.leases}
+        leased = sorted(self._brain.leased(), key=lambda each: each[2])
+        counts = {
+            "pages": len(recorder.pages),
+            "visits": recorder.figures.n_fetched,
+            "ready": queue.n_ready,
+            "waiting": len(self._frontier),
+            "leased": self._brain.n_leased,
+            "dead": len(self._brain.dead_letters),
+            "taken_over": self._crawler.stats.get_value("crawlprio/workers_died", 0),
+        }
+        head = queue.upcoming(_MOST_SHOWN) if len(queue) <= _MOST_SEARCHED else []
+        return {
+            "now": now,
+            "ordering": self._crawl.config.ordering_name,
+            "sites": recorder.pages.n_sites,
+            "delayed": queue.n_delayed,
+            "counts": counts,
+            "workers": [
+                {
+                    "name": hand.name,
+                    "leases": len(hand.leases),
+                    "since": hand.since,
+                    "dead_at": hand.heard_at + self._term,
+                }
+                for hand in hands
+            ],
+            "leases": [
+                {"since": since, "worker": holders.get(lease, ""), "url": url}
+                for lease, url, since in leased[:_MOST_SHOWN]
+            ],
+            "head": [
+                {
+                    "url": recorder.pages.url(page),
+                    "key": float(queue.page_records["key"][page]),
+                    "hot": queue.usual_tier(page) % 2,
+                    "priority": queue.usual_tier(page) // 2,
+                }
+                for page in head
+            ],
+            "dead": [
+                {"url": url, "reason": reason}
+                for url, reason in self._brain.dead_letters[-_MOST_SHOWN:]
+            ],
+        }
+
+    def _state_changed(self, state: str) -> None:
+        self._state = state
+        logger.info("%s is %s.", self._name, state or "resumed")
+        if state == DRAINING:
+            engine.close_spider(self._crawler, "drained")
+        self._progressed()
+
+    def _post_failed(self, error: CrawlprioError) -> None:
+        if isinstance(error, Fenced):
+            self._is_fenced = True
+            logger.warning("%s: another process is its brain by now; this one ends.", self._name)
+            engine.close_spider(self._crawler, "fenced")
+        else:
+            self._crawl.fail(error)
+
+    # Pages
+
+    def _has_room(self) -> bool:
+        if self._silent or self._state or self._n_admitting:
+            return False
+        return sum(max(hand.room, 0) for hand in self._far()) > self._n_preparing
+
+    def _choose(self) -> Hand | None:
+        if self._silent or self._n_admitting:
+            return None
+        hand = max(self._far(), key=lambda each: each.room, default=None)
+        return None if hand is None or hand.room <= 0 else hand
+
+    def _far(self) -> list[FarHand]:
+        return [hand for hand in self._hands if isinstance(hand, FarHand)]
+
+    # End
+
+    def has_pending_requests(self) -> bool:
+        return not self._is_ending
+
+    def _look_after_hands(self) -> None:
+        """Let the pages of hands wait again that are silent for too long."""
+        now = monotonic()
+        was_stopped = now - self._looked_at > self._term / 2
+        self._looked_at = now
+        was_down = self._post is None or self._post.was_down()
+        for hand in self._far():
+            # What they said meanwhile is not read yet.
+            if was_stopped or was_down:
+                hand.heard_at = now
+            elif now - hand.heard_at > self._term:
+                self._bury(hand)
+        self._flush(())
+        if not (self._hands or self._is_ending):
+            self._end_alone(now)
+
+    def _bury(self, hand: FarHand) -> None:
+        """Give up a hand; if it comes back, it hears first of what it has lost."""
+        del self._hands[hand]
+        self._silent.discard(hand.name)
+        for number in [*hand.outside]:
+            self._done_said(hand, number)
+        lost = [*hand.leases]
+        logger.warning("A worker (%s) is silent; its %d pages wait again.", hand.name, len(lost))
+        self._crawler.stats.inc_value("crawlprio/workers_died")
+        try:
+            self._brain.died(hand)
+        except CrawlprioError as error:
+            self._crawl.fail(error)
+        hand.said = [each for each in hand.said if each[0] not in ("lease", "held")]
+        hand.send([["lost", None]])
+        self._alone_since = monotonic()
+        self._progressed()
+
+    def _end_alone(self, now: float) -> None:
+        """End once no hand is left: all was fetched, or nobody fetches."""
+        is_done = not (len(self._frontier) or self._n_out) and not self._n_admitting
+        if self._had_hands and is_done:
+            engine.close_spider(self._crawler, "finished")
+        elif brain_facts() is not None and now - self._alone_since > _ALONE_SECONDS:
+            logger.info("%s: no worker is left; the crawl goes on once one is started.", self._name)
+            engine.close_spider(self._crawler, "shutdown")
+
+    async def _drain(self, reason: str) -> None:
+        self._is_ending = True
+        if self._is_fenced or self._crawl.failure is not None:
+            return
+        for hand in self._far():
+            hand.send([["end", reason]])
+        self._flush(())
+        until = monotonic() + max(_END_SECONDS, self._term)
+        while self._hands and monotonic() < until and not self._is_fenced:
+            await engine.sleep(0.05)
+
+    def close(self, reason: str) -> None:
+        self._is_deaf = True
+        self._hands.clear()
+        super().close(reason)
+        post = self._post
+        if post is None:
+            return
+        is_over = reason == "finished" and not read_setting(
+            self._crawler.settings, "SCHEDULER_PERSIST"
+        )
+        self._crawl.parts.add(Callbacks(ended=lambda: self._leave(post, deletes=is_over)))
+
+    def _leave(self, post: BrainPost, *, deletes: bool) -> None:
+        """Cease to be the brain, now that the store is closed."""
+        with suppress(RedisError):
+            post.close(_END_SECONDS)
+            if deletes and not self._is_fenced:
+                self._mailbox.delete()
+
+
+_OWN = frozenset({"hello", "holds", "bye", "ask", "fetches", "done"})
+
+
+class NoStart:
+    """A spider middleware of brains, which leave start requests to hands."""
+
+    async def process_start(self, start: AsyncIterator[Any]) -> AsyncIterator[Any]:
+        """Yield nothing."""
+        return
+        yield
+
+
+def _move_aside(folder: Path) -> None:
+    """Rename a folder, that of an earlier crawl, to the next free numbered name."""
+    number = 1
+    while (name := folder.with_name(f"{folder.name}.{number}")).exists():
+        number += 1
+    folder.rename(name)
+    logger.info("%s held an earlier crawl; it was renamed to %s.", folder, name)
+
+
+def _machine() -> str:
+    """Return what this machine, and on Linux this container, calls its processes by."""
+    space = "/proc/self/ns/pid"
+    return socket.gethostname() + (os.readlink(space) if os.path.exists(space) else "")
+
+
+def _wait_for(path: Path, before: str) -> None:
+    """Wait until no process writes to a store; end the brain before this one if it hangs.
+
+    It is on this machine and may be stopped; its time as the brain is over.
+    """
+    has_said, machine = False, _machine()
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    until = monotonic() + 1.0
+    while True:
+        try:
+            lock = WriterLock(path)
+        except StoreInUse as error:
+            is_before = error.pid != os.getpid() and before == f"{machine} {error.pid}"
+            if error.pid and is_before and monotonic() > until:
+                with suppress(ProcessLookupError):
+                    os.kill(error.pid, signal.SIGKILL)
+            elif not has_said:
+                has_said = True
+                logger.warning("%s Waiting for its end.", error)
+            sleep(0.1)
+        else:
+            lock.release()
+            return
