@@ -54,7 +54,7 @@ NAMES_A_PLUGIN = {
 BOTH_WAYS = {"crawlprio.plugins.papers.combined"}
 """An ordering made of orderings: on a call it asks the registry of the package it is in."""
 
-MOST_MODULES, MOST_LINES = 283, 62_950
+MOST_MODULES, MOST_LINES = 283, 63_000
 TWICE_BY_CONVENTION = {"__init__", "__main__", "base", "schema"}
 
 
