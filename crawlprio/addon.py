@@ -153,11 +153,11 @@ class Addon:
         facts = hand_facts()
         if facts is not None:
             return hand_settings(facts)
-        if scheduler_of(settings) == _FAR_HAND:
-            RunningCrawl.of(self._crawler).asked_for = settings.copy()
-            return far_hand_settings()
-        if scheduler_of(settings) != _FAR_BRAIN:
+        if scheduler_of(settings) not in (_FAR_HAND, _FAR_BRAIN):
             return {}
+        RunningCrawl.of(self._crawler).asked_for = settings.copy()
+        if scheduler_of(settings) == _FAR_HAND:
+            return far_hand_settings()
         own = far_brain_settings()
         with suppress(ConfigError):  # refused later
             spider = getattr(self._crawler.spidercls, "name", None)

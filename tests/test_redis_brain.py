@@ -250,6 +250,21 @@ def test_a_server_that_forgets_everything_loses_nothing(crawl: Shared) -> None:
     check_whole(crawl)
 
 
+def test_a_job_goes_on_though_brain_and_server_are_lost(crawl: Shared) -> None:
+    crawl.start(1, "--folder", "job")
+    crawl.wait_for_fetches(50)
+    brain = crawl.wait_for_brain()
+    crawl.workers[0].kill()
+    crawl.workers[0].wait()
+    os.kill(brain, signal.SIGKILL)
+    crawl.server.client().flushall()
+    crawl.start(2, "--folder", "job")
+    assert crawl.end() == [0, 0], crawl.logs()
+    (crawl.folder / "crawls").mkdir()
+    (crawl.folder / "job").rename(crawl.folder / "crawls" / "site")
+    check_whole(crawl, most_refetched=crawl.web.n_sites + 4)
+
+
 def test_ctrl_c_lets_workers_finish_and_the_crawl_goes_on_later(crawl: Shared) -> None:
     crawl.start(2)
     crawl.wait_for_fetches(40)

@@ -119,7 +119,7 @@ class RunningCrawl:
     None: the store has them. Pages must wait while it `awaits_seeds`, whose addresses are not known
     yet. `receipt` is what the crawl got, once it has ended; None without a store.
     `tell_brain` and `workers` are of a crawl in several processes (`crawlprio.live.workers`), as is
-    `asked_for`: the settings before those of a hand took their place.
+    `asked_for`: the settings before those of a hand or brain took their place.
     """
 
     def __init__(self, crawler: Crawler) -> None:

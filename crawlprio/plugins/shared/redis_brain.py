@@ -24,7 +24,7 @@ from crawlprio.errors import ConfigError, CrawlprioError
 from crawlprio.live import engine
 from crawlprio.live.counts import cause_of
 from crawlprio.live.dispatch import site_of
-from crawlprio.live.hand_settings import brain_facts, brain_folder
+from crawlprio.live.hand_settings import brain_facts
 from crawlprio.live.parts import Callbacks
 from crawlprio.middlewares.permission import RobotsMiddleware
 from crawlprio.plugins.redis.connection import check_server, connect, share_seeds, when_available
@@ -244,7 +244,7 @@ class RedisBrainScheduler(BrainScheduler):
         if self._before.get("id"):
             if not path.exists():
                 raise self._elsewhere()
-        elif path.exists() and path.parent == brain_folder(self._name):
+        elif path.exists() and read_setting(self._crawl.asked_for, "JOBDIR") is None:
             _move_aside(path.parent)
             path.parent.mkdir(mode=0o700)
         _wait_for(path, self._before.get("process", ""))
