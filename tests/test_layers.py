@@ -51,7 +51,7 @@ NAMES_A_PLUGIN = {
 BOTH_WAYS = {"crawlprio.plugins.papers.combined"}
 """An ordering made of orderings: on a call it asks the registry of the package it is in."""
 
-MOST_MODULES, MOST_LINES = 263, 62_200
+MOST_MODULES, MOST_LINES = 263, 62_202
 TWICE_BY_CONVENTION = {"__init__", "__main__", "base", "schema"}
 
 

@@ -49,7 +49,8 @@ class TestMessages:
             notes=TextNotes("de", "de-DE", "licence"),
             fingerprint=2**63 - 1,
         )
-        exchange = Exchange(URL, 1.5, 200, "text/html", b"\x00\xff", True, b"answer", b"question")
+        records = b"\x00\xff", True, b"answer", b"question"
+        exchange = Exchange(URL, 1.5, 200, "text/html", *records, ["http://a.test/style.css"])
         visit = PageVisit(pairs, True, 1e9, 0.5, "cause", ['{"item":1}'], exchange, b"\xff\x00body")
         assert row_visit(sent(visit_row(visit))) == visit
         plain = PageVisit(LinkPairs(URL, []))
