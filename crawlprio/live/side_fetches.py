@@ -83,7 +83,7 @@ class SideFetches(CrawlPart):
         if read_setting(settings, "CRAWLPRIO_STORE") is None:
             return "CRAWLPRIO_STORE is None, so there is nowhere to record them; name a file"
         if is_in_redis(settings):
-            return "CRAWLPRIO_FRONTIER is redis, whose workers have no store; crawl without it"
+            return "CRAWLPRIO_FRONTIER is redis, whose workers have no store; set CRAWLPRIO_BRAIN"
         return ""
 
     def lane(self, row: SideRow) -> str:

@@ -29,6 +29,7 @@ from typing import Any, NamedTuple, TypeVar
 from redis.exceptions import RedisError
 
 from crawlprio.errors import CrawlprioError
+from crawlprio.outside.opening import open_file
 from crawlprio.plugins.redis.cluster import refresh_topology
 from crawlprio.plugins.redis.failures import failure, is_transient
 from crawlprio.plugins.redis.server_time import boot_time
@@ -424,12 +425,8 @@ class BrainPost(_Post):
         self._synced_at = monotonic()
         if place == self._synced:
             return ""
-        with suppress(FileNotFoundError):
-            log = os.open(f"{self.path}-wal", os.O_RDONLY)
-            try:
-                os.fdatasync(log)
-            finally:
-                os.close(log)
+        with suppress(FileNotFoundError), open_file(f"{self.path}-wal", "rb") as log:
+            os.fdatasync(log.fileno())
         self._synced = place
         return place
 
