@@ -86,7 +86,7 @@ TOTALS = np.dtype(
 )
 """Totals over the queue. `site_share`: pages of a site per round, or 0 if sites take no turns.
 `turn`: the latest turn of any site. `held_below`: pages with a smaller key are held back.
-`is_deferred`: no page leaves before the heaps are built anew, so they are left as they are."""
+`is_deferred`: no page leaves before the heaps are built again, so they are left as they are."""
 
 Records = NDArray[Any]
 Entries = NDArray[np.float64]

@@ -105,7 +105,7 @@ def links_of_sites(sizes: Longs, links_per_page: float, seed: int) -> Floats:
 
 
 def links_by_size(sizes: Longs) -> SiteLinks:
-    """Let every site link to every other, in proportion to their pages."""
+    """Link every site to every other, in proportion to their pages."""
     n_sites = len(sizes)
     return SiteLinks(
         np.full(n_sites, 0 if n_sites > 1 else -1, dtype=np.int32),
@@ -116,7 +116,7 @@ def links_by_size(sizes: Longs) -> SiteLinks:
 
 
 def links_along_hosts(hosts: LinkGraph, sizes: Longs) -> SiteLinks:
-    """Let sites link like the best-linked hosts; hosts without links link back instead."""
+    """Link sites like the best-linked hosts; hosts without links link back instead."""
     n_sites = len(sizes)
     if hosts.n_pages < n_sites:
         raise GraphError(f"there are {hosts.n_pages} hosts for {n_sites} sites; give one per site.")

@@ -277,7 +277,7 @@ _SECONDS_TO_STOP = 5.0
 
 @contextmanager
 def forced_end(process: Any) -> Iterator[None]:
-    """Let a second Ctrl-C end a crawler process with status 130 even while its event loop is busy.
+    """End a crawler process with status 130 on a second Ctrl-C, even while its event loop is busy.
 
     Scrapy then asks the event loop to stop and ignores all further signals. While code is compiled,
     say, the loop would not get to it for half a minute.

@@ -341,7 +341,7 @@ class LocalFrontier:
         self._n_leases = first - 1
 
     def share_between(self, n_fetches: int) -> None:
-        """Let a registered domain have half of so many fetches at once."""
+        """Limit a registered domain to half of so many fetches at once."""
         if self._shares is not None:
             self._shares.limit(max(n_fetches // 2, 1))
 

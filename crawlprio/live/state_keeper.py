@@ -31,7 +31,7 @@ class StateKeeper:
 
     The state is that after a visit which the store has; a resume replays those that came later. It
     is of use only to the same version of crawlprio, under the same ordering and the same kinds of
-    budgets, and only if its store is the one that it was saved for, gone on with or not. In any
+    budgets, and only if its store is the one that it was saved for, perhaps continued. In any
     other case all visits are replayed, which takes longer and ends in the same state.
 
     One exception: of a page that was refused (by robots.txt, say) before the state was saved, and

@@ -61,7 +61,7 @@ class Opic(CompiledOrdering):
     seed_cash
         Cash of a seed; default 1. A larger value moves pages reached from the seeds forward.
     pass_on
-        Let fetched pages pass cash on: whenever one has more than `pass_on` per link, it gives all
+        Fetched pages pass cash on: whenever one has more than `pass_on` per link, it gives all
         of its cash to its links, first come first served. None (the default): cash on fetched pages
         stays there. Stores the links of all fetched pages, 4 bytes each.
     pass_on_budget

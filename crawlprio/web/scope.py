@@ -436,7 +436,7 @@ def _matches(name: str, expression: re.Pattern[str], url: str) -> bool:
 
 @cache
 def _catch_timer() -> None:
-    """Let the timer end the search that it is set for."""
+    """End the search that the timer is set for."""
 
     def stop(number: int, frame: object) -> None:
         raise _TooSlow

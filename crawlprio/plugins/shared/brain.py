@@ -151,7 +151,7 @@ class Brain:
             getattr(self, f"_{kind}_said")(hand, *said)
 
     def died(self, hand: Hand) -> None:
-        """Let the pages of a hand wait again, now that it can fetch no more."""
+        """Queue the pages of a dead hand again."""
         frontier = self.frontier
         for site, n_fetching in hand.fetching.items():
             for _ in range(n_fetching):
@@ -174,7 +174,7 @@ class Brain:
             frontier.clock.rest(site)
 
     def put_back(self, hand: Hand, lease: int) -> None:
-        """Let a page wait again that a hand does not have."""
+        """Queue a page again that a hand does not have."""
         site = self._flight[lease][2]
         self._end(hand, lease)
         self.frontier.put_back(lease)

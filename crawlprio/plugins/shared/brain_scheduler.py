@@ -156,7 +156,7 @@ class BrainScheduler(Scheduler):
     # Pages to hands
 
     def next_request(self) -> Request | None:
-        """Let hands fetch what may be fetched; return None, as nothing is fetched here."""
+        """Hand out what may be fetched; return None, as nothing is fetched here."""
         if self._crawl.awaits_seeds or self._crawl.failure is not None or self._is_ending:
             return None
         try:
@@ -222,7 +222,7 @@ class BrainScheduler(Scheduler):
             self._crawl.fail(WorkersDied(f"A page could not be handed out: {error}."))
 
     def _progressed(self) -> None:
-        """Let the engine ask for more, or find that nothing is left."""
+        """Wake the engine, which asks for more or finds that nothing is left."""
         engine.wake(self._crawler)
 
     async def _drain(self, reason: str) -> None:
@@ -274,7 +274,7 @@ class BrainScheduler(Scheduler):
             self._progressed()
 
     def _count_response(self, visit: Statement) -> None:
-        """Let the extensions of Scrapy that count responses count those of hands."""
+        """Report the responses of hands to Scrapy's extensions that count them."""
         source, status = visit[0][0], visit[0][4]
         if status:
             self._crawler.signals.send_catch_log(

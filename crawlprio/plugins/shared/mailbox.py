@@ -149,7 +149,7 @@ class Mailbox:
         self.client.eval(_LEAVE, 1, self._brain, brain)
 
     def advance(self, place: str) -> None:
-        """Let the next message to the brain come after a place, whatever the server has lost."""
+        """Number the next message to the brain after a place, whatever the server has lost."""
         try:
             last = self.client.xinfo_stream(self._in)["last-generated-id"].decode()
         except ResponseError as error:

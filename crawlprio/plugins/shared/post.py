@@ -304,7 +304,7 @@ class HandPost(_Post):
                 mailbox, partial(mailbox.answers, self.name, after, wait=_WAIT)
             )
             if n_outages != self._line.n_outages:
-                # The server may have lost its last second, and so number messages anew.
+                # The server may have lost its last second, and so reuse numbers.
                 n_outages, after = self._line.n_outages, START
             if bodies:
                 self._call_from_thread(self._arrived, bodies)

@@ -444,7 +444,7 @@ class RedisBrainScheduler(BrainScheduler):
             self._brain.starts(hand, site)
 
     def _ask_said(self, hand: FarHand, number: int, url: str, agent: str, may: bool) -> None:
-        """Let a hand fetch what is no page (media, say) when the site permits it."""
+        """Permit a hand to fetch what is no page (media, say) once its site is ready."""
         deferred_from_coro(self._permit(hand, number, url, agent, may)).addErrback(self._failed)
 
     async def _permit(self, hand: FarHand, number: int, url: str, agent: str, may: bool) -> None:
@@ -472,7 +472,7 @@ class RedisBrainScheduler(BrainScheduler):
         self._hold(site, -1)
 
     def _hold(self, site: str, n_fetches: int = 1) -> None:
-        """Let no more pages of a site leave."""
+        """Hold back all pages of a site."""
         self._clock.hold(site, n_fetches)
 
     def _fetches_said(self, hand: FarHand, number: int, site: str) -> None:
@@ -621,7 +621,7 @@ class RedisBrainScheduler(BrainScheduler):
         return not self._is_ending
 
     def _look_after_hands(self) -> None:
-        """Let the pages of hands wait again that are silent for too long."""
+        """Queue the pages of hands again that are silent for too long."""
         now = monotonic()
         was_stopped = now - self._looked_at > self._term / 2
         self._looked_at = now

@@ -50,7 +50,7 @@ def load_own(path: str, argument: str | None) -> Any:
 class ProcessModel:
     """Runs a user's model in another process, which is started with the first page.
 
-    There it is created anew, from the import path of its class and what its `__init__` takes; only
+    There it is created again, from the import path of its class and what its `__init__` takes; only
     the attributes of `model`, in this process, are read.
     """
 
