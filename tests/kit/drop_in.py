@@ -11,6 +11,11 @@ from typing import Any, ClassVar, NamedTuple
 import pytest
 from crawls import ADDON, Answer, Fetch, Run, Site, run_spider
 from scrapy import Spider
+from scrapy.downloadermiddlewares import cookies
+from tldextract import TLDExtract
+
+# Otherwise the first crawl of a process looks for the public suffix list in the network, and warns.
+cookies._split_domain = TLDExtract(suffix_list_urls=(), include_psl_private_domains=True)
 
 HTML = {"Content-Type": "text/html; charset=utf-8"}
 
