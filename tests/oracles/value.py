@@ -82,9 +82,9 @@ def log_odds(mean: float) -> float:
 class Learned:
     """The ordering `value`, from its docstring; keys are kept until they are brought up to date."""
 
-    prior = (1.0, 0.5, 0.3, 0.3, 0.15, 0.15, 0.3, 0.15, 0.1)
+    prior = (1.0, 0.5, 0.3, 0.3, 0.15, 0.15, 0.3, 0.3, 0.1)
 
-    def __init__(self, explore: float = 0.3, strength: float = 20.0, every: float = 0.005) -> None:
+    def __init__(self, explore: float = 0.3, strength: float = 5.0, every: float = 0.005) -> None:
         self.explore, self.every = explore, every
         self.weights = list(self.prior)
         size = range(len(self.prior))
@@ -95,61 +95,96 @@ class Learned:
         self.due = 0
 
     def groups(self, seen: Seen, page: int) -> tuple[list[str], list[str], list[str]]:
-        """Return host, folder, pattern and source; the words of the anchor; those of the URL."""
-        source, anchor = seen.first_link[page]
+        """Return host, folder and pattern; the words of the anchor; those of the URL."""
+        _, anchor = seen.first_link[page]
         host, _, rest = seen.web.urls[page].split("://")[1].partition("/")
         path, mark, query = rest.partition("?")
-        four = [
+        three = [
             f"host {host}",
             f"folder {host}/{path.rpartition('/')[0]}",
             f"pattern {host}/" + re.sub(r"\d+", "0", path) + mark,
-            f"source {source}",
         ]
-        return four, words(anchor)[:8], words(f"{path} {query}")[-8:]
+        return three, words(anchor)[:8], words(f"{path} {query}")[-8:]
+
+    def mixed(self, n: float, total: float, wider: float, pages: float) -> float:
+        """The mean of n pages, mixed with that of a wider group."""
+        more = max(pages, 0.2 / max(wider, 1e-4))
+        return (total + more * wider) / (n + more)
 
     def mean(self, group: str, wider: float, pages: float) -> float:
-        n, total = self.counts.get(group, (0.0, 0.0))
-        return (total + pages * wider) / (n + pages)
+        return self.mixed(*self.counts.get(group, (0.0, 0.0)), wider, pages)
+
+    def sources(self, seen: Seen, page: int, visited: Sequence[int]) -> list[int]:
+        """The first eight visited pages that link to a page."""
+        links = seen.web.links
+        return [one for one in visited if page in [target for target, _ in links[one]]][:8]
+
+    def targets_mean(
+        self, seen: Seen, source: int, visited: Sequence[int], wider: float
+    ) -> tuple[float, int]:
+        """The mean value of the visited pages that a page links to, and their number.
+
+        A page counts for the first eight that linked to it before its visit, and for all later.
+        """
+        found = []
+        for target, _ in seen.web.links[source]:
+            if target in visited and seen.teaches(target):
+                before = visited[: visited.index(target)]
+                late = source not in before
+                if late or source in self.sources(seen, target, before):
+                    found.append(seen.web.values[target] or 0.0)
+        return self.mixed(len(found), sum(found), wider, 2.0), len(found)
 
     def near(self, seen: Seen, page: int, visited: Sequence[int], wider: float) -> float:
         """The mean value of visited pages found within four places of a page, by 1 / distance."""
         place = seen.discovered.index(page)
         n, total = 2.0, 2 * wider
         for other in seen.discovered[max(0, place - 4) : place + 5]:
-            same = seen.first_link[other][0] == seen.first_link[page][0]
+            same = self.sources(seen, other, visited)[:1] == self.sources(seen, page, visited)[:1]
             if other != page and same and other in visited and seen.teaches(other):
                 weight = 1 / abs(seen.discovered.index(other) - place)
                 n, total = n + weight, total + weight * (seen.web.values[other] or 0.0)
         return total / n
 
     def inputs(self, seen: Seen, page: int, visited: Sequence[int]) -> list[float]:
-        parents = Seen(seen.web, seen.discovered, list(visited), seen.first_link).parent_values(
-            page
-        )
         overall = self.all[1] / self.all[0]
-        (host, folder, pattern, source), anchor, url = self.groups(seen, page)
+        base = log_odds(overall)
+        (host, folder, pattern), anchor, url = self.groups(seen, page)
         of_host = self.mean(host, overall, 4.0)
         of_folder = self.mean(folder, of_host, 2.0)
-        of_source = self.mean(source, of_host, 2.0)
-        means = [
-            [(sum(parents) + 0.5 * overall) / (len(parents) + 0.5)],
-            [of_source],
-            [self.near(seen, page, visited, of_source)],
-            [of_folder],
-            [self.mean(pattern, of_folder, 2.0)],
-            [self.mean(word, overall, 2.0) for word in anchor],
-            [self.mean(f"title {word}", overall, 2.0) for word in anchor],
-            [self.mean(word, overall, 2.0) for word in url],
+        n_links, linked = 0.5, 0.5 * overall
+        for source in visited:
+            links = [target for target, _ in seen.web.links[source]]
+            if seen.teaches(source) and page in links:
+                weight = 1 / (1 + len(links) / 20)
+                n_links += weight
+                linked += weight * (seen.web.values[source] or 0.0)
+        of_sources = [
+            self.targets_mean(seen, source, visited, of_host)[0]
+            for source in self.sources(seen, page, visited)
+        ] or [of_host]
+        of_one = [
+            linked / n_links,
+            self.near(seen, page, visited, of_sources[0]),
+            of_folder,
+            self.mean(pattern, of_folder, 2.0),
         ]
-        base = log_odds(overall)
-        return [base, *(sum(log_odds(mean) - base for mean in some) for some in means)]
+        by_link, by_near, by_folder, by_pattern = (log_odds(mean) - base for mean in of_one)
+        by_word = [
+            sum(log_odds(self.mean(word, overall, 2.0)) - base for word in some)
+            for some in (anchor, [f"own {word}" for word in anchor], url)
+        ]
+        by_source = sum(log_odds(mean) - base for mean in of_sources) / len(of_sources)
+        return [base, by_link, by_source, by_near, by_folder, by_pattern, *by_word]
 
     def key(self, seen: Seen, page: int) -> float:
         inputs = self.inputs(seen, page, seen.visited)
         expected = sum(x * w for x, w in zip(inputs, self.weights, strict=True))
-        (_, folder, _, source), _, _ = self.groups(seen, page)
-        n_source, n_folder = (self.counts.get(group, (0.0, 0.0))[0] for group in (source, folder))
-        rare = 1 / math.sqrt(n_source + 1) + 1 / math.sqrt(n_folder + 1)
+        (_, folder, _), _, _ = self.groups(seen, page)
+        n_folder, _ = self.counts.get(folder, (0.0, 0.0))
+        first = self.sources(seen, page, seen.visited)[:1]
+        n_targets = self.targets_mean(seen, first[0], seen.visited, 0.5)[1] if first else 0
+        rare = 1 / math.sqrt(n_targets + 1) + 1 / math.sqrt(n_folder + 1)
         return expected + self.explore * rare
 
     def learn(self, seen: Seen, page: int) -> None:
@@ -167,9 +202,10 @@ class Learned:
             for row, g in zip(self.inverse, gain, strict=True)
         ]
         self.all = self.all[0] + 1, self.all[1] + value
-        four, anchor, url = self.groups(seen, page)
-        title = [f"title {word}" for word in words(seen.web.titles[page])[:12]]
-        for group in (*four, *anchor, *url, *title):
+        three, anchor, url = self.groups(seen, page)
+        texts = [seen.web.titles[page], *(anchor for _, anchor in seen.web.links[page])]
+        own = [f"own {word}" for word in words(" ".join(texts))]
+        for group in (*three, *anchor, *url, *own):
             n, total = self.counts.get(group, (0.0, 0.0))
             self.counts[group] = n + 1, total + value
 

@@ -27,27 +27,37 @@ from crawlprio.orderings.rankmass import RankMass
 N_GROUPS = 2**20
 """Groups that a crawl can tell apart; more share, by their hash."""
 
-N_WORDS, N_TITLE = 8, 12
-"""Words kept of a page's first anchor text and of its URL, and words learned of a title."""
+N_WORDS, N_OWN = 8, 400
+"""Words kept of a page's first anchor text and of its URL, and own words learned of a page."""
 
-PRIOR = (1.0, 0.5, 0.3, 0.3, 0.15, 0.15, 0.3, 0.15, 0.1)
+MAX_OWN = 20_000
+"""Characters of title and link texts in which own words are looked for."""
+
+N_SOURCES = 8
+"""Fetched pages kept for each page that links to it: the first ones."""
+
+PRIOR = (1.0, 0.5, 0.3, 0.3, 0.15, 0.15, 0.3, 0.3, 0.1)
 """The first weights of the inputs, in the order of `_inputs`."""
 
 INPUTS = (
     "log-odds of the mean value of all pages",
     "evidence of the pages that link to it",
-    "evidence of the pages found on the same page",
+    "evidence of what the same pages link to",
     "evidence of those found just before and after it",
     "evidence of its folder",
     "evidence of its URL pattern",
     "evidence of the words of its anchor text",
-    "evidence of such words in titles",
+    "evidence of such words in titles and links of pages",
     "evidence of the words of its URL",
 )
 """What the inputs are, in the same order."""
 
-SHRINK = 2.0
-"""Pages of the wider group that the mean of a group is mixed with."""
+SHRINK, WORTH = 2.0, 0.2
+"""The mean of a group is mixed with that of so many pages of the wider group, or with as many as
+are worth `WORTH` if these are more."""
+
+MANY_LINKS = 20.0
+"""A link from a page with so many counts half of one from a page with few."""
 
 REACH = 4
 """Pages found before, and after, a page that count as found near it."""
@@ -56,15 +66,16 @@ LEAST = 1e-4
 """Means below it, or as close to 1, count as this far from 0 or 1."""
 
 _N_INPUTS = len(PRIOR)
-_HOST, _FOLDER, _PATTERN, _SOURCE, _ANCHOR = 0, 1, 2, 3, 4
+_HOST, _FOLDER, _PATTERN, _ANCHOR = 0, 1, 2, 3
 _URL = _ANCHOR + N_WORDS
 _WIDTH = _URL + N_WORDS
-_TITLE = 0x5A5A5
-"""Exclusive or of the group of a word and that of the same word in titles."""
+_OWN = 0x5A5A5
+"""Exclusive or of the group of a word and that of the same word as a page's own."""
 
-_N_LINKS, _LINKED, _VALUE = 0, 1, 2
-"""Per page: links from fetched pages, the sum of their values, its own value."""
-_UNKNOWN = (0.0, 0.0, -1.0)
+_N_LINKS, _LINKED, _VALUE, _N_TARGETS, _TARGETS = 0, 1, 2, 3, 4
+"""Per page: links from fetched pages, by weight, and the sum of their values; its own value; the
+fetched pages that it links to, and the sum of their values."""
+_UNKNOWN = (0.0, 0.0, -1.0, 0.0, 0.0)
 
 _WORD = re.compile(r"[^\W_]+")
 _DIGITS = re.compile(r"\d+")
@@ -77,21 +88,26 @@ class Value(Ordering):
     """Pages with the largest expected value, by a logistic model that learns from each page.
 
     A waiting page belongs to groups: its host, its folder, the pattern of its URL (digits made
-    equal), the page that it was first found on, each word of its first anchor text and each word of
-    its URL. Each group knows the mean value of those of its pages that were fetched, mixed with the
-    mean of a wider group as if it had `SHRINK` more pages of that (a host twice as many; the pages
-    that link to a page, half of one). So does each word of titles. All pages begin as if one had
-    been fetched that was worth 0.05.
+    equal), each word of its first anchor text and each word of its URL. Each group knows the mean
+    value of those of its pages that were fetched, mixed with the mean of a wider group as if it had
+    `SHRINK` more pages of that, or as many more as are worth `WORTH`: where one page in a thousand
+    is worth something, a hundred worthless ones say little. A host has twice as many. So does each
+    fetched page know the mean value of the fetched pages that it links to, whichever was fetched
+    first, and each word that of the pages whose own it is: in their titles, or in the texts of
+    their links. All pages begin as if one had been fetched that was worth 0.05.
 
     The evidence of a group is the log-odds of its mean less those of the mean of all pages; that of
-    several words is the sum. Nothing known is no evidence, whatever the topic. The inputs of the
-    model are the evidence of these groups, of the mean value of all pages that link to the page,
-    and of the pages near it: those at most `REACH` places before or after it among the pages found
-    on the same page, weighted by 1 / distance. They add up to the log-odds of its value, which are
-    its key. The weights begin as `PRIOR`; after each page that was got or failed, an extended
-    Kalman filter refits them (a failure is worth 0; a redirect teaches nothing). It takes the slope
-    of the logistic curve for 0.01 at least, so that no single page throws them far. Groups with few
-    fetched pages get a bonus, so that no part of a web is given up on a few bad pages.
+    several words is the sum, and that of the pages that link to a page (the first `N_SOURCES`) the
+    mean. Nothing known is no evidence, whatever the topic. The inputs of the model are the evidence
+    of these groups; of the mean value of all pages that link to the page, mixed with half a page,
+    a link from a page with n links counting as 1 / (1 + n / `MANY_LINKS`) links; and of the pages
+    near it: those at most `REACH` places before or after it among the pages found on the same page,
+    weighted by 1 / distance. They add up to the log-odds of its value, which are its key. The
+    weights begin as `PRIOR`; after each page that was got or failed, an extended Kalman filter
+    refits them (a failure is worth 0; a redirect teaches nothing). It takes the slope of the
+    logistic curve for 0.01 at least, so that no single page throws them far. Folders and linking
+    pages with few fetched pages give a bonus, so that no part of a web is given up on a few bad
+    pages.
 
     Ours. The inputs are those of focused crawlers since Cho et al. 1998: anchor texts, URLs and the
     content of linking pages. Adding up log-odds with learned weights is the mixing of Mattern 2012
@@ -105,21 +121,21 @@ class Value(Ordering):
         Weight of the bonus; default 0.3.
     strength
         How slowly the weights leave `PRIOR`: the precision that these have before the first page;
-        default 20.
+        default 5.
     every
         All keys are brought up to date each time the number of visits grew by this share; default
         0.005. Those of the pages that a visit links to always are.
 
     Notes
     -----
-    About 0.2 ms per page. Memory: 105 bytes per page besides its key, and 16 MB for the groups.
+    About 0.2 ms per page. Memory: 149 bytes per page besides its key, and 16 MB for the groups.
     """
 
     needs_anchors = True
     needs_values = True
     option_owner = "value"
 
-    def __init__(self, explore: float = 0.3, strength: float = 20.0, every: float = 0.005) -> None:
+    def __init__(self, explore: float = 0.3, strength: float = 5.0, every: float = 0.005) -> None:
         owner = self.option_owner
         self._explore = checked_number(owner, "explore", explore, least=0)
         self._strength = checked_number(owner, "strength", strength, least=1e-6)
@@ -131,13 +147,14 @@ class Value(Ordering):
 
     def compile(self) -> None:
         """Compile the three loops, or load them from numba's cache."""
-        groups, links = np.zeros((1, _WIDTH), dtype=np.int32), np.zeros((1, 3))
+        groups, links = np.zeros((1, _WIDTH), dtype=np.int32), np.array([_UNKNOWN])
         groups[:, _ANCHOR:] = -1
-        sums, total, weights = np.ones((1, 2)), np.ones(2), np.array(PRIOR)
-        one = np.zeros(1, dtype=np.int32)
-        _add_value(links, one, 0.0)
-        _score(np.zeros(1), one, groups, links, 1, sums, total, weights, 0.0)
-        _learn(0, 0.0, one[:0], groups, links, 1, sums, total, np.eye(_N_INPUTS), weights)
+        sources, one = np.full((1, N_SOURCES), -1, dtype=np.int32), np.zeros(1, dtype=np.int32)
+        known = groups, links, sources, 1, np.ones((1, 2)), np.ones(2)
+        weights = np.array(PRIOR)
+        _add_links(0, one, links, sources, 0.0, True)
+        _score(np.zeros(1), one, *known, weights, 0.0)
+        _learn(0, 0.0, one[:0], *known, np.eye(_N_INPUTS), weights)
 
     def open(self, pages: Pages, truth: Callable[[int], float] | None = None) -> None:
         super().open(pages, truth)
@@ -147,7 +164,8 @@ class Value(Ordering):
         self._weights = np.array(PRIOR)
         self._inverse = np.eye(_N_INPUTS) / self._strength
         self._groups = np.full((1024, _WIDTH), -1, dtype=np.int32)
-        self._links = np.full((1024, 3), _UNKNOWN)
+        self._links = np.full((1024, len(_UNKNOWN)), _UNKNOWN)
+        self._sources = np.full((1024, N_SOURCES), -1, dtype=np.int32)
         self._is_fetched = np.zeros(1024, dtype=np.bool_)
         self._n_visits = self._due = 0
 
@@ -155,12 +173,12 @@ class Value(Ordering):
         if last > len(self._groups):
             more = max(last, 2 * len(self._groups)) - len(self._groups)
             self._groups = np.pad(self._groups, ((0, more), (0, 0)), constant_values=-1)
-            self._links = np.concatenate([self._links, np.full((more, 3), _UNKNOWN)])
+            self._links = np.concatenate([self._links, np.full((more, len(_UNKNOWN)), _UNKNOWN)])
+            self._sources = np.pad(self._sources, ((0, more), (0, 0)), constant_values=-1)
             self._is_fetched = np.pad(self._is_fetched, (0, more))
         anchors = dict(zip(visit.targets.tolist(), visit.anchors, strict=False))
-        source = self.pages.url(visit.page) if visit.page >= 0 else ""
         for page in range(first, last):
-            self._set_groups(page, source, anchors.get(page, ""))
+            self._set_groups(page, anchors.get(page, ""))
         self._score_pages(np.arange(first, last, dtype=np.int32))
 
     def observe(self, visit: Visit) -> Changed:
@@ -169,22 +187,12 @@ class Value(Ordering):
             return targets
         self._is_fetched[page] = True
         self._n_visits += 1
-        if not 300 <= visit.status < 400:
-            value = visit.value or 0.0
-            title = np.array(self._words(visit.title)[:N_TITLE], dtype=np.int32)
-            _learn(
-                page,
-                value,
-                title,
-                self._groups,
-                self._links,
-                self.n_pages,
-                self._sums,
-                self._total,
-                self._inverse,
-                self._weights,
-            )
-            _add_value(self._links, targets, value)
+        value, teaches = visit.value or 0.0, not 300 <= visit.status < 400
+        if teaches:
+            text = " ".join([visit.title, *visit.anchors])[:MAX_OWN]
+            own = np.array(self._words(text)[:N_OWN], dtype=np.int32)
+            _learn(page, value, own, *self._known(), self._inverse, self._weights)
+        _add_links(page, targets, self._links, self._sources, value, teaches)
         if self._n_visits >= self._due:
             self._due = self._n_visits + max(4, int(self._every * self._n_visits))
             self._score_pages(np.flatnonzero(~self._is_fetched[: self.n_pages]).astype(np.int32))
@@ -198,11 +206,9 @@ class Value(Ordering):
     def _parts(self, page: int) -> list[Part]:
         """Return the parts of the key of a page, as if it were brought up to date now."""
         inputs = np.empty(_N_INPUTS)
-        _inputs(page, self._groups, self._links, self.n_pages, self._sums, self._total, inputs)
+        _inputs(page, *self._known(), inputs)
         known = zip(INPUTS, inputs.tolist(), self._weights.tolist(), strict=True)
-        groups = self._groups[page, [_SOURCE, _FOLDER]]
-        n_source, n_folder = self._sums[groups, 0].tolist()
-        rare = 1.0 / math.sqrt(n_source + 1.0) + 1.0 / math.sqrt(n_folder + 1.0)
+        rare = _rare(page, self._groups, self._links, self._sources, self._sums)
         return [
             *(made_of("expected", (Part(what, x),), factor=weight) for what, x, weight in known),
             Part("bonus for a part of the web with few fetches", self._explore * rare),
@@ -210,19 +216,14 @@ class Value(Ordering):
 
     def _score_pages(self, pages: PageIds) -> None:
         """Set the keys of pages."""
-        _score(
-            self.keys,
-            pages,
-            self._groups,
-            self._links,
-            self.n_pages,
-            self._sums,
-            self._total,
-            self._weights,
-            self._explore,
-        )
+        _score(self.keys, pages, *self._known(), self._weights, self._explore)
 
-    def _set_groups(self, page: int, source: str, anchor: str) -> None:
+    def _known(self) -> tuple[Groups, Floats, Groups, int, Floats, Floats]:
+        """Return what the inputs are computed from."""
+        links, sources = self._links, self._sources
+        return self._groups, links, sources, self.n_pages, self._sums, self._total
+
+    def _set_groups(self, page: int, anchor: str) -> None:
         """Set the groups of a new page."""
         host, _, rest = self.pages.url(page).partition("://")[2].partition("/")
         path, mark, query = rest.partition("?")
@@ -230,7 +231,6 @@ class Value(Ordering):
         row[_HOST] = number(f"host {host}")
         row[_FOLDER] = number(f"folder {host}/{path.rpartition('/')[0]}")
         row[_PATTERN] = number(f"pattern {host}/{_DIGITS.sub('0', path)}{mark}")
-        row[_SOURCE] = number(f"source {source}")
         for at, words in (
             (_ANCHOR, self._words(anchor)[:N_WORDS]),
             (_URL, self._words(f"{path} {query}")[-N_WORDS:]),
@@ -252,17 +252,35 @@ class Value(Ordering):
 
 
 @njit(cache=True)
-def _add_value(links: Floats, targets: PageIds, value: float) -> None:
-    """Count a link from a page of this value for each target."""
+def _add_links(
+    page: int, targets: PageIds, links: Floats, sources: Groups, value: float, teaches: bool
+) -> None:
+    """Count the links of a fetched page for their targets, and known targets for the page."""
+    weight = 1.0 / (1.0 + len(targets) / MANY_LINKS)
     for target in targets:
-        links[target, _N_LINKS] += 1.0
-        links[target, _LINKED] += value
+        if teaches:
+            links[target, _N_LINKS] += weight
+            links[target, _LINKED] += weight * value
+        if links[target, _VALUE] >= 0.0:
+            links[page, _N_TARGETS] += 1.0
+            links[page, _TARGETS] += links[target, _VALUE]
+        for at in range(N_SOURCES):
+            if sources[target, at] < 0:
+                sources[target, at] = page
+                break
+
+
+@njit(cache=True)
+def _mixed(n: float, total: float, wider: float, pages: float) -> float:
+    """The mean of n pages, mixed with at least so many pages of a wider group."""
+    more = max(pages, WORTH / max(wider, LEAST))
+    return (total + more * wider) / (n + more)
 
 
 @njit(cache=True)
 def _mean(sums: Floats, group: int, wider: float, pages: float) -> float:
-    """The mean value of a group, mixed with that of so many pages of a wider one."""
-    return float((sums[group, 1] + pages * wider) / (sums[group, 0] + pages))
+    """The mean value of a group, mixed with that of a wider one."""
+    return _mixed(sums[group, 0], sums[group, 1], wider, pages)
 
 
 @njit(cache=True)
@@ -273,16 +291,16 @@ def _odds(mean: float) -> float:
 
 
 @njit(cache=True)
-def _near(page: int, groups: Groups, links: Floats, n_pages: int, wider: float) -> float:
-    """The mean value of the pages found near one, mixed with that of `SHRINK` of a wider group."""
-    n, total = SHRINK, SHRINK * wider
+def _near(page: int, links: Floats, sources: Groups, n_pages: int, wider: float) -> float:
+    """The mean value of the pages found near one, mixed with that of a wider group."""
+    n, total = 0.0, 0.0
     for other in range(max(0, page - REACH), min(n_pages, page + REACH + 1)):
         value = links[other, _VALUE]
-        if other != page and value >= 0.0 and groups[other, _SOURCE] == groups[page, _SOURCE]:
+        if other != page and value >= 0.0 and sources[other, 0] == sources[page, 0]:
             weight = 1.0 / abs(other - page)
             n += weight
             total += weight * value
-    return float(total / n)
+    return (total + SHRINK * wider) / (n + SHRINK)
 
 
 @njit(cache=True)
@@ -290,6 +308,7 @@ def _inputs(
     page: int,
     groups: Groups,
     links: Floats,
+    sources: Groups,
     n_pages: int,
     sums: Floats,
     total: Floats,
@@ -300,29 +319,46 @@ def _inputs(
     base = math.log(_odds(overall))
     host = _mean(sums, of[_HOST], overall, 2 * SHRINK)
     folder = _mean(sums, of[_FOLDER], host, SHRINK)
-    source = _mean(sums, of[_SOURCE], host, SHRINK)
     linked = (links[page, _LINKED] + 0.5 * overall) / (links[page, _N_LINKS] + 0.5)
+    # One logarithm of a product, in place of the sum of eight.
+    source, first, n_sources = 1.0, host, 0
+    for at in range(N_SOURCES):
+        other = sources[page, at]
+        if other < 0:
+            break
+        mean = _mixed(links[other, _N_TARGETS], links[other, _TARGETS], host, SHRINK)
+        first = mean if at == 0 else first
+        source *= _odds(mean)
+        n_sources += 1
     inputs[0] = base
     inputs[1] = math.log(_odds(linked)) - base
-    inputs[2] = math.log(_odds(source)) - base
-    inputs[3] = math.log(_odds(_near(page, groups, links, n_pages, source))) - base
+    inputs[2] = (math.log(source) / n_sources if n_sources else math.log(_odds(host))) - base
+    inputs[3] = math.log(_odds(_near(page, links, sources, n_pages, first))) - base
     inputs[4] = math.log(_odds(folder)) - base
     inputs[5] = math.log(_odds(_mean(sums, of[_PATTERN], folder, SHRINK))) - base
-    # One logarithm of a product, in place of the sum of eight.
-    anchor, title, url, n_anchor, n_url = 1.0, 1.0, 1.0, 0, 0
+    anchor, own, url, n_anchor, n_url = 1.0, 1.0, 1.0, 0, 0
     for at in range(N_WORDS):
         word = of[_ANCHOR + at]
         if word >= 0:
             anchor *= _odds(_mean(sums, word, overall, SHRINK))
-            title *= _odds(_mean(sums, word ^ _TITLE, overall, SHRINK))
+            own *= _odds(_mean(sums, word ^ _OWN, overall, SHRINK))
             n_anchor += 1
         word = of[_URL + at]
         if word >= 0:
             url *= _odds(_mean(sums, word, overall, SHRINK))
             n_url += 1
     inputs[6] = math.log(anchor) - n_anchor * base
-    inputs[7] = math.log(title) - n_anchor * base
+    inputs[7] = math.log(own) - n_anchor * base
     inputs[8] = math.log(url) - n_url * base
+
+
+@njit(cache=True)
+def _rare(page: int, groups: Groups, links: Floats, sources: Groups, sums: Floats) -> float:
+    """How little is known of the folder of a page and of what its first source links to."""
+    source = sources[page, 0]
+    n_targets = links[source, _N_TARGETS] if source >= 0 else 0.0
+    n_folder = sums[groups[page, _FOLDER], 0]
+    return 1.0 / math.sqrt(n_targets + 1.0) + 1.0 / math.sqrt(n_folder + 1.0)
 
 
 @njit(cache=True)
@@ -331,6 +367,7 @@ def _score(
     pages: PageIds,
     groups: Groups,
     links: Floats,
+    sources: Groups,
     n_pages: int,
     sums: Floats,
     total: Floats,
@@ -340,22 +377,21 @@ def _score(
     """Set the keys of pages: log-odds of the expected value, and bonus."""
     inputs = np.empty(_N_INPUTS)
     for page in pages:
-        _inputs(page, groups, links, n_pages, sums, total, inputs)
+        _inputs(page, groups, links, sources, n_pages, sums, total, inputs)
         key = 0.0
         for at in range(_N_INPUTS):
             key += inputs[at] * weights[at]
-        n_source, n_folder = sums[groups[page, _SOURCE], 0], sums[groups[page, _FOLDER], 0]
-        rare = 1.0 / math.sqrt(n_source + 1.0) + 1.0 / math.sqrt(n_folder + 1.0)
-        keys[page] = key + explore * rare
+        keys[page] = key + explore * _rare(page, groups, links, sources, sums)
 
 
 @njit(cache=True)
 def _learn(
     page: int,
     value: float,
-    title: PageIds,
+    own: PageIds,
     groups: Groups,
     links: Floats,
+    sources: Groups,
     n_pages: int,
     sums: Floats,
     total: Floats,
@@ -364,7 +400,7 @@ def _learn(
 ) -> None:
     """Refit the weights to the value of a fetched page, then count it in its groups."""
     inputs = np.empty(_N_INPUTS)
-    _inputs(page, groups, links, n_pages, sums, total, inputs)
+    _inputs(page, groups, links, sources, n_pages, sums, total, inputs)
     gain = np.zeros(_N_INPUTS)
     log_odds = 0.0
     for row in range(_N_INPUTS):
@@ -387,9 +423,14 @@ def _learn(
         if group >= 0:
             sums[group, 0] += 1.0
             sums[group, 1] += value
-    for word in title:
-        sums[word ^ _TITLE, 0] += 1.0
-        sums[word ^ _TITLE, 1] += value
+    for word in own:
+        sums[word ^ _OWN, 0] += 1.0
+        sums[word ^ _OWN, 1] += value
+    for source in sources[page]:
+        if source < 0:
+            break
+        links[source, _N_TARGETS] += 1.0
+        links[source, _TARGETS] += value
 
 
 LEAST_MASS = 1e-12
@@ -425,7 +466,7 @@ class ValueAndImportance(Value):
         self,
         importance: float = 0.2,
         explore: float = 0.3,
-        strength: float = 20.0,
+        strength: float = 5.0,
         every: float = 0.005,
     ) -> None:
         super().__init__(explore, strength, every)
