@@ -15,7 +15,7 @@ from crawlprio.errors import ConfigError
 from crawlprio.frontier import PageQueue
 from crawlprio.graph.pages import NO_PAGE, PageTable, Visit
 from crawlprio.orderings import BY_VALUE, KeyHistory, make_ordering
-from crawlprio.plugins.value.model import page_of
+from crawlprio.plugins.value.model import ValueModelError, page_of
 from crawlprio.plugins.value.models import make_model
 from crawlprio.simulator.graph_pages import RecordedVisits
 from crawlprio.simulator.timed import crawl_order
@@ -57,12 +57,20 @@ def random_web(seed):
         for word, status in zip(words, statuses, strict=True)
     ]
     titles = [f"{word} {draw.choice(WORDS)}" for word in words]
-    return oracle.ValuedWeb(links, urls, values, statuses, titles)
+    texts = [f"{word} {draw.choice(WORDS)}, {draw.choice(WORDS)}" for word in words]
+    return oracle.ValuedWeb(links, urls, values, statuses, titles, texts)
 
 
-def crawl(web, seeds, name):
+def judge(text):
+    """Return what a short text promises, in two classes of five."""
+    return 0.7 * ("rook" in text) + 0.2 * ("index" in text)
+
+
+def crawl(web, seeds, name, judge=None):
     """Return the order of the frontier, in pages of the web."""
-    return crawl_with(make_ordering(name), web, seeds)[0]
+    ordering = make_ordering(name)
+    ordering.judge = judge
+    return crawl_with(ordering, web, seeds)[0]
 
 
 def crawl_with(ordering, web, seeds, followed=NO_PAGE):
@@ -85,8 +93,9 @@ def crawl_with(ordering, web, seeds, followed=NO_PAGE):
         targets = np.array([ids[target] for target, _ in web.links[found]], dtype=np.int32)
         anchors = [anchor for _, anchor in web.links[found]]
         status, value = web.statuses[found], web.values[found]
-        title = web.titles[found]
-        queue.observe(Visit(page, targets, anchors, status=status, value=value, title=title))
+        title, text = web.titles[found], web.texts[found]
+        visit = Visit(page, targets, anchors, status=status, value=value, title=title, text=text)
+        queue.observe(visit)
         history.after()
         queue.release(page)
     return order, ordering.explain_history(history)
@@ -103,11 +112,28 @@ def test_pages_are_fetched_in_the_order_of_the_oracle(name):
         assert len(order) > N_PAGES / 2
 
 
-@pytest.mark.parametrize(("name", "n_parts"), [("value", 10), ("value-and-importance", 11)])
+@pytest.mark.parametrize(
+    ("name", "learned"),
+    [("value", oracle.Learned), ("value-and-importance", oracle.LearnedAndImportant)],
+)
+def test_what_the_model_says_of_links_counts_as_in_the_oracle(name, learned):
+    differ = 0
+    for seed in range(SEED, SEED + 4):
+        print("seed", seed)
+        web = random_web(seed)
+        seeds = random.Random(seed).sample(range(N_PAGES), 3)
+        order = crawl(web, seeds, name, judge)
+        assert order == oracle.crawl(web, seeds, learned(judge))
+        differ += order != crawl(web, seeds, name)
+    assert differ == 4
+
+
+@pytest.mark.parametrize(("name", "n_parts"), [("value", 12), ("value-and-importance", 13)])
 def test_the_parts_of_a_key_add_up_to_it(name, n_parts):
     web = random_web(SEED)
     for page in range(N_PAGES // 2):
         ordering = make_ordering(name)
+        ordering.judge = judge
         _, part = crawl_with(ordering, web, [0, 1, 2], followed=page)
         assert part.adds_up()
         assert part.amount == ordering.keys[page]
@@ -124,10 +150,56 @@ def test_value_finds_the_valuable_half_of_a_site_by_the_words_of_its_links():
         [0.0, *(float(n % 2) for n in range(1, 41))],
         [200] * 41,
         [""] * 41,
+        [""] * 41,
     )
     found = [web.values[page] for page in crawl(web, [0], "value")[1:21]]
     assert sum(value or 0.0 for value in found) >= 17
     assert sum(web.values[page] or 0.0 for page in crawl(web, [0], "parent-quality")[1:21]) == 10
+
+
+def test_links_that_the_model_likes_are_fetched_first_before_anything_is_learned():
+    """A hub links to 40 pages, each by a word of its own, of which the model knows one."""
+    names = [f"word{n}" for n in range(41)]
+    names[17] = "rook"
+    web = oracle.ValuedWeb(
+        {0: [(n, names[n]) for n in range(1, 41)]} | {n: [] for n in range(1, 41)},
+        ["http://a.test/", *(f"http://a.test/x/{n:02}" for n in range(1, 41))],
+        [0.0] * 41,
+        [200] * 41,
+        [""] * 41,
+        [""] * 41,
+    )
+    assert crawl(web, [0], "value", make_model("words:rook").judge)[1] == 17
+    assert crawl(web, [0], "value")[1] == 1
+
+
+def test_a_model_says_what_a_text_promises_if_it_can():
+    judge = make_model("words:rook, white knight").judge
+    assert [judge("the white knight"), judge("a knight"), judge("")] == [1.0, 0.0, 0.0]
+    judge = make_model("query:rook knight").judge
+    assert [judge("Rook, knight"), judge("a rook"), judge("bread")] == [1.0, 0.5, 0.0]
+    judge = make_model("language:de:words:springer").judge
+    assert [judge("Der Springer"), judge("bread")] == [1.0, 0.0]
+    assert make_model("test_value_orderings.WholePages").judge is None
+    with pytest.raises(ValueModelError, match=r"answered 2, .* at the text 'rook'"):
+        make_model("test_value_orderings.Excited").judge("rook")
+    with pytest.raises(ValueModelError, match="raised KeyError: 'rook'"):
+        make_model("test_value_orderings.Broken").judge("rook")
+
+
+class WholePages:
+    def score_page(self, page):
+        return 0.5
+
+
+class Excited(WholePages):
+    def score_text(self, text):
+        return 2
+
+
+class Broken(WholePages):
+    def score_text(self, text):
+        raise KeyError(text)
 
 
 GOOD, BAD = "rook knight rook", "bread flour bread"
@@ -170,9 +242,11 @@ def test_the_live_order_is_the_simulated_one_and_that_of_a_resumed_crawl(name, t
     live(tmp_path / "crawl.sqlite", name)
     order = visited_pages(tmp_path / "crawl.sqlite")
     assert len(order) == 60
-    recorded = RecordedVisits(tmp_path / "crawl.sqlite", with_texts=False)
+    recorded = RecordedVisits(tmp_path / "crawl.sqlite", with_texts=True)
     graph = read_graph(tmp_path / "crawl.sqlite")
-    assert crawl_order(graph, [0], make_ordering(name), recorded=recorded).tolist() == order
+    ordering = make_ordering(name)
+    ordering.judge = make_model("words:rook").judge
+    assert crawl_order(graph, [0], ordering, recorded=recorded).tolist() == order
     for n_pages in (17, 0):
         job = {"JOBDIR": str(tmp_path / "job"), "CLOSESPIDER_PAGECOUNT": n_pages}
         live(Path("crawl.sqlite"), name, **job)

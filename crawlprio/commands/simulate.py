@@ -242,7 +242,8 @@ class Command(OneLineCommand):
         source = Source.open(graph_path, max_unpacked_bytes(self.settings))
         has_topic = self._hot_queue() is not None
         seeds, _ = _start(source, opts.seeds)
-        lab = load("judges", "value")(source, opts.value, seeds, n_starts, with_texts=has_topic)
+        texts = has_topic or any(make_ordering(name, options[name]).needs_texts for name in names)
+        lab = load("judges", "value")(source, opts.value, seeds, n_starts, with_texts=texts)
         runs = [lab.run(name, partial(make_ordering, name, options[name])) for name in names]
         if has_topic:
             runs.append(

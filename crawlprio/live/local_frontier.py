@@ -499,7 +499,8 @@ class LocalFrontier:
         recorder.restore_seeds()
         self._earlier = bytearray(len(recorder.pages))
         model = self._learning_model
-        texts = queue.hot_queue is not None or model is not None
+        has_topic = queue.hot_queue is not None
+        texts = has_topic or model is not None or queue.ordering.needs_texts
         n_seen = 0
         if recorder.state is not None:
             n_seen, *_ = n_known(recorder.state)

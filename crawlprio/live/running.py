@@ -75,8 +75,12 @@ def policy_of(
 
     def ordering(name: str) -> Ordering:
         if name in NAMED and name != latest:
-            return make_ordering(name)
-        return make_ordering(latest, read_setting(settings, "ORDERING_OPTIONS"))
+            made = make_ordering(name)
+        else:
+            made = make_ordering(latest, read_setting(settings, "ORDERING_OPTIONS"))
+        if made.needs_values and config.value_model is not None:
+            made.judge = config.value_model.judge
+        return made
 
     return Policy(
         ordering,

@@ -183,7 +183,8 @@ class Past:
 
     def _visits(self) -> Iterator[VisitColumns]:
         """Return the visits of the store, with what the ordering needs of them."""
-        store, texts = self.store, self.queue.hot_queue is not None
+        store = self.store
+        texts = self.queue.hot_queue is not None or self.ordering.needs_texts
         if self.queue.takes_rows:
             return store.visit_columns()
         return columns_of(store.visits(texts=texts, anchors=texts or self.ordering.needs_anchors))

@@ -136,6 +136,11 @@ class Ordering:
         the default: no rounds. A site that has waiting pages again joins the current round.
     needs_values
         Set to True in a class that reads `visit.value`, so that the crawl must have a value model.
+    needs_texts
+        Set to True in a class that reads `visit.text`.
+    judge
+        What a short text is worth by the value model of the crawl, from 0 to 1: set before `open`
+        if the class has `needs_values`. None, the default: the model judges whole pages alone.
     needs_truth
         Set to True in a class that calls `truth(page)`, the PageRank of a page in the whole graph,
         which only the simulator, a replay and the demo web know.
@@ -154,6 +159,8 @@ class Ordering:
     held_below: float = -math.inf
     needs_anchors: bool = False
     needs_values: bool = False
+    needs_texts: bool = False
+    judge: Callable[[str], float] | None = None
     needs_truth: bool = False
     members: Sequence[Ordering] = ()
 

@@ -110,6 +110,9 @@ class CrawlConfig:
                 f"ORDERING is {name!r}, which needs to know what pages are worth; set "
                 "CRAWLPRIO_VALUE (--value)."
             )
+        model = _made_by_plugin("CRAWLPRIO_VALUE", values)
+        if made.needs_values:
+            made.judge = model.judge
         topic, topic_options = _topic(values["TOPIC"], values["TOPIC_OPTIONS"])
         named = {field.name: OWN_PREFIX + field.name.upper() for field in fields(cls)}
         return cls(
@@ -117,7 +120,7 @@ class CrawlConfig:
             ordering=made,
             topic=topic,
             topic_options=topic_options,
-            value_model=_made_by_plugin("CRAWLPRIO_VALUE", values),
+            value_model=model,
             fingerprint=_made_by_plugin("CRAWLPRIO_NOVELTY", values),
             politeness=_politeness(values),
             limit=values["CONCURRENT_REQUESTS_PER_DOMAIN"] or 2**30,

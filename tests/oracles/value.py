@@ -15,6 +15,7 @@ class ValuedWeb(NamedTuple):
     values: Sequence[float | None]
     statuses: Sequence[int]
     titles: Sequence[str]
+    texts: Sequence[str]
 
 
 @dataclass
@@ -82,10 +83,16 @@ def log_odds(mean: float) -> float:
 class Learned:
     """The ordering `value`, from its docstring; keys are kept until they are brought up to date."""
 
-    prior = (1.0, 0.5, 0.3, 0.3, 0.15, 0.15, 0.3, 0.3, 0.1)
+    prior = (1.0, 0.5, 0.3, 0.3, 0.15, 0.15, 0.3, 0.4, 0.1, 0.7, 0.4)
 
-    def __init__(self, explore: float = 0.3, strength: float = 5.0, every: float = 0.005) -> None:
-        self.explore, self.every = explore, every
+    def __init__(
+        self,
+        judge: Callable[[str], float] | None = None,
+        explore: float = 0.3,
+        strength: float = 5.0,
+        every: float = 0.005,
+    ) -> None:
+        self.judge, self.explore, self.every = judge, explore, every
         self.weights = list(self.prior)
         size = range(len(self.prior))
         self.inverse = [[1 / strength if i == j else 0.0 for j in size] for i in size]
@@ -175,7 +182,32 @@ class Learned:
             for some in (anchor, [f"own {word}" for word in anchor], url)
         ]
         by_source = sum(log_odds(mean) - base for mean in of_sources) / len(of_sources)
-        return [base, by_link, by_source, by_near, by_folder, by_pattern, *by_word]
+        by_said = [self.promise(group, overall) - base for group in self.said(seen, page, visited)]
+        return [base, by_link, by_source, by_near, by_folder, by_pattern, *by_word, *by_said]
+
+    def said(self, seen: Seen, page: int, visited: Sequence[int]) -> list[str]:
+        """Return the class of the best anchor text of a page by the model, and that of its URL."""
+        if self.judge is None:
+            return ["anchors 0", "URL 0"]
+        texts = [
+            anchor
+            for source in visited
+            for target, anchor in seen.web.links[source]
+            if target == page and anchor
+        ]
+        best = max((math.ceil(5 * self.judge(text)) for text in texts), default=0)
+        address = seen.web.urls[page].split("://")[1]
+        return [f"anchors {best}", f"URL {math.ceil(5 * self.judge(address))}"]
+
+    def promise(self, group: str, overall: float) -> float:
+        """The log-odds of the mean value of such a class."""
+        if self.judge is None:
+            return log_odds(overall)
+        n, total = self.counts.get(group, (0.0, 0.0))
+        grade = int(group.split()[1])
+        if grade == 0:
+            return log_odds(self.mixed(n, total, overall, 2.0))
+        return log_odds((total + 2 * 0.4 * grade / 5 + 0.5 * overall) / (n + 2 + 0.5))
 
     def key(self, seen: Seen, page: int) -> float:
         inputs = self.inputs(seen, page, seen.visited)
@@ -203,9 +235,10 @@ class Learned:
         ]
         self.all = self.all[0] + 1, self.all[1] + value
         three, anchor, url = self.groups(seen, page)
-        texts = [seen.web.titles[page], *(anchor for _, anchor in seen.web.links[page])]
-        own = [f"own {word}" for word in words(" ".join(texts))]
-        for group in (*three, *anchor, *url, *own):
+        text = f"{seen.web.titles[page]} {seen.web.texts[page]}"
+        own = [f"own {word}" for word in words(text)]
+        said = self.said(seen, page, seen.visited[:-1])
+        for group in (*three, *anchor, *url, *own, *said):
             n, total = self.counts.get(group, (0.0, 0.0))
             self.counts[group] = n + 1, total + value
 
@@ -229,8 +262,10 @@ class Learned:
 class LearnedAndImportant(Learned):
     """The ordering `value-and-importance`, from its docstring."""
 
-    def __init__(self, importance: float = 0.2) -> None:
-        super().__init__()
+    def __init__(
+        self, judge: Callable[[str], float] | None = None, importance: float = 0.2
+    ) -> None:
+        super().__init__(judge)
         self.importance = importance
         self.mass: dict[int, float] = {}
 

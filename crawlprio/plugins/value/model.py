@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from importlib import import_module
 from typing import Any, NamedTuple, Protocol
@@ -70,6 +70,8 @@ class ValueModel(Protocol):
 
     * `score_pages(pages)`: returns the values of a list of pages, for a model that is faster on
       many pages at once.
+    * `score_text(text)`: what a text of a few words promises, from 0 to 1, such as that of a link.
+      It is called in the thread of the crawl, so it must take microseconds.
     * `batch`: the most pages that it is given at once; default 32.
     * `runs_in`: "thread" (the default) or "process", so that a slow model does not hold the crawl;
       "here" for one that takes well under a millisecond.
@@ -126,6 +128,25 @@ class ScoredModel:
         if len(found) != len(pages):
             raise self.error(f"answered {len(found)} values for {len(pages)} pages", pages)
         return [self._checked(score, page) for score, page in zip(found, pages, strict=True)]
+
+    @property
+    def judge(self) -> Callable[[str], float] | None:
+        """What a short text is worth by the model; None if it judges whole pages alone."""
+        score_text = getattr(self._model, "score_text", None)
+        if score_text is None:
+            return None
+        shown = page_of("", "", "")
+
+        def score(text: str) -> float:
+            try:
+                return self._checked(score_text(text), shown._replace(url=f"the text {text!r}"))
+            except CrawlprioError:
+                raise
+            except Exception as error:
+                found = f"raised {type(error).__name__}: {error}"
+                raise self.error(found, [shown._replace(url=f"the text {text!r}")]) from error
+
+        return score
 
     def score_again(self, url: str, title: str, text: str) -> None:
         """Score a page of the run before, so that a model that learns knows it."""

@@ -130,6 +130,10 @@ class WordsModel:
             return 1.0
         return min(self._topic.count(page.text) / 10, 1.0)
 
+    def score_text(self, text: str) -> float:
+        """Return 1 for a text with a term, otherwise 0."""
+        return float(self._topic.count(text) > 0)
+
 
 K1, B = 1.2, 0.75
 """The usual constants of BM25."""
@@ -189,6 +193,12 @@ class Query:
             most += idf
         return min(found / most, 1.0)
 
+    def score_text(self, text: str) -> float:
+        """Return how much of the query a text has, by the weights of the words; counts nothing."""
+        words = set(words_of(text))
+        has = sum(weight for word, weight in self._weights.items() if word in words)
+        return min(has / sum(self._weights.values()), 1.0)
+
 
 def _terms_of(pages: list[Page]) -> dict[str, float]:
     """Return the terms that stand for example pages, with their weights."""
@@ -223,6 +233,8 @@ class Language:
         self._model = model = make_model(inner) if colon else ScoredModel("any page", AnyPage())
         self.learns, self.runs_in = model.learns, model.runs_in
         self.batch, self.timeout = model.batch, model.timeout
+        if model.judge is not None:
+            self.score_text = model.judge
         unknown = sorted(self._codes - languages())
         if unknown:
             raise ConfigError(

@@ -27,16 +27,14 @@ from crawlprio.orderings.rankmass import RankMass
 N_GROUPS = 2**20
 """Groups that a crawl can tell apart; more share, by their hash."""
 
-N_WORDS, N_OWN = 8, 400
-"""Words kept of a page's first anchor text and of its URL, and own words learned of a page."""
-
-MAX_OWN = 20_000
-"""Characters of title and link texts in which own words are looked for."""
+N_WORDS, MAX_OWN = 8, 20_000
+"""Words kept of a page's first anchor text and of its URL; characters of title and text whose words
+are learned."""
 
 N_SOURCES = 8
 """Fetched pages kept for each page that links to it: the first ones."""
 
-PRIOR = (1.0, 0.5, 0.3, 0.3, 0.15, 0.15, 0.3, 0.3, 0.1)
+PRIOR = (1.0, 0.5, 0.3, 0.3, 0.15, 0.15, 0.3, 0.4, 0.1, 0.7, 0.4)
 """The first weights of the inputs, in the order of `_inputs`."""
 
 INPUTS = (
@@ -47,8 +45,10 @@ INPUTS = (
     "evidence of its folder",
     "evidence of its URL pattern",
     "evidence of the words of its anchor text",
-    "evidence of such words in titles and links of pages",
+    "evidence of such words in texts",
     "evidence of the words of its URL",
+    "evidence of what the model says of its anchor texts",
+    "evidence of what the model says of its URL",
 )
 """What the inputs are, in the same order."""
 
@@ -72,10 +72,14 @@ _WIDTH = _URL + N_WORDS
 _OWN = 0x5A5A5
 """Exclusive or of the group of a word and that of the same word as a page's own."""
 
-_N_LINKS, _LINKED, _VALUE, _N_TARGETS, _TARGETS = 0, 1, 2, 3, 4
+GRADES, PROMISE = 5, 0.4
+"""Classes of what the model says of a short text, besides 0; what the best is worth at first."""
+
+_N_LINKS, _LINKED, _VALUE, _N_TARGETS, _TARGETS, _SAID = 0, 1, 2, 3, 4, 5
 """Per page: links from fetched pages, by weight, and the sum of their values; its own value; the
-fetched pages that it links to, and the sum of their values."""
-_UNKNOWN = (0.0, 0.0, -1.0, 0.0, 0.0)
+fetched pages that it links to, and the sum of their values; the class of the best of its anchor
+texts by the value model, and that of its URL."""
+_UNKNOWN = (0.0, 0.0, -1.0, 0.0, 0.0, 0.0, 0.0)
 
 _WORD = re.compile(r"[^\W_]+")
 _DIGITS = re.compile(r"\d+")
@@ -93,8 +97,12 @@ class Value(Ordering):
     `SHRINK` more pages of that, or as many more as are worth `WORTH`: where one page in a thousand
     is worth something, a hundred worthless ones say little. A host has twice as many. So does each
     fetched page know the mean value of the fetched pages that it links to, whichever was fetched
-    first, and each word that of the pages whose own it is: in their titles, or in the texts of
-    their links. All pages begin as if one had been fetched that was worth 0.05.
+    first, and each word that of the pages that have it in title or text. All pages begin as if one
+    had been fetched that was worth 0.05.
+
+    If the value model can judge a short text, it says what the anchor texts and the URL of a page
+    promise, in `GRADES` classes besides 0. Each class knows the mean value of its pages, and begins
+    as if two had been fetched that were worth `PROMISE` of what it says.
 
     The evidence of a group is the log-odds of its mean less those of the mean of all pages; that of
     several words is the sum, and that of the pages that link to a page (the first `N_SOURCES`) the
@@ -128,11 +136,11 @@ class Value(Ordering):
 
     Notes
     -----
-    About 0.2 ms per page. Memory: 149 bytes per page besides its key, and 16 MB for the groups.
+    About 0.2 ms per page. Memory: 165 bytes per page besides its key, and 16 MB for the groups.
     """
 
     needs_anchors = True
-    needs_values = True
+    needs_values = needs_texts = True
     option_owner = "value"
 
     def __init__(self, explore: float = 0.3, strength: float = 5.0, every: float = 0.005) -> None:
@@ -150,7 +158,7 @@ class Value(Ordering):
         groups, links = np.zeros((1, _WIDTH), dtype=np.int32), np.array([_UNKNOWN])
         groups[:, _ANCHOR:] = -1
         sources, one = np.full((1, N_SOURCES), -1, dtype=np.int32), np.zeros(1, dtype=np.int32)
-        known = groups, links, sources, 1, np.ones((1, 2)), np.ones(2)
+        known = groups, links, sources, 1, np.ones((1, 2)), np.ones(2), self._no_grades()
         weights = np.array(PRIOR)
         _add_links(0, one, links, sources, 0.0, True)
         _score(np.zeros(1), one, *known, weights, 0.0)
@@ -160,6 +168,7 @@ class Value(Ordering):
         super().open(pages, truth)
         self._numbers: dict[str, int] = {}
         self._sums = np.zeros((N_GROUPS, 2))  # pages of a group that were fetched, their values
+        self._grades = self._no_grades()
         self._total = np.array([1.0, 0.05])  # the same of all pages, as if one had been worth .05
         self._weights = np.array(PRIOR)
         self._inverse = np.eye(_N_INPUTS) / self._strength
@@ -179,6 +188,8 @@ class Value(Ordering):
         anchors = dict(zip(visit.targets.tolist(), visit.anchors, strict=False))
         for page in range(first, last):
             self._set_groups(page, anchors.get(page, ""))
+            if self.judge is not None:
+                self._links[page, _SAID + 1] = self._grade(self.pages.url(page).partition("://")[2])
         self._score_pages(np.arange(first, last, dtype=np.int32))
 
     def observe(self, visit: Visit) -> Changed:
@@ -189,9 +200,12 @@ class Value(Ordering):
         self._n_visits += 1
         value, teaches = visit.value or 0.0, not 300 <= visit.status < 400
         if teaches:
-            text = " ".join([visit.title, *visit.anchors])[:MAX_OWN]
-            own = np.array(self._words(text)[:N_OWN], dtype=np.int32)
+            own = np.array(self._words(f"{visit.title} {visit.text}"[:MAX_OWN]), dtype=np.int32)
             _learn(page, value, own, *self._known(), self._inverse, self._weights)
+        if self.judge is not None:
+            said = self._links[:, _SAID]
+            for target, anchor in zip(targets.tolist(), visit.anchors, strict=False):
+                said[target] = max(said[target], self._grade(anchor))
         _add_links(page, targets, self._links, self._sources, value, teaches)
         if self._n_visits >= self._due:
             self._due = self._n_visits + max(4, int(self._every * self._n_visits))
@@ -218,10 +232,23 @@ class Value(Ordering):
         """Set the keys of pages."""
         _score(self.keys, pages, *self._known(), self._weights, self._explore)
 
-    def _known(self) -> tuple[Groups, Floats, Groups, int, Floats, Floats]:
+    def _known(self) -> tuple[Groups, Floats, Groups, int, Floats, Floats, Floats]:
         """Return what the inputs are computed from."""
-        links, sources = self._links, self._sources
-        return self._groups, links, sources, self.n_pages, self._sums, self._total
+        of_pages = self._groups, self._links, self._sources
+        return *of_pages, self.n_pages, self._sums, self._total, self._grades
+
+    def _no_grades(self) -> Floats:
+        """Return pages and values of each class of anchor texts and of URLs, before any page."""
+        grades = np.zeros((2, GRADES + 1, 2))
+        if self.judge is not None:
+            grades[:, 1:, 0] = 2.0
+            grades[:, 1:, 1] = 2.0 * PROMISE * np.arange(1, GRADES + 1) / GRADES
+        return grades
+
+    def _grade(self, text: str) -> int:
+        """Return the class of what the value model says of a short text."""
+        assert self.judge is not None
+        return math.ceil(GRADES * self.judge(text)) if text else 0
 
     def _set_groups(self, page: int, anchor: str) -> None:
         """Set the groups of a new page."""
@@ -312,6 +339,7 @@ def _inputs(
     n_pages: int,
     sums: Floats,
     total: Floats,
+    grades: Floats,
     inputs: Floats,
 ) -> None:
     """Set the inputs of the model for one page."""
@@ -350,6 +378,14 @@ def _inputs(
     inputs[6] = math.log(anchor) - n_anchor * base
     inputs[7] = math.log(own) - n_anchor * base
     inputs[8] = math.log(url) - n_url * base
+    for at in range(2):
+        grade = int(links[page, _SAID + at])
+        n, worth = grades[at, grade]
+        if grade == 0:
+            mean = _mixed(n, worth, overall, SHRINK) if grades[at, 1, 0] else overall
+        else:
+            mean = (worth + 0.5 * overall) / (n + 0.5)
+        inputs[9 + at] = math.log(_odds(mean)) - base
 
 
 @njit(cache=True)
@@ -371,13 +407,14 @@ def _score(
     n_pages: int,
     sums: Floats,
     total: Floats,
+    grades: Floats,
     weights: Floats,
     explore: float,
 ) -> None:
     """Set the keys of pages: log-odds of the expected value, and bonus."""
     inputs = np.empty(_N_INPUTS)
     for page in pages:
-        _inputs(page, groups, links, sources, n_pages, sums, total, inputs)
+        _inputs(page, groups, links, sources, n_pages, sums, total, grades, inputs)
         key = 0.0
         for at in range(_N_INPUTS):
             key += inputs[at] * weights[at]
@@ -395,12 +432,13 @@ def _learn(
     n_pages: int,
     sums: Floats,
     total: Floats,
+    grades: Floats,
     inverse: Floats,
     weights: Floats,
 ) -> None:
     """Refit the weights to the value of a fetched page, then count it in its groups."""
     inputs = np.empty(_N_INPUTS)
-    _inputs(page, groups, links, sources, n_pages, sums, total, inputs)
+    _inputs(page, groups, links, sources, n_pages, sums, total, grades, inputs)
     gain = np.zeros(_N_INPUTS)
     log_odds = 0.0
     for row in range(_N_INPUTS):
@@ -426,6 +464,10 @@ def _learn(
     for word in own:
         sums[word ^ _OWN, 0] += 1.0
         sums[word ^ _OWN, 1] += value
+    for at in range(2):
+        grade = int(links[page, _SAID + at])
+        grades[at, grade, 0] += 1.0
+        grades[at, grade, 1] += value
     for source in sources[page]:
         if source < 0:
             break

@@ -97,7 +97,7 @@ class ValueLab:
     """Crawls of a recorded web under several orderings, judged by the value they find.
 
     `values` has the value of each page, which the oracle `omniscient` knows; `starts` the seeds of
-    each crawl. `model` is the name of the model that gave the values.
+    each crawl. `model` is the model that gave the values.
     """
 
     def __init__(
@@ -106,9 +106,10 @@ class ValueLab:
         recorded: RecordedVisits,
         values: Floats,
         starts: Sequence[Sequence[int]],
-        model: str,
+        model: ScoredModel,
     ) -> None:
-        self.graph, self.values, self.starts, self.model = graph, values, starts, model
+        self.graph, self.values, self.starts = graph, values, starts
+        self.model, self._judge = model.name, model.judge
         self._recorded = recorded
         recorded.values = values
 
@@ -131,6 +132,7 @@ class ValueLab:
             reached = reachable(self.graph, start)
             ends = [max(round(mark * int(reached.sum())), 1) for mark in MARKS]
             ordering = make()
+            ordering.judge = self._judge
             order = crawl_order(
                 self.graph,
                 start,
@@ -191,8 +193,8 @@ def lab_of(
 ) -> ValueLab:
     """Return the lab of a crawl store, whose pages are valued by the model of this name.
 
-    Orderings see the texts of pages only `with_texts`, which a topic needs. Raises `ConfigError` or
-    `GraphError` if there is no such model, or the source has no texts.
+    Orderings see the texts of pages only `with_texts`, which a topic and some orderings need.
+    Raises `ConfigError` or `GraphError` if there is no such model, or the source has no texts.
     """
     model = make_model(model_name)
     recorded = source.recorded(with_texts=with_texts)
@@ -200,4 +202,4 @@ def lab_of(
         raise ConfigError(f"{source.path} is not a crawl store, so its pages have no text.")
     values = page_values(source.path, source.graph, model)
     starts = starts_of(source.graph, seeds, n_starts)
-    return ValueLab(source.graph, recorded, values, starts, model.name)
+    return ValueLab(source.graph, recorded, values, starts, model)
