@@ -81,13 +81,16 @@ def measure(store: Path, topic: str) -> list[list[float]]:
     graph, recorded = read_graph(store), RecordedVisits(store, with_texts=True)
     with Store.open(store, readonly=True) as opened:
         seeds = list(opened.seeds())
-    values = recorded.values = page_values(store, graph, make_model(f"words:{topic}"))
+    model = make_model(f"words:{topic}")
+    values = recorded.values = page_values(store, graph, model)
     n_pages, found = int(reachable(graph, seeds).sum()), []
     for name, distance in WAYS.values():
+        ordering = make_ordering(name)
+        ordering.judge = model.judge
         order = crawl_order(
             graph,
             seeds,
-            make_ordering(name),
+            ordering,
             budget=round(MARKS[-1] * n_pages),
             hot_queue=None if distance is None else HotQueue(Topic(topic), distance=distance),
             truth=values if name == "omniscient" else None,

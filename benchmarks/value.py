@@ -135,17 +135,20 @@ def measure(store: Path, topic: str, n_starts: int) -> NDArray[np.float64]:
     with Store.open(store, readonly=True) as opened:
         starts = starts_of(graph, opened.seeds(), n_starts)
     recorded = RecordedVisits(store, with_texts=True)
-    recorded.values = values = page_values(store, graph, make_model(model))
+    judge = make_model(model)
+    recorded.values = values = page_values(store, graph, judge)
     weighted = values * pagerank(graph.indptr, graph.indices)
     found = np.zeros((2, len(SYSTEMS), len(MARKS)))
     for start in starts:
         reached = reachable(graph, start)
         ends = [round(mark * int(reached.sum())) for mark in MARKS]
         for at, name in enumerate(SYSTEMS):
+            ordering = make_ordering("breadth-first" if name == HOT_QUEUE else name)
+            ordering.judge = judge.judge
             order = crawl_order(
                 graph,
                 start,
-                make_ordering("breadth-first" if name == HOT_QUEUE else name),
+                ordering,
                 budget=ends[-1],
                 hot_queue=HotQueue(Topic(words)) if name == HOT_QUEUE else None,
                 truth=values if name == ORACLE else None,
