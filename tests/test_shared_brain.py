@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 from remote_frontier import local_frontier
 
-from crawlprio.frontier.protocol import Entry, Handout, PageVisit
+from crawlprio.frontier.protocol import Entry, Exchange, Handout, PageVisit
 from crawlprio.items import Directives, LinkPairs, TextNotes
-from crawlprio.plugins.archive.warc_records import Exchange
 from crawlprio.plugins.shared.brain import DIED, MOST_DEATHS, Brain, Hand
 from crawlprio.plugins.shared.messages import (
     Statement,
@@ -53,8 +52,9 @@ class TestMessages:
         exchange = Exchange(URL, 1.5, 200, "text/html", *records, ["http://a.test/style.css"])
         visit = PageVisit(pairs, True, 1e9, 0.5, "cause", ['{"item":1}'], exchange, b"\xff\x00body")
         assert row_visit(sent(visit_row(visit))) == visit
-        plain = PageVisit(LinkPairs(URL, []))
-        assert row_visit(sent(visit_row(plain)))._replace(items=()) == plain
+        for notes, value in ((None, None), (TextNotes(), 0.0)):
+            plain = PageVisit(LinkPairs(URL, [], notes=notes, value=value))
+            assert row_visit(sent(visit_row(plain)))._replace(items=()) == plain
 
     def test_entries_and_handouts_arrive_as_they_were_sent(self) -> None:
         entry = Entry(URL, URL, "a.test", 3, -2, b'{"url": "x"}', True, True)
