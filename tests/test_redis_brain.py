@@ -61,12 +61,13 @@ def test_two_workers_get_every_page_once_and_keep_robots_and_delays(crawl: InRed
 
 
 def test_a_brain_that_is_killed_is_replaced_and_nothing_is_lost(crawl: InRedis) -> None:
-    crawl.start(2)
+    crawl.start(2, "-s", "SCHEDULER_PERSIST=False")
     for n_fetched in (15, 60, 100):
         crawl.wait_for_fetches(n_fetched)
         crawl.kill_brain()
     assert crawl.end() == [0, 0], crawl.said()
     crawl.check_whole()
+    assert crawl.server.client().keys("*") == [], "the last brain knows that the crawl is over"
     assert min(crawl.web.rests()) >= DELAY
 
 

@@ -301,6 +301,7 @@ class RedisBrainScheduler(BrainScheduler):
         assert store is not None
         assert post is not None
         self._silent = set(self._known)
+        self._had_hands = bool(self._known)
         self._alone_since = monotonic()
         for hand in self._known.values():
             hand.heard_at = monotonic()
