@@ -115,3 +115,17 @@ class TestDeaths:
     def test_only_methods_of_the_clock_can_be_called(self, brain: Brain) -> None:
         hand = Hand(lambda statements: None)
         brain.received(hand, [["clock", "restore", [], {}], ["clock", "_save", [0], {}]])
+
+
+def test_a_domain_has_at_most_half_of_the_fetches_of_all_hands() -> None:
+    settings = {"ORDERING": "breadth-first", "DOWNLOAD_DELAY": 0, "CONCURRENT_REQUESTS": 4}
+    brain = Brain(local_frontier(settings))
+    many = [f"http://{n}.evil.test/" for n in range(2_000)]
+    brain.frontier.add_seeds([*many, "http://good.test/", "http://other.test/"])
+    hands = [Hand(lambda statements: None) for _ in range(3)]
+    brain.frontier.share_between(12)  # what three workers of four fetches each want
+    left = []
+    while (handout := brain.frontier.next_page(monotonic())) is not None:
+        brain.lease(hands[len(left) % 3], handout)
+        left.append(handout.url)
+    assert left == [*many[:6], "http://good.test/", "http://other.test/"]
