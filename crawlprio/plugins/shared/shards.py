@@ -29,10 +29,25 @@ def crawl_of(prefix: str) -> str:
 class Shards:
     """Maps sites to the shards of a crawl.
 
-    The shard is a hash of the site's host or, if pages are counted by registered domain
-    (`by_domain`), of that domain, which keeps the counts exact. The hash has a secret key (ASCII,
-    at most 64 characters), so that nobody can choose host names that all fall into one shard.
-    `prefix` is that of shard 0; `prefixes` has those of all `n`.
+    The shard is a hash of the site's host or, if pages are counted by registered domain, of that
+    domain, which keeps the counts exact. The hash has a secret key, so that nobody can choose host
+    names that all fall into one shard.
+
+    Parameters
+    ----------
+    prefix
+        The prefix of shard 0.
+    n
+        Number of shards.
+    key
+        The key of the hash: ASCII, at most 64 characters, secret to the crawl.
+    by_domain
+        Whether to keep the hosts of a registered domain in one shard.
+
+    Attributes
+    ----------
+    prefixes
+        The prefix of each shard's keys.
     """
 
     def __init__(self, prefix: str, n: int = 1, *, key: str = "", by_domain: bool = False) -> None:
