@@ -597,6 +597,45 @@ def test_what_cannot_be_written_as_json_is_dropped_and_a_page_that_kills_is_a_de
     assert rows == [(crawl.web.url(8), "worker died")]
 
 
+FAILING_SPIDER = """
+import redis
+from scrapy import Request, Spider
+from scrapy.crawler import CrawlerProcess
+
+
+class Failing(Spider):
+    name = "failing"
+
+    async def start(self):
+        client = redis.Redis.from_url({url!r})
+        client.delete("crawlprio:{{failing:0}}:in")
+        client.set("crawlprio:{{failing:0}}:in", "no stream")
+        try:
+            await self.crawler.engine.download_async(Request("http://127.0.0.1:1/media"))
+        except Exception as error:
+            print(type(error).__name__, flush=True)
+        for request in ():
+            yield request
+
+
+process = CrawlerProcess(
+    {{"ADDONS": {{"crawlprio.Addon": 500}}, "CRAWLPRIO_FRONTIER": "redis", "REDIS_URL": {url!r},
+      "CRAWLPRIO_BRAIN": "never", "CRAWLPRIO_LEASE_SECONDS": 4, "CRAWLPRIO_COMPILE": False}}
+)
+process.crawl(Failing)
+process.start()
+"""
+
+
+def test_a_request_without_a_lease_does_not_wait_for_a_frontier_that_failed(
+    crawl: InRedis,
+) -> None:
+    crawl.run_script(FAILING_SPIDER.format(url=crawl.server.url))
+    crawl.workers[0].wait(120)
+    assert "\nIgnoreRequest\n" in crawl.said()
+    assert "The frontier in Redis is unusable" in crawl.said()
+
+
 def test_the_live_view_of_a_brain_shows_pauses_and_stops_all_workers(crawl: InRedis) -> None:
     crawl.start(2, "--monitor", "0")
     crawl.wait(lambda: ADDRESS.search(crawl.said()))

@@ -267,6 +267,8 @@ class RedisHandScheduler(HandScheduler):
     def _look(self) -> None:
         """See whether there is a brain, and whether one may count this worker as dead soon."""
         assert self._post is not None
+        if self._crawl.failure is not None:
+            self.asking.give_up()
         self._election.look()
         if boot_time() > self._post.reached_at + ABORT_SHARE * self._term:
             self._far.abort_all()
@@ -359,6 +361,12 @@ class Asking:
             self._say(statement)
         for request, number in self._granted.items():
             self._say(["fetches", number, site_of(request)])
+
+    def give_up(self) -> None:
+        """Fetch nothing that was asked for: nobody answers any more."""
+        asked, self._asked = self._asked, {}
+        for *_, answer in asked.values():
+            answer.callback("the crawl has failed")
 
     def answered(self, number: int, cause: str) -> None:
         asked = self._asked.pop(number, None)
