@@ -47,7 +47,7 @@ class SharedCrawl:
     def is_running(self) -> bool:
         raise NotImplementedError
 
-    def wait(self, condition: Callable[[], object], seconds: float = 120.0) -> None:
+    def wait(self, condition: Callable[[], object], seconds: float = 300.0) -> None:
         until = monotonic() + seconds
         while not condition():
             assert monotonic() < until, self.said()
