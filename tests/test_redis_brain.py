@@ -27,6 +27,7 @@ from redis_servers import (
 from shared_crawls import DELAY, N_RUNS, InRedis, Proxy, Run
 from watched_crawls import ADDRESS, Client
 
+from crawlprio.plugins.shared.far_crawls import set_state
 from crawlprio.plugins.shared.mailbox import Mailbox
 
 
@@ -199,19 +200,19 @@ def test_a_cluster_moves_the_slot_of_a_crawl_whose_brain_is_killed(
 ) -> None:
     crawl = InRedis(tmp_path, web, server=redis_cluster)
     try:
-        crawl.start()
+        crawl.start(1, "--delay", "0.5")
         crawl.wait_for_fetches(30)
 
         def start_worker(n_moved: int) -> None:
             """Once some keys have moved, start another worker, and wait until it waits."""
             if n_moved and len(crawl.workers) == 1:
-                crawl.start()
+                crawl.start(1, "--delay", "0.5")
                 crawl.wait(lambda: "Redis is unavailable" in crawl.said())
 
         assert migrate_slot(redis_cluster, crawl.mailbox.prefix, each=start_worker) >= 3
         crawl.wait_for_fetches(80)
         crawl.kill_brain()
-        assert crawl.end() == [0, 0], crawl.said()
+        assert set(crawl.end()) == {0}, crawl.said()
         crawl.check_whole()
     finally:
         crawl.stop()
@@ -505,9 +506,9 @@ def test_a_crawl_moves_to_workers_and_back_and_its_store_is_copied(
     alone = Run(tmp_path / "job", crawl.web, "--pages", "40", workers=0)
     assert alone.start().end() == 0, alone.said()
     crawl.job = alone.folder
-    crawl.start(2)
+    crawl.start(2, "--delay", "1")
     crawl.wait_for_fetches(90)
-    frontier_command(crawl, "drain", "site")
+    set_state(crawl.server.client(), "site", "draining")
     assert crawl.end() == [0, 0], crawl.said()
     assert 90 <= len(crawl.web.seen) < crawl.web.n_pages
     alone.more = alone.options()
@@ -588,7 +589,7 @@ def test_what_cannot_be_written_as_json_is_dropped_and_a_page_that_kills_is_a_de
     script = ODD_SPIDER.format(start=crawl.web.url(0), settings=settings)
     for n_deaths in range(1, 4):
         crawl.run_script(script)
-        assert crawl.workers[-1].wait(60) == 9, crawl.said()
+        assert crawl.workers[-1].wait(300) == 9, crawl.said()
         crawl.wait(lambda n=n_deaths: crawl.said().count("is silent; its 1 pages") == n)  # type: ignore[misc]
     crawl.run_script(script)
     assert crawl.end() == [0], crawl.said()
@@ -666,12 +667,11 @@ def test_no_log_and_no_key_tells_the_password_of_the_server(tmp_path: Path, web:
     crawl = InRedis(tmp_path, web, server=server)
     try:
         crawl.start(1, "--pages", "20", "-s", "LOG_LEVEL=DEBUG")
-        crawl.wait_for_fetches(10)
+        assert crawl.end() == [0], crawl.said()
         client = server.client()
         dumped = b"".join(client.dump(key) for key in client.keys("*"))
+        assert dumped
         shown = frontier_command(crawl, "show", "site")
-        assert crawl.end() == [0], crawl.said()
-        assert client.keys("*")
         files = [*tmp_path.glob("*.log"), *crawl.store.parent.iterdir()]
         kept = b"".join(file.read_bytes() for file in files if file.is_file())
         assert b"hush" not in dumped + shown.encode() + kept
