@@ -511,7 +511,8 @@ def test_a_crawl_moves_to_workers_and_back_and_its_store_is_copied(
     set_state(crawl.server.client(), "site", "draining")
     assert crawl.end() == [0, 0], crawl.said()
     assert 90 <= len(crawl.web.seen) < crawl.web.n_pages
-    alone.more = alone.options()
+    asked_again = ("-s", "CRAWLPRIO_FRONTIER=local", "-s", f"REDIS_URL={crawl.server.url}")
+    alone.more = (*alone.options(), *asked_again)
     assert alone.start().end() == 0, alone.said()
     crawl.check_whole()
     copy = tmp_path / "copy.sqlite"
@@ -582,7 +583,7 @@ def test_what_cannot_be_written_as_json_is_dropped_and_a_page_that_kills_is_a_de
     settings = {
         **{"ADDONS": {"crawlprio.Addon": 500}, "CRAWLPRIO_FRONTIER": "redis"},
         **{"REDIS_URL": crawl.server.url, "SCHEDULER_PERSIST": True, "LOG_LEVEL": "INFO"},
-        **{"CRAWLPRIO_PRIVATE_NETWORKS": ["127.0.0.0/8"], "CRAWLPRIO_LEASE_SECONDS": 1.0},
+        **{"CRAWLPRIO_PRIVATE_NETWORKS": ["127.0.0.0/8"], "CRAWLPRIO_LEASE_SECONDS": 2.0},
         **{"CRAWLPRIO_REDIS_CRAWL": "site", "CRAWLPRIO_COMPILE": False},
         **{"ORDERING": "__main__.LongestFirst", "ORDERING_OPTIONS": {"site_share": 1}},
     }
