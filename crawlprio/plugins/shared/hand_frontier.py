@@ -101,6 +101,8 @@ class HandFrontier:
         return False
 
     def add(self, entry: Entry) -> None:
+        if entry.request is not None and not isinstance(entry.request, bytes):
+            return  # JSON cannot hold it; the dispatcher has counted it
         self._say(["add", entry_row(entry)])
 
     def add_seeds(self, urls: Sequence[str]) -> None:
