@@ -518,7 +518,8 @@ def test_a_crawl_moves_to_workers_and_back_and_its_store_is_copied(
     copy = tmp_path / "copy.sqlite"
     line = command("links", "collect", "site", str(copy), "-s", f"REDIS_URL={crawl.server.url}")
     collected = subprocess.run(line, cwd=tmp_path, capture_output=True, text=True, check=True)
-    assert f"{crawl.web.n_pages} visits and" in collected.stdout
+    (n_visits,) = crawl.rows("SELECT count(*) FROM visits")[0]
+    assert f"{n_visits} visits and" in collected.stdout
     with closing(sqlite3.connect(copy)) as db:
         assert db.execute("SELECT count(*) FROM link_urls").fetchone() == (len(crawl.pairs()),)
     again = subprocess.run(line, cwd=tmp_path, capture_output=True, text=True, check=False)
