@@ -104,7 +104,7 @@ class OnePage(scrapy.Spider):
         yield {"url": response.url}
 
     def closed(self, reason):
-        print(sorted({"numba", "scipy", "rich", "pandas", "redis"} & sys.modules.keys()))
+        print(sorted({"numba", "scipy", "rich", "numpy.ma", "redis"} & sys.modules.keys()))
 
 
 process = scrapy.crawler.CrawlerProcess({"ADDONS": {"crawlprio.Addon": 500}})
