@@ -25,7 +25,7 @@ LEAST = 0.02
 """Parts are taken to be at least this, and at most 1 minus this, before the logit. The interval
 reaches to the bound, or to 1, if an estimate is beyond."""
 
-ERRORS = (-1.27, 0.49)
+ERRORS = (-1.01, 0.33)
 """Added to the logit of the lower estimate, and of the higher one. An error is the logit of the
 true part minus that of the estimated part, where the part is the share of the importance beyond the
 certain bound that was fetched. These leave out 3 % of the errors on either side in the worst kind
