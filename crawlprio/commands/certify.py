@@ -265,13 +265,13 @@ class Command(SiteCrawlCommand):
         opts.spargs["asked"] = AskedWalks(self._store, self._draw, n_walks, evidence)
 
     def run(self, args: list[str], opts: argparse.Namespace) -> None:
-        from crawlprio.live.progress import PipeSafeConsole
         from crawlprio.measure.receipt_document import (
             NAME,
             make_receipt,
             sentence_of_certificate,
             write_receipt,
         )
+        from crawlprio.show.tables import PipeSafeConsole
 
         with self._folder:
             spider = self.crawl(WalkSpider, opts).spider

@@ -90,7 +90,7 @@ class Command(SiteCrawlCommand):
         import json
 
         from crawlprio.commands.planning import PlanSpider, has_answer, lines_of_plan, plan_of
-        from crawlprio.live.progress import PipeSafeConsole
+        from crawlprio.show.tables import PipeSafeConsole
 
         with self._folder:
             spider = self.crawl(PlanSpider, opts).spider

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import csv
 import math
+import os
+import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -16,6 +18,16 @@ from crawlprio.outside.opening import open_file
 
 LEAST_WIDTH = 80
 """Minimum width of a table; on a narrower terminal lines wrap, so that no figure is cut off."""
+
+
+class PipeSafeConsole(Console):
+    """A console that goes quiet when its reader exits (`| head`); rich would stop the engine."""
+
+    def on_broken_pipe(self) -> None:
+        self.quiet = True
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)
 
 
 def wide_console() -> Console:
