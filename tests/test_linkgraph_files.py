@@ -132,6 +132,20 @@ def test_a_graph_without_links_is_a_graph(tmp_path, name):
 @pytest.mark.parametrize(
     ("name", "text", "complaint"),
     [
+        *(
+            ("w.txt", text, f":{line}: expected two page ids from 0 to 2147483646; found '{found}'.")
+            for text, line, found in (
+                ("0 1\n1\n", 2, "1"),
+                ("0 1\n1 2 3\n", 2, "1 2 3"),
+                ("\n#\n-1 2", 3, "-1 2"),
+                ("0 1\nx 2", 2, "x 2"),
+                ("0 1.5\n", 1, "0 1.5"),
+                ("0,1\n", 1, "0,1"),
+                ("0 1\n1 99999999999\n2 3", 2, "1 99999999999"),
+                ("0 1\n5 0x", 2, "5 0x"),
+            )
+        ),
+        ("w.txt", "0 2000000000\n", ": the largest page id is 2000000000, but there are only 1"),
         ("w.csv", "", ":1: expected a header with source and target"),
         ("w.csv", "from,to\n1,2\n", ":1: expected a header with source and target"),
         ("w.csv", 'source,target\na,"b\nc"\nd\n', ":4: expected 2 fields, as in the header"),

@@ -370,17 +370,6 @@ def test_users_get_a_one_line_error(folder):
         assert (done.returncode, done.stderr, done.stdout) == (2, sentence, "")
 
 
-def test_help_names_every_option():
-    done = scrapy_simulate("--help")
-    assert done.returncode == 0
-    for option in (
-        "--ordering", "--ordering-options", "--seeds", "--budget", "--robots", "--delay",
-        "--pages-per-visit", "--bandwidth", "--latency", "--page-bytes", "--order", "--plot",
-        "--json",
-    ):  # fmt: skip
-        assert f"{option} " in done.stdout
-
-
 def test_loading_the_command_is_fast():
     loaded = subprocess.run(
         [

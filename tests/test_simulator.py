@@ -2,7 +2,6 @@
 
 import dataclasses
 import json
-import random
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -109,16 +108,6 @@ def test_all_orderings_but_three_run_in_the_compiled_loop():
     assert slow == PAGE_BY_PAGE
     assert not runs_compiled(Opic(pass_on=1.0), None)
     assert not runs_compiled(Opic(), hot_queue_of(Topic(WORDS)))
-
-
-@pytest.mark.parametrize(("name", "options"), ALL_CASES)
-def test_the_loop_fetches_like_the_page_by_page_driver(name, options):
-    for seed, n_pages in ((1, 40), (2, 400)):
-        web = power_law_web(n_pages, seed)
-        seeds = random.Random(seed).sample(web.pages, 3)
-        loop, pages = both_drivers(web, seeds, name, options)
-        assert loop == pages, f"seed {seed}"
-        assert sorted(loop) == sorted(web.reachable(seeds))
 
 
 @pytest.mark.parametrize(

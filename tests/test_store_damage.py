@@ -116,28 +116,6 @@ def test_a_damaged_row_is_read_as_something_or_refused_in_one_sentence(damage, v
 
 
 @pytest.mark.parametrize(
-    ("table", "column", "value", "read"),
-    [
-        ("requests", "page", 99, lambda store: list(store.requests())),
-        ("leased", "page", 99, Store.leased),
-        ("unfiltered", "page", -1, Store.unfiltered),
-        ("site_states", "pause", "long", Store.site_states),
-        ("site_states", "crawl_delay", -1.0, Store.site_states),
-        ("site_states", "refusals", "many", Store.site_states),
-        ("aliases", "page", 99, Store.load_pages),
-    ],
-)
-def test_state_kept_for_a_restart_is_checked_before_it_is_used(
-    tmp_path, table, column, value, read
-):
-    path = tmp_path / "crawl.sqlite"
-    make_store(path)
-    assert damaged(path, table, column, value, one_row=True)
-    with Store.open(path) as store, pytest.raises(StoreError, match="damaged"):
-        read(store)
-
-
-@pytest.mark.parametrize(
     ("table", "damage"),
     [
         pytest.param("aliases", {**dict.fromkeys(range(-9, 6), 255), 9: 153}, id="a huge length"),
