@@ -6,7 +6,6 @@ import os
 import resource
 from contextlib import contextmanager
 from random import Random
-from typing import cast
 
 import pytest
 import scrapy
@@ -308,9 +307,7 @@ def test_a_body_that_is_cut_off_is_archived_as_far_as_it_came_and_its_page_fails
         settings |= {"RETRY_TIMES": 1, "CRAWLPRIO_WARC": None if folder is None else str(folder)}
         store = tmp_path / f"{folder is None}.sqlite"
         with RawSite(lambda host, path: answer) as site:
-            run = run_spider(
-                OneRetry, {**settings, "CRAWLPRIO_STORE": str(store)}, site=cast("Site", site)
-            )
+            run = run_spider(OneRetry, {**settings, "CRAWLPRIO_STORE": str(store)}, site=site)
         visits = query(store, "SELECT status, error FROM visits WHERE page >= 0")
         names = ("crawlprio/refused/too-large", "retry/count", "downloader/response_count")
         outcomes.append((visits, len(site.requests), [run.stats.get(name) for name in names]))

@@ -54,18 +54,13 @@ def test_the_pipeline_alone_closes_the_store(tmp_path):
 
 PARTS = {
     "add-on": ADDON,
-    "add-on under Scrapy's scheduler": {
-        **ADDON,
-        "SCHEDULER": "scrapy.core.scheduler.Scheduler",
-    },
+    "add-on under Scrapy's scheduler": {**ADDON, "SCHEDULER": "scrapy.core.scheduler.Scheduler"},
     "a priority queue": {
         **ADDON,
         "SCHEDULER": "scrapy.core.scheduler.Scheduler",
         "SCHEDULER_PRIORITY_QUEUE": "crawlprio.schedulers.BreadthFirstQueue",
     },
-    "the links middleware": {
-        "SPIDER_MIDDLEWARES": {"crawlprio.middlewares.LinksMiddleware": 10},
-    },
+    "the links middleware": {"SPIDER_MIDDLEWARES": {"crawlprio.middlewares.LinksMiddleware": 10}},
 }
 
 

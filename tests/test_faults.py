@@ -9,16 +9,7 @@ import threading
 
 import numpy as np
 import pytest
-from crawls import (
-    ADDON,
-    ONE_AT_A_TIME,
-    Site,
-    crawl_demo_web,
-    options,
-    page,
-    run_spider,
-    scrapy,
-)
+from crawls import ADDON, ONE_AT_A_TIME, Site, crawl_demo_web, options, page, run_spider, scrapy
 from spiders import OneByOne
 from stores import change, visited_urls
 from test_resume import SETTINGS

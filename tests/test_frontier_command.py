@@ -124,9 +124,7 @@ def test_no_page_leaves_a_paused_crawl_until_it_is_resumed(run, frontier):
 
 
 def test_a_drained_crawl_continues_with_other_workers_and_fetches_everything_once(
-    run,
-    redis_server,
-    tmp_path,
+    run, redis_server, tmp_path
 ):
     workers = Workers(
         tmp_path,

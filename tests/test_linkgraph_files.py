@@ -133,7 +133,11 @@ def test_a_graph_without_links_is_a_graph(tmp_path, name):
     ("name", "text", "complaint"),
     [
         *(
-            ("w.txt", text, f":{line}: expected two page ids from 0 to 2147483646; found '{found}'.")
+            (
+                "w.txt",
+                text,
+                f":{line}: expected two page ids from 0 to 2147483646; found '{found}'.",
+            )
             for text, line, found in (
                 ("0 1\n1\n", 2, "1"),
                 ("0 1\n1 2 3\n", 2, "1 2 3"),
@@ -195,12 +199,7 @@ def test_graphml_of_networkx_reads_back(tmp_path):
     assert facts(read_graph(tmp_path / "web.graphml")) == facts(plain)
     named = networkx.relabel_nodes(networkx.DiGraph([(0, 1)]), {0: A, 1: C})
     networkx.write_graphml(named, tmp_path / "web.graphml")
-    assert facts(read_graph(tmp_path / "web.graphml")) == [
-        [[1], []],
-        [0, 0],
-        [A, C],
-        ["a.example"],
-    ]
+    assert facts(read_graph(tmp_path / "web.graphml")) == [[[1], []], [0, 0], [A, C], ["a.example"]]
 
 
 def test_graphml_of_igraph_reads_back(tmp_path):
@@ -213,12 +212,7 @@ def test_graphml_of_igraph_reads_back(tmp_path):
     to_igraph(plain).write_graphml(str(path))
     assert facts(read_graph(path)) == facts(plain)
     igraph.Graph.TupleList([(A, C), (C, "b")], directed=True).write_graphml(str(path))
-    assert facts(read_graph(path)) == [
-        [[1], [2], []],
-        [0, 0, 1],
-        [A, C, "b"],
-        ["a.example", ""],
-    ]
+    assert facts(read_graph(path)) == [[[1], [2], []], [0, 0, 1], [A, C, "b"], ["a.example", ""]]
 
 
 def test_graphml_may_declare_nodes_after_their_edges_and_prefix_its_names(tmp_path):

@@ -16,16 +16,7 @@ from graphs import (
     two_seeds,
     unreachable_backlinks,
 )
-from oracles import (
-    Record,
-    Topic,
-    Web,
-    crawl,
-    crawling,
-    occurrences,
-    splitmix,
-    words,
-)
+from oracles import Record, Topic, Web, crawl, crawling, occurrences, splitmix, words
 from oracles.link_based import Opic
 
 
@@ -223,11 +214,7 @@ def test_combined_adds_the_weighted_keys_of_its_members():
 
 @pytest.mark.parametrize(
     ("distance", "order"),
-    [
-        (0, [0, 1, 2, 3, 6, 4, 7, 5]),
-        (3, [0, 1, 3, 4, 2, 6, 5, 7]),
-        (4, [0, 1, 3, 4, 5, 2, 6, 7]),
-    ],
+    [(0, [0, 1, 2, 3, 6, 4, 7, 5]), (3, [0, 1, 3, 4, 2, 6, 5, 7]), (4, [0, 1, 3, 4, 5, 2, 6, 7])],
 )
 def test_a_link_from_a_hot_page_shortens_the_distance_of_a_waiting_page(distance, order):
     topic = Topic(["crawling"], distance=distance)

@@ -12,11 +12,7 @@ from linkgraphs import as_arrays
 
 from crawlprio.errors import GraphError
 from crawlprio.graph.synthetic import synthetic_web
-from crawlprio.ranking.pagerank import (
-    pagerank,
-    partial_pagerank,
-    round_significant,
-)
+from crawlprio.ranking.pagerank import pagerank, partial_pagerank, round_significant
 
 Rows = list[list[int]]
 

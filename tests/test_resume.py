@@ -39,10 +39,7 @@ SETTINGS = {
 
 @pytest.mark.parametrize(
     "settings",
-    [
-        {"ORDERING": "batch-pagerank"},
-        {"ORDERING": "opic", "ORDERING_OPTIONS": '{"site_share": 2}'},
-    ],
+    [{"ORDERING": "batch-pagerank"}, {"ORDERING": "opic", "ORDERING_OPTIONS": '{"site_share": 2}'}],
     ids=["batch-pagerank", "in turns"],
 )
 def test_killed_at_random_moments_it_fetches_the_same_pages_in_the_same_order(tmp_path, settings):
@@ -307,10 +304,7 @@ def test_there_are_never_more_unrecorded_fetches_than_may_be_in_flight(tmp_path)
 
     with Site(web, answer) as site:
         run_links(
-            tmp_path,
-            site,
-            CONCURRENT_REQUESTS=at_once,
-            CONCURRENT_REQUESTS_PER_DOMAIN=at_once,
+            tmp_path, site, CONCURRENT_REQUESTS=at_once, CONCURRENT_REQUESTS_PER_DOMAIN=at_once
         )
     assert len(unrecorded) == len(site.fetches) > 2 * n
     assert max(unrecorded) <= at_once

@@ -372,11 +372,7 @@ def test_users_get_a_one_line_error(folder):
 
 def test_loading_the_command_is_fast():
     loaded = subprocess.run(
-        [
-            sys.executable,
-            "-c",
-            "import sys, crawlprio.commands.simulate; print(*sys.modules)",
-        ],
+        [sys.executable, "-c", "import sys, crawlprio.commands.simulate; print(*sys.modules)"],
         capture_output=True,
         text=True,
         check=True,

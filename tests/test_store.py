@@ -235,13 +235,7 @@ class TestRecording:
     )
     @settings(max_examples=60, deadline=None)
     def test_no_text_is_refused_and_characters_outside_utf8_are_replaced(
-        self,
-        title,
-        text,
-        error,
-        anchors,
-        outside,
-        url,
+        self, title, text, error, anchors, outside, url
     ):
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder, "crawl.sqlite")

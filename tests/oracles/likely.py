@@ -3,13 +3,7 @@
 import numpy as np
 
 
-def estimated_share(
-    links: dict[int, list[int]],
-    order: list[int],
-    seeds: list[int],
-    strange: set[int],
-    damping: float = 0.85,
-) -> float:
+def estimated_share(links, order, seeds, strange, damping=0.85):
     """The share of fetched pages in a web whose other pages are one, `rest`.
 
     A surfer at `rest` does what surfers do at the siblings of unfetched pages: stop, go to a page
@@ -24,7 +18,7 @@ def estimated_share(
     rest, lost = n, n + 1  # two more places
     follow = np.zeros((n + 2, n + 2))
 
-    def place_of(page: int) -> int:
+    def place_of(page):
         return lost if page in strange else at.get(page, rest)
 
     for page in order:
