@@ -273,23 +273,6 @@ def test_pages_in_flight_come_first_after_a_restart_with_many_at_once(tmp_path):
         assert store.leased() == []
 
 
-def test_pages_in_flight_are_recorded_while_many_are_fetched_at_once(tmp_path):
-    """At the kill the store lists the pages that were handed out before the last visit."""
-    noted = []
-
-    def answer(host, path):
-        if path == "/0" and host == "shop.test":
-            sql = "SELECT url FROM pages JOIN leased ON id = page"
-            noted.append([url for (url,) in query(tmp_path / "crawl.sqlite", sql)])
-        return None
-
-    with Site(CHAIN, answer) as site:
-        run_links(tmp_path, site)
-    assert len(noted) == 1
-    with Store.open(tmp_path / "crawl.sqlite") as store:
-        assert store.leased() == []
-
-
 def test_there_are_never_more_unrecorded_fetches_than_may_be_in_flight(tmp_path):
     """A kill at any moment costs at most those, whichever share a transaction."""
     n, at_once = 120, 4

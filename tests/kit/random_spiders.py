@@ -1,7 +1,6 @@
 """Crawls of random spiders, with and without crawlprio, and the differences between the two.
 
-As a script it crawls one plan and prints the differences, or shrinks the plan to the smallest one
-that still differs: `python tests/kit/random_spiders.py SEED [--shrink]`.
+As a script it crawls one plan and prints what differs: `python tests/kit/random_spiders.py SEED`.
 """
 
 import random
@@ -14,7 +13,7 @@ from typing import Any, NamedTuple
 
 from crawls import ADDON, run_spider
 from planned_spider import PlannedSite, PlannedSpider, Record, components
-from spider_plans import draw_plan, without
+from spider_plans import draw_plan
 
 PLAIN = {}
 MAX_SECONDS = 60.0
@@ -187,22 +186,7 @@ def compare(plan):
     return differences(plan, plain, ours)
 
 
-def shrink(plan, *, patience=2):
-    """Return a plan that still differs and from which nothing more can be removed."""
-    found = True
-    while found:
-        found = False
-        for simpler in without(plan):
-            if any(compare(simpler) for _ in range(patience)):
-                plan, found = simpler, True
-                print(f"{len(plan.nodes)} nodes", file=sys.stderr)
-                break
-    return plan
-
-
 if __name__ == "__main__":
     drawn = draw_plan(int(sys.argv[1]))
-    if "--shrink" in sys.argv:
-        drawn = shrink(drawn)
     pprint(drawn)
     print("\n".join(compare(drawn)) or "no difference")
