@@ -25,10 +25,15 @@ from urllib.parse import urlsplit
 from forked import run_forked
 from scrapy import signals
 from scrapy.crawler import AsyncCrawlerRunner, Crawler
+from scrapy.downloadermiddlewares import cookies
 from scrapy.settings import Settings
 from scrapy.utils.reactor import install_reactor
+from tldextract import TLDExtract
 from twisted.internet.defer import Deferred
 from twisted.web import http
+
+# Otherwise the first crawl of a process looks for the public suffix list in the network, and warns.
+cookies._split_domain = TLDExtract(suffix_list_urls=(), include_psl_private_domains=True)
 
 ROOT = Path(__file__).parents[2]
 

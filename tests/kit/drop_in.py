@@ -9,11 +9,6 @@ from typing import Any, NamedTuple
 import pytest
 from crawls import ADDON, Answer, Site, run_spider
 from scrapy import Spider
-from scrapy.downloadermiddlewares import cookies
-from tldextract import TLDExtract
-
-# Otherwise the first crawl of a process looks for the public suffix list in the network, and warns.
-cookies._split_domain = TLDExtract(suffix_list_urls=(), include_psl_private_domains=True)
 
 HTML = {"Content-Type": "text/html; charset=utf-8"}
 
