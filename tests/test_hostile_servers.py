@@ -232,32 +232,6 @@ def test_no_retry_after_exceeds_its_bound_or_is_not_a_number():
     assert sorted(site.requests) == sorted((h, path) for h in hosts for path in ("/", "/x", "/y"))
 
 
-@pytest.mark.parametrize("mode", ["forbid", "allow"])
-@pytest.mark.parametrize("status", ["500 Oops", "503 Busy", None])
-def test_a_site_whose_robots_txt_cannot_be_read_is_closed_until_it_can(mode, status):
-    def answer(host, path):
-        if path == "/robots.txt" and host == "b.test":
-            return None if status is None else raw(b"", status=status)
-        if path == "/robots.txt":
-            return raw(b"", status="404 None")
-        return raw(b"<a href=http://b.test/>b</a><a href=http://b.test/2>b</a>")
-
-    with RawSite(answer) as site:
-        run = crawl(
-            site,
-            {**OBEY, "CRAWLPRIO_ROBOTS_UNREACHABLE": mode, "CRAWLPRIO_MAX_BACK_OFF": 0.2},
-            silent=["/robots.txt"],
-            follow="web",
-        )
-    assert run.reason == "finished"
-    pages = sorted(set(site.requests) - {("b.test", "/robots.txt"), ("a.test", "/robots.txt")})
-    if mode == "forbid":
-        assert pages == [("a.test", "/")]
-        assert refused(run) == {"refused/robots-unreachable": 2}
-    else:
-        assert pages == [("a.test", "/"), ("b.test", "/"), ("b.test", "/2")]
-
-
 def test_a_closed_site_is_retried_after_a_while(monkeypatch):
     monkeypatch.setattr(robots_txt, "ASK_AGAIN", 0)
     n_asked = itertools.count()

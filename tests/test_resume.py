@@ -1,10 +1,8 @@
 """A crawl with a job directory resumes where it was, however it ended."""
 
 import logging
-import random
 import shutil
 import sqlite3
-import sys
 from collections import Counter
 
 import pytest
@@ -14,55 +12,14 @@ from crawls import (
     ONE_AT_A_TIME,
     Answer,
     Site,
-    crawl_demo_web,
-    killed_once,
-    options,
     page,
     run_spider,
 )
-from stores import change, query, visited_urls
+from stores import change, query
 
 from crawlprio.frontier import Politeness
 from crawlprio.spiders.site import SiteSpider
 from crawlprio.store import Store
-
-SETTINGS = {
-    **ONE_AT_A_TIME,
-    "CRAWLPRIO_DEMO_PAGES": 300,
-    "CRAWLPRIO_DEMO_SITES": 8,
-    "CRAWLPRIO_DEMO_SEED": 1,
-    "LOG_LEVEL": "WARNING",
-    "CRAWLPRIO_PLOT": None,
-    "CRAWLPRIO_PRINT": False,
-}
-
-
-@pytest.mark.parametrize(
-    "settings",
-    [{"ORDERING": "batch-pagerank"}, {"ORDERING": "opic", "ORDERING_OPTIONS": '{"site_share": 2}'}],
-    ids=["batch-pagerank", "in turns"],
-)
-def test_killed_at_random_moments_it_fetches_the_same_pages_in_the_same_order(tmp_path, settings):
-    """As `test_kills.py` tests in depth for OPIC."""
-    seed = 20261121
-    print("seed", seed)
-    choose = random.Random(seed)
-    undisturbed, killed = tmp_path / "undisturbed", tmp_path / "killed"
-    undisturbed.mkdir()
-    killed.mkdir()
-    whole = crawl_demo_web(undisturbed, {**SETTINGS, **settings}, pages=300, sites=8)
-    order = visited_urls(whole.store)
-    (killed / "scrapy.cfg").write_text("[settings]\ndefault = crawlprio.settings\n")
-    line = [sys.executable, "-m", "scrapy", "crawl", "site"]
-    line += options({**SETTINGS, **settings, "JOBDIR": "job"})
-    for n_more in (choose.randint(10, 100), choose.randint(10, 100)):
-        killed_once(line, killed / "job" / "crawl.sqlite", n_more, killed)
-        so_far = visited_urls(killed / "job" / "crawl.sqlite")
-        assert so_far == order[: len(so_far)]
-    last = crawl_demo_web(killed, {**SETTINGS, **settings, "JOBDIR": "job"})
-    assert last.exit_status == 0
-    assert visited_urls(killed / "job" / "crawl.sqlite") == order
-
 
 ROOT = "http://shop.test"
 
