@@ -118,32 +118,6 @@ def test_the_server_of_a_virtual_crawl_is_stopped(tmp_path, settings, reason):
     assert web is None or web.server.pid is None
 
 
-def test_two_crawls_in_one_process_have_their_own_parts(tmp_path):
-    runs = []
-
-    class Second(Pairs):
-        @classmethod
-        def from_crawler(cls, crawler, *args, **kwargs):
-            spider = super().from_crawler(crawler, *args, **kwargs)
-            crawler.signals.connect(spider.opened, signal=signals.spider_opened)
-            return spider
-
-        def opened(self):
-            runs.append(RunningCrawl.of(self.crawler))
-
-    with Site(WEB) as site:
-        for name in ("one", "two"):
-            folder = tmp_path / name
-            folder.mkdir()
-            run = run_spider(
-                Second, {**ADDON, "CRAWLPRIO_STORE": str(folder / "crawl.sqlite")}, site=site
-            )
-            assert run.messages(logging.WARNING) == []
-            assert_closed(folder / "crawl.sqlite")
-    assert runs[0] is not runs[1]
-    assert runs[0].recorder is not runs[1].recorder
-
-
 def test_the_report_counts_index_files_with_the_body_of_their_folder(tmp_path):
     home = page("/index.html", "/a/", "/a/index.html")
     with Site(
