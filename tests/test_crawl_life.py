@@ -1,10 +1,8 @@
 """A crawl closes what it opened, under every scheduler, with any of its parts, however it ends."""
 
-import logging
-
 import pytest
 from crawls import ADDON, Site, page, run_spider
-from scrapy import Request, Spider, signals
+from scrapy import Request, Spider
 
 import crawlprio.settings
 from crawlprio import LinkPairs
