@@ -107,10 +107,7 @@ def test_the_interval_knows_that_a_language_was_never_opened():
     ]
     blind, found = (
         likely_coverage(fetches(web, order, [0], folders))
-        for folders in (
-            None,
-            folders_of(urls).tolist(),
-        )
+        for folders in (None, folders_of(urls).tolist())
     )
     assert blind.low > truth
     assert found.low <= truth <= found.high

@@ -17,7 +17,7 @@ from twisted.internet.defer import Deferred
 from crawlprio.errors import ConfigError
 from crawlprio.live.virtual import plot_path
 from crawlprio.middlewares import RefusalMiddleware
-from crawlprio.settings_table import SECTIONS, SETTINGS, config
+from crawlprio.settings_table import SECTIONS, SETTINGS
 from crawlprio.settings_table.config import CrawlConfig, misspelt_names, read_setting
 from crawlprio.settings_table.crawling import SHARING
 from crawlprio.settings_table.surroundings import INTERNAL, PLOT_SUFFIXES
@@ -432,8 +432,3 @@ def test_zero_concurrency_means_no_limit_as_in_scrapy(in_all):
         run = run_spider(Plain, settings, site=site)
     assert run.reason == "finished"
     assert len(asked) == 30
-
-
-def test_config_offers_only_the_table_to_read():
-    with pytest.raises(KeyError):
-        config.read_setting(Settings(), "CRAWLPRIO_NO_SUCH")

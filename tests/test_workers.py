@@ -18,6 +18,7 @@ from watched_crawls import Client
 
 from crawlprio.live.hand_settings import BRAIN_VARIABLE, VARIABLE, brain_facts, hand_facts
 
+
 @pytest.fixture
 def web() -> Iterator[LoggedWeb]:
     with LoggedWeb(n_pages=160, n_sites=8) as served:

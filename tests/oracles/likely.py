@@ -3,15 +3,7 @@
 import numpy as np
 
 
-def estimated_share(
-    links: dict[int, list[int]],
-    order: list[int],
-    seeds: list[int],
-    strange: set[int],
-    *,
-    returns: bool,
-    damping: float = 0.85,
-) -> float:
+def estimated_share(links, order, seeds, strange, *, returns, damping=0.85):
     """The share of fetched pages in a web whose other pages are one, `rest`.
 
     A surfer at `rest` does what surfers do at the siblings of unfetched pages: stop, go to a page
@@ -27,7 +19,7 @@ def estimated_share(
     rest, other = n, n + 1  # two more places
     follow = np.zeros((n + 2, n + 2))
 
-    def place_of(page: int) -> int:
+    def place_of(page):
         return other if page in strange else at.get(page, rest)
 
     for page in order:
