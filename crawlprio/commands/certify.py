@@ -28,8 +28,7 @@ from crawlprio.errors import ConfigError, CrawlprioError, StoreError
 from crawlprio.graph.pages import NO_PAGE, Visit
 from crawlprio.items import LinkPairs
 from crawlprio.live import engine
-from crawlprio.live.parts import Callbacks
-from crawlprio.live.running import RunningCrawl
+from crawlprio.live.running import Callbacks, RunningCrawl
 from crawlprio.measure.judged_web import (
     Judged,
     WalkAnswer,

@@ -75,7 +75,7 @@ class Command(SiteCrawlCommand):
         from tempfile import TemporaryDirectory
 
         from crawlprio.commands.planning import planning_settings
-        from crawlprio.live.receipts import limits_of
+        from crawlprio.settings_table.config import limits_of
 
         assert self.settings is not None
         self._limits = limits_of(self.settings)

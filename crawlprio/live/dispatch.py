@@ -109,7 +109,7 @@ class Patience:
         """Stop waiting for a callback that has ended, and judge the next ones by it."""
         if lease in self._running:
             del self._running[lease]
-            if lease.reading is not None:
+            if lease.make_visit is not None:
                 self._is_patient = not self._is_slow(lease)
 
     def close(self) -> None:
@@ -489,8 +489,8 @@ class Dispatcher(FetchObserver):
 
         Where items are kept with visits, it is recorded at the end, with all items.
         """
-        if not (self._keeps_items or lease.is_observed or lease.reading is None):
-            self._report(lease, lease.reading.visit()._replace(error=""))
+        if not (self._keeps_items or lease.is_observed or lease.make_visit is None):
+            self._report(lease, lease.make_visit()._replace(error=""))
 
     def _done(self, request: Request) -> None:
         """End the lease of a request that Scrapy is done with, callback and items included."""
@@ -500,7 +500,7 @@ class Dispatcher(FetchObserver):
         self._end(lease)
         if not lease.is_observed:
             failed = PageVisit(LinkPairs(request.url, []), True, error=lease.error)
-            self._report(lease, failed if lease.reading is None else lease.reading.visit())
+            self._report(lease, failed if lease.make_visit is None else lease.make_visit())
 
     def _end(self, lease: Lease) -> None:
         """Remove a lease; the caller tells the frontier that it has ended."""
@@ -512,7 +512,7 @@ class Dispatcher(FetchObserver):
     def _report(self, lease: Lease, visit: PageVisit) -> None:
         """Report the outcome of a leased page to the frontier."""
         lease.is_observed = True
-        if lease.reading is None:
+        if lease.make_visit is None:
             visit.pairs.status = lease.status
         if lease.exchange is not None and self.keep_exchange is not None:
             self.keep_exchange(lease.exchange)

@@ -16,8 +16,7 @@ from crawlprio.graph.compiled import say
 from crawlprio.items import LinkPairs, content_hash
 from crawlprio.live import engine
 from crawlprio.live.page_reading import directives_of, notes_of
-from crawlprio.live.parts import Callbacks
-from crawlprio.live.running import RunningCrawl
+from crawlprio.live.running import Callbacks, RunningCrawl
 from crawlprio.live.spider_arguments import ARGUMENTS, check_same_seeds, record_arguments
 from crawlprio.settings_table.config import read_setting
 from crawlprio.store.outcomes import ROBOTS

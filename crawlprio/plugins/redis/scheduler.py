@@ -10,9 +10,8 @@ from scrapy.dupefilters import BaseDupeFilter, RFPDupeFilter
 
 from crawlprio.errors import ConfigError
 from crawlprio.live import engine
-from crawlprio.live.parts import Callbacks
 from crawlprio.live.request_json import from_json
-from crawlprio.live.running import RunningCrawl
+from crawlprio.live.running import Callbacks, RunningCrawl
 from crawlprio.measure.stored_crawl import ENOUGH_PAGES
 from crawlprio.plugins.redis.connection import (
     Unavailable,

@@ -31,8 +31,7 @@ from crawlprio.live.dispatch import site_of
 from crawlprio.live.downloader import observe_fetches
 from crawlprio.live.hand_settings import BRAIN_VARIABLE, brain_folder
 from crawlprio.live.leases import LeaseState
-from crawlprio.live.parts import Callbacks
-from crawlprio.live.running import RunningCrawl
+from crawlprio.live.running import Callbacks, RunningCrawl
 from crawlprio.live.workers import WorkersDied
 from crawlprio.plugins.redis.connection import share_seeds
 from crawlprio.plugins.redis.server_time import boot_time
