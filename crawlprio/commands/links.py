@@ -6,17 +6,16 @@
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from crawlprio.commands import Option
-from crawlprio.commands.arguments import SPREADSHEET, ExportCommand, write_text
+from crawlprio.commands.arguments import SPREADSHEET, ExportCommand, write_json
 
 if TYPE_CHECKING:
     from crawlprio.store import Store
-    from crawlprio.store.graph_files import Exported, Row, Track
+    from crawlprio.store.graph_files import Row, Track
 
 
 class Command(ExportCommand):
@@ -60,7 +59,21 @@ class Command(ExportCommand):
 
         with Store.open(path, readonly=True) as store:
             written = export_links(store, file, _progress(store), for_spreadsheets=opts.spreadsheet)
-        _report(written, opts.json)
+        *others, last = map(str, written.files)
+        names = f"{', '.join(others)} and {last}" if others else last
+        print(
+            f"{names}: {written.n_links:,} links of {written.n_visited:,} visited pages, "
+            f"{written.n_pages:,} pages in all"
+        )
+        write_json(
+            opts,
+            lambda: {
+                "files": [str(file) for file in written.files],
+                "pages": written.n_pages,
+                "visited": written.n_visited,
+                "links": written.n_links,
+            },
+        )
 
     def _collect(self, crawl: str, store: Path) -> None:
         """Move the visits of a crawl from Redis into a store, and write its receipt."""
@@ -86,25 +99,6 @@ class Command(ExportCommand):
             f"{store}: {collected.n_visits:,} more visits, {collected.n_pages:,} more pages of "
             f"crawl {crawl}"
         )
-
-
-def _report(written: Exported, json_file: str | None) -> None:
-    """Print what was written, and write the counts to a JSON file if there is one."""
-    *others, last = map(str, written.files)
-    names = f"{', '.join(others)} and {last}" if others else last
-    print(
-        f"{names}: {written.n_links:,} links of {written.n_visited:,} visited pages, "
-        f"{written.n_pages:,} pages in all"
-    )
-    if json_file is None:
-        return
-    counts = {
-        "files": [str(file) for file in written.files],
-        "pages": written.n_pages,
-        "visited": written.n_visited,
-        "links": written.n_links,
-    }
-    write_text("--json", json_file, json.dumps(counts) + "\n")
 
 
 def _progress(store: Store) -> Track:

@@ -96,7 +96,7 @@ class KeyName(Kind):
 
 @dataclass(frozen=True)
 class Number(Kind):
-    """A finite number of 0 or more, as float; `also` is a word that stands for a number."""
+    """A finite number of 0 or more, as float; `also` is a word that may stand in its place."""
 
     above_zero: bool = False
     also: str = ""
@@ -106,7 +106,9 @@ class Number(Kind):
         least = "a number above 0" if self.above_zero else "a number of 0 or more"
         return f"{least}, or {self.also}" if self.also else least
 
-    def convert(self, value: Any) -> float:
+    def convert(self, value: Any) -> float | str:
+        if self.also and value == self.also:
+            return self.also
         number = float(value)
         if not 0 <= number < math.inf or (self.above_zero and number == 0):
             raise NotAllowedError
