@@ -1,9 +1,6 @@
 """The whole graph of a web, whether generated or recorded in a WARC file or a crawl store."""
 
-import os
-
 import numpy as np
-import pytest
 from warcs import write_warc
 
 from crawlprio.demo.recordings import WarcWeb
@@ -12,12 +9,6 @@ from crawlprio.demo.web import DemoWeb
 
 BODY = b"""<a href="b">b</a> <a href="https://A.test/b#part">again</a> <a href="/">self</a>
 <a href="c" rel="nofollow">c</a> <a href="http://elsewhere.test/">elsewhere</a> <a href="d">d</a>"""
-
-
-@pytest.fixture(autouse=True)
-def cache(tmp_path, monkeypatch):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    return tmp_path / "cache" / "crawlprio"
 
 
 def small_warc(tmp_path, **home_headers):
@@ -64,33 +55,6 @@ def test_a_recorded_demo_web_has_the_graph_of_the_demo_web(tmp_path):
     assert [array.dtype for array in graph[:3]] == [np.int64, np.int32, np.int32]
 
 
-def test_the_graph_of_a_warc_is_cached_and_read_again(tmp_path, cache):
-    web = small_warc(tmp_path)
-    first = whole_graph(web)
-    (kept,) = cache.iterdir()
-    np.savez(kept, indptr=first[0], indices=first[1][::-1])
-    assert whole_graph(web)[1].tolist() == first[1][::-1].tolist()
-
-
-def test_a_damaged_cache_is_rebuilt(tmp_path, cache):
-    web = small_warc(tmp_path)
-    first = whole_graph(web)
-    (kept,) = cache.iterdir()
-    for damage in (b"", kept.read_bytes()[:100], b"garbage"):
-        kept.write_bytes(damage)
-        assert rows(whole_graph(web)) == rows(first)
-    assert list(cache.iterdir()) == [kept]
-
-
-def test_a_changed_file_is_read_again(tmp_path, cache):
-    whole_graph(small_warc(tmp_path))
-    web = small_warc(tmp_path, X_Robots_Tag="nofollow")
-    os.utime(web.path, ns=(1, 1))
-    assert rows(whole_graph(web))[0] == []
-    assert len(list(cache.iterdir())) == 2
-
-
-def test_a_cache_folder_that_cannot_be_created_costs_only_time(tmp_path, monkeypatch):
-    (tmp_path / "file").touch()
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+def test_the_graph_of_a_warc_has_the_links_that_a_crawl_would_follow(tmp_path):
     assert rows(whole_graph(small_warc(tmp_path)))[0] == [1, 3]
+    assert rows(whole_graph(small_warc(tmp_path, X_Robots_Tag="nofollow")))[0] == []

@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
-import logging
-import os
 import re
 import sys
-import zipfile
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
-from importlib.metadata import version
-from pathlib import Path
 from typing import TypeAlias
 from urllib.parse import urljoin
 
@@ -20,15 +14,10 @@ from numpy.typing import NDArray
 from rich.console import Console
 from rich.progress import track
 
-from crawlprio.demo import recordings
 from crawlprio.demo.recordings import StoreWeb, WarcWeb
 from crawlprio.demo.web import DemoWeb
-from crawlprio.outside.opening import replacing
-from crawlprio.web import html as extraction
 from crawlprio.web.html import parse_page
 from crawlprio.web.urls import host_of, normalise_url
-
-logger = logging.getLogger(__name__)
 
 _HTML = ("text/html", "application/xhtml+xml")
 
@@ -47,21 +36,14 @@ def whole_graph(web: DemoWeb | WarcWeb | StoreWeb) -> WholeGraph:
     are the same over http and https. Sites are numbered in order of their first page.
 
     Cost: nothing for a demo web, one pass over the visits for a store. The pages of a WARC file are
-    parsed at about 7,000 per second, and the result is cached in the user's cache folder
-    (`crawlprio` in `$XDG_CACHE_HOME`, or else in `~/.cache`) until the file changes. A terminal
-    shows a progress bar.
+    parsed at about 7,000 per second. A terminal shows a progress bar.
     """
     if isinstance(web, DemoWeb):
         return web.indptr, web.indices, web.site, web.urls()
     if isinstance(web, StoreWeb):
         indptr, indices = _assemble(_store_rows(web), len(web))
     else:
-        kept = _cache_file(web.path)
-        links = _read_cache(kept, len(web))
-        if links is None:
-            links = _assemble(_warc_rows(web), len(web))
-            _write_cache(kept, *links)
-        indptr, indices = links
+        indptr, indices = _assemble(_warc_rows(web), len(web))
     return indptr, indices, _sites(web.urls()), web.urls()
 
 
@@ -130,35 +112,3 @@ def _sites(urls: Sequence[str]) -> NDArray[np.int32]:
     numbers: dict[str, int] = {}
     sites = [numbers.setdefault(host_of(url), len(numbers)) for url in urls]
     return np.array(sites, dtype=np.int32)
-
-
-def _cache_file(path: Path) -> Path:
-    """Return the path of a file's cached graph; the name depends on the file and on this code."""
-    status = path.stat()
-    mark = hashlib.sha256()
-    for part in (path.resolve(), status.st_size, status.st_mtime_ns, version("selectolax")):
-        mark.update(f"{part}\n".encode())
-    for module in (extraction, recordings, sys.modules[__name__]):
-        mark.update(Path(str(module.__file__)).read_bytes())
-    folder = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(folder) / "crawlprio" / f"graph-{mark.hexdigest()[:24]}.npz"
-
-
-def _read_cache(file: Path, n_pages: int) -> tuple[NDArray[np.int64], NDArray[np.int32]] | None:
-    """Return the links in a cache file, or None if it is missing or damaged."""
-    try:
-        with np.load(file) as kept:
-            indptr, indices = kept["indptr"], kept["indices"]
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
-        return None
-    return (indptr, indices) if len(indptr) == n_pages + 1 else None
-
-
-def _write_cache(file: Path, indptr: NDArray[np.int64], indices: NDArray[np.int32]) -> None:
-    """Cache the links atomically; if the folder is not writable, only time is lost."""
-    try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        with replacing(file, "wb", private=True) as unfinished:
-            np.savez(unfinished, indptr=indptr, indices=indices)
-    except OSError as error:
-        logger.info("The link graph cannot be cached, so the next run reads it again: %s", error)

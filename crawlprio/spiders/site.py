@@ -13,15 +13,15 @@ from scrapy.http import HtmlResponse, Response
 
 from crawlprio.errors import ConfigError, CrawlprioError, StoreError
 from crawlprio.graph.compiled import say
-from crawlprio.items import LinkPairs, content_hash
+from crawlprio.items import LinkPairs
 from crawlprio.live import engine
-from crawlprio.live.page_reading import directives_of, notes_of
+from crawlprio.live.page_reading import content_type_of, pairs_of, read_page
 from crawlprio.live.running import Callbacks, RunningCrawl
 from crawlprio.live.spider_arguments import ARGUMENTS, check_same_seeds, record_arguments
 from crawlprio.settings_table.config import read_setting
 from crawlprio.store.outcomes import ROBOTS
 from crawlprio.web.addresses import PrivateAddresses
-from crawlprio.web.html import ParsedPage, parse_page
+from crawlprio.web.html import ParsedPage
 from crawlprio.web.scope import Scope, Traps, read_seeds, without_session
 from crawlprio.web.urls import host_of, normalise_url
 
@@ -70,12 +70,6 @@ class SiteSpider(Spider):
         Whether no seeds have been given yet.
     scope : Scope
         Which links are followed, by the arguments and crawlprio's settings (`docs/settings.md`).
-    wants_text : bool
-        Whether pages are read with their visible text; default False.
-    keeps_text : bool
-        Whether the text is kept, with its language; default False.
-    values_text : bool
-        Whether that text is without navigation, as for a value model; default False.
 
     Raises
     ------
@@ -94,9 +88,6 @@ class SiteSpider(Spider):
     """
 
     name = "site"
-    wants_text = False
-    keeps_text = False
-    values_text = False
 
     def __init__(
         self,
@@ -152,11 +143,6 @@ class SiteSpider(Spider):
                 "CRAWLPRIO_STRIP_SESSIONS"
             )
             spider._obeys_nofollow = not read("CRAWLPRIO_FOLLOW_NOFOLLOW")
-            spider.keeps_text = read("CRAWLPRIO_KEEP_TEXT")
-            has_topic = bool(read("TOPIC"))
-            is_judged = spider.keeps_text or read("CRAWLPRIO_VALUE") is not None
-            spider.wants_text = has_topic or is_judged or read("CRAWLPRIO_NOVELTY") is not None
-            spider.values_text = is_judged or not has_topic
             recording = read("CRAWLPRIO_REPLAY")
             if spider.needs_demo or recording:
                 try:
@@ -220,30 +206,11 @@ class SiteSpider(Spider):
         depth = response.meta.get("depth", 0) if response.request is not None else 0
         if depth == 0:
             self._add_redirected_site(response)
-        content_type = (response.headers.get("Content-Type") or b"").decode("latin-1")
-        body = response.body
-        page, crawl = ParsedPage(), RunningCrawl.of(self.crawler)
-        if _is_html(response, content_type):
-            page = parse_page(
-                body,
-                response.url,
-                content_type=content_type,
-                want_text=self.wants_text,
-                without_navigation=self.values_text,
-            )
-        pairs = LinkPairs(
-            source=source,
-            targets=[],
-            status=response.status,
-            title=page.title,
-            text=page.text,
-            content_hash=content_hash(body),
-            n_bytes=len(body),
-            directives=directives_of(response, page.robots),
-            notes=notes_of(page) if self.keeps_text else None,
-        )
-        crawl.parts.read(pairs)
-        crawl.config.set_fingerprint(pairs)
+        crawl = RunningCrawl.of(self.crawler)
+        page = read_page(crawl, response) if _is_html(response) else ParsedPage()
+        said = page.title, page.text, page.robots, page.language, page.licences
+        pairs = pairs_of(crawl, response, *said)
+        pairs.source = source
         nofollow = self._obeys_nofollow and (page.nofollow or _says_nofollow(response))
         try:
             self._sort_links(page, pairs, depth + 1, nofollow)
@@ -421,8 +388,9 @@ def _check_recorded(seeds: list[str], web: VirtualWeb) -> None:
             )
 
 
-def _is_html(response: Response, content_type: str) -> bool:
+def _is_html(response: Response) -> bool:
     """Return whether a response is HTML, by its content type, or else by Scrapy's guess."""
+    content_type = content_type_of(response)
     if content_type:
         return content_type.partition(";")[0].strip().lower() in _HTML
     return isinstance(response, HtmlResponse)
