@@ -26,8 +26,8 @@ from crawlprio.measure.stored_crawl import LIMITS, SCRAPY_LIMITS
 from crawlprio.orderings import Ordering, make_ordering
 from crawlprio.plugins import load
 from crawlprio.settings_table import DELAY_RULES, SETTINGS
-from crawlprio.settings_table.crawling import POLITENESS
-from crawlprio.settings_table.kinds import OWN_PREFIX, ShareToReach, can_write
+from crawlprio.settings_table.kinds import OWN_PREFIX, ShareToReach, can_write, checked
+from crawlprio.settings_table.table import POLITENESS
 
 logger = logging.getLogger("crawlprio")
 
@@ -186,7 +186,7 @@ def read_setting(settings: BaseSettings, name: str) -> Any:
     value = settings[name] if name in settings else setting.guest_default  # noqa: SIM401 - None
     if value is None and not setting.is_ours:
         value = setting.guest_default
-    return setting.parse(value)
+    return checked(name, setting.kind, value)
 
 
 def invalid_stock_settings(settings: BaseSettings) -> Iterator[tuple[str, ConfigError]]:
