@@ -4,7 +4,6 @@ import numpy as np
 from warcs import write_warc
 
 from crawlprio.demo.recordings import WarcWeb
-from crawlprio.demo.truth import whole_graph
 from crawlprio.demo.web import DemoWeb
 
 BODY = b"""<a href="b">b</a> <a href="https://A.test/b#part">again</a> <a href="/">self</a>
@@ -28,16 +27,15 @@ def small_warc(tmp_path, **home_headers):
 
 
 def rows(graph):
-    return [row.tolist() for row in np.split(graph[1], graph[0][1:-1])]
+    return [row.tolist() for row in np.split(graph.indices, graph.indptr[1:-1])]
 
 
 def test_the_graph_of_a_demo_web_is_the_one_it_was_generated_from():
     web = DemoWeb(500, 10)
-    indptr, indices, site, urls = whole_graph(web)
-    assert indptr is web.indptr
-    assert indices is web.indices
-    assert site is web.site
-    assert urls == web.urls()
+    graph = web.graph()
+    assert rows(graph) == [row.tolist() for row in np.split(web.indices, web.indptr[1:-1])]
+    assert graph.site.tolist() == web.site.tolist()
+    assert list(graph.urls) == web.urls()
 
 
 def test_a_recorded_demo_web_has_the_graph_of_the_demo_web(tmp_path):
@@ -48,13 +46,12 @@ def test_a_recorded_demo_web_has_the_graph_of_the_demo_web(tmp_path):
         for url, answer in zip(web.urls(), answers, strict=True)
     ]
     write_warc(tmp_path / "demo.warc.gz", records)
-    graph = whole_graph(WarcWeb(tmp_path / "demo.warc.gz"))
-    assert rows(graph) == rows(whole_graph(web))
-    assert graph[2].tolist() == web.site.tolist()
-    assert graph[3] == web.urls()
-    assert [array.dtype for array in graph[:3]] == [np.int64, np.int32, np.int32]
+    graph = WarcWeb(tmp_path / "demo.warc.gz").graph()
+    assert rows(graph) == rows(web.graph())
+    assert graph.site.tolist() == web.site.tolist()
+    assert list(graph.urls) == web.urls()
 
 
 def test_the_graph_of_a_warc_has_the_links_that_a_crawl_would_follow(tmp_path):
-    assert rows(whole_graph(small_warc(tmp_path)))[0] == [1, 3]
-    assert rows(whole_graph(small_warc(tmp_path, X_Robots_Tag="nofollow")))[0] == []
+    assert rows(small_warc(tmp_path).graph())[0] == [1, 3]
+    assert rows(small_warc(tmp_path, X_Robots_Tag="nofollow").graph())[0] == []

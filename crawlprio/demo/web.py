@@ -280,6 +280,10 @@ class DemoWeb:
         """Return the URLs of all pages. Cost: about 1.5 µs per page."""
         return [self.url(page) for page in range(len(self))]
 
+    def graph(self) -> LinkGraph:
+        """Return the links between all pages, with their URLs."""
+        return LinkGraph(self.indptr, self.indices, self.site, self.urls())
+
     def page(self, url: str) -> int | None:
         """Return the page with this URL, or None. Cost: O(1), without a table of URLs."""
         scheme, host, path = _split(url)
