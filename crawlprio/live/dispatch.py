@@ -23,7 +23,7 @@ from crawlprio.frontier.protocol import Entry, Frontier, Handout, PageVisit
 from crawlprio.items import LinkPairs
 from crawlprio.live import engine
 from crawlprio.live.counts import cause_of
-from crawlprio.live.downloader import FetchObserver, abort_fetch, fill_downloader, observe_fetches
+from crawlprio.live.downloader import FetchObserver, observe_fetches, own_downloader
 from crawlprio.live.leases import Lease, Leases, LeaseState
 from crawlprio.live.request_json import RequestNotStorable, from_json, to_json
 from crawlprio.live.requests import Identities, forget_inherited
@@ -270,7 +270,10 @@ class Dispatcher(FetchObserver):
         frontier.on_ready = self._wake
         frontier.on_lost = self._abort
         observe_fetches(crawler, self)
-        fill_downloader(crawler, self._fills_downloader, self._at_once.most)
+        self._downloader = own_downloader(crawler)
+        if self._downloader is not None:
+            self._downloader.is_filled = self._fills_downloader
+            self._downloader.total_concurrency = self._at_once.most
         engine.watch_requests(crawler, outcome=self._outcome, done=self._done)
         if frontier.carries_json_only:
             engine.watch_errbacks(crawler, self.yielded)
@@ -433,7 +436,8 @@ class Dispatcher(FetchObserver):
         request = self.leases.fetching(lease)
         if request is not None:
             self._crawler.stats.inc_value("crawlprio/aborted")
-            abort_fetch(self._crawler, request)
+            if self._downloader is not None:
+                self._downloader.abort(request)
 
     def give_back(self, lease: Lease) -> Request:
         """Return the request of a lease for the engine to reschedule, as its site is busy."""

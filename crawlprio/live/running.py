@@ -44,31 +44,6 @@ if TYPE_CHECKING:
     from crawlprio.live.virtual import VirtualWeb
 
 
-def lacking_component(*, needs_links: bool, guards: bool, keeps_items: bool) -> ConfigError | None:
-    """Return the refusal for the first need that nothing meets; None if there is none.
-
-    Links are needed by crawlprio's scheduler, and `guards` by the guard of private addresses, both
-    from `LinksMiddleware`; items can be kept under crawlprio's scheduler only.
-    """
-    if needs_links or guards:
-        need = (
-            "SCHEDULER is crawlprio's, which gets links from its LinksMiddleware"
-            if needs_links
-            else "CRAWLPRIO_PRIVATE_ADDRESSES is on, which needs LinksMiddleware to know what "
-            "comes from a page"
-        )
-        return ConfigError(
-            f"{need}; set ADDONS = {{'crawlprio.Addon': 500}}, or add LinksMiddleware to "
-            "SPIDER_MIDDLEWARES."
-        )
-    if keeps_items:
-        return ConfigError(
-            "CRAWLPRIO_ITEMS is on, but SCHEDULER is not crawlprio's, and no other scheduler knows "
-            "when a page is done; set SCHEDULER = 'crawlprio.schedulers.Scheduler'."
-        )
-    return None
-
-
 def policy_of(
     settings: BaseSettings, config: CrawlConfig, refuses: Callable[[str, int], str] | None
 ) -> Policy:
@@ -498,11 +473,7 @@ class RunningCrawl:
             except CrawlprioError as error:
                 self.refuse(error)
         if self.failure is None:
-            self.failure = lacking_component(
-                needs_links=self._needs_links and not self.reads_visits,
-                guards=not (self.addresses.is_open or self.reads_visits),
-                keeps_items=self.config.keeps_items and self.dispatcher is None,
-            )
+            self.failure = self._lacking_component()
         if self.failure is None:
             try:
                 for part in self.parts:
@@ -513,6 +484,26 @@ class RunningCrawl:
             raise self.refusal()
         if self.recorder.enough:
             self._stop(self.recorder.enough)
+
+    def _lacking_component(self) -> ConfigError | None:
+        """Return the refusal for the first need of the crawl that no component meets."""
+        if not self.reads_visits and (self._needs_links or not self.addresses.is_open):
+            need = "SCHEDULER is crawlprio's, which gets links from its LinksMiddleware"
+            if not self._needs_links:
+                need = (
+                    "CRAWLPRIO_PRIVATE_ADDRESSES is on, which needs LinksMiddleware to know what "
+                    "comes from a page"
+                )
+            return ConfigError(
+                f"{need}; set ADDONS = {{'crawlprio.Addon': 500}}, or add LinksMiddleware to "
+                "SPIDER_MIDDLEWARES."
+            )
+        if self.config.keeps_items and self.dispatcher is None:
+            return ConfigError(
+                "CRAWLPRIO_ITEMS is on, but SCHEDULER is not crawlprio's, and no other scheduler "
+                "knows when a page is done; set SCHEDULER = 'crawlprio.schedulers.Scheduler'."
+            )
+        return None
 
     @property
     def reads_visits(self) -> bool:

@@ -52,39 +52,12 @@ class SiteSpider(Spider):
     Under crawlprio's scheduler, links go to the frontier in bulk. Under any other scheduler, the
     spider also yields a request for each link to follow, and so crawls the same pages.
 
-    Parameters
-    ----------
-    seeds
-        `URL[,URL...]` or `@FILE`, or a list of URLs, as `web.scope.read_seeds` takes them; `url` is
-        an alias. Without seeds, `needs_demo` is set, and `use_web` must be called before `start`.
-    follow
-        `site` (the default), `domain` or `web` (the default after `use_web`).
-    allow, deny
-        Regular expressions that a URL must match, or must not match, to be followed.
-
-    Attributes
-    ----------
-    seeds : list of str
-        URLs at which the crawl starts, in order.
-    needs_demo : bool
-        Whether no seeds have been given yet.
-    scope : Scope
-        Which links are followed, by the arguments and crawlprio's settings (`docs/settings.md`).
-
-    Raises
-    ------
-    ConfigError
-        for an unknown argument, or one with an invalid value.
-
-    Notes
-    -----
-    Some links are `outside`: not followed, but links of the graph like any other if their target is
-    known. These are links with `rel=nofollow` and links of pages whose robots meta or X-Robots-Tag
-    says `nofollow` (to all robots), both unless CRAWLPRIO_FOLLOW_NOFOLLOW is on, and links deeper
-    than DEPTH_LIMIT. A seed that redirects to another site adds that site to the scope. Session ids
-    are removed from links (CRAWLPRIO_STRIP_SESSIONS). Links that are not followed are counted in
-    the stats, by reason, under `crawlprio/refused/`, and pages that were not read to the end under
-    `crawlprio/cut/`.
+    `docs/crawl.md` has its arguments; `seeds` may also be a list of URLs, and `url` is an alias.
+    Without seeds it `needs_demo`, and `use_web` must be called before `start`. An unknown or
+    invalid argument is a ConfigError. Its `scope` says which links are followed. The others are
+    `outside`, among them those marked nofollow and those deeper than DEPTH_LIMIT: links of the
+    graph like any other if their target is known, and counted under `crawlprio/refused/`. A seed
+    that redirects to another site adds that site to the scope.
     """
 
     name = "site"
