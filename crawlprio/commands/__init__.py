@@ -6,6 +6,7 @@ This module has what they share: help, and how a command ends when its input is 
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 import textwrap
 from collections.abc import Mapping, Sequence
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, NoReturn
 from scrapy.commands import ScrapyCommand, ScrapyHelpFormatter
 
 from crawlprio.errors import ConfigError, CrawlprioError
-from crawlprio.settings_table.kinds import Kind, checked
+from crawlprio.settings_table.kinds import Kind, Number, Setting, Whole, checked
 
 if TYPE_CHECKING:
     from scrapy.settings import Settings
@@ -38,6 +39,35 @@ class Option(NamedTuple):
     may_repeat: bool = False
     setting: str = ""
     alone: str | None = None
+
+
+_LINK = re.compile(r" \(\[[^]]*\]\([^)]*\)\)")
+
+
+def setting_option(
+    setting: Setting,
+    metavar: str | None,
+    default: Any,
+    *,
+    kind: Kind | None = None,
+    meaning: str = "",
+    alone: str | None = None,
+    names: Mapping[str, str] | None = None,
+) -> Option:
+    """Return the option for a setting, whose help is the setting's own sentence by default.
+
+    `names` are options to name in it instead of settings. Of `kind`s, by default the setting's own,
+    numbers alone are checked at once.
+    """
+    text = meaning or _LINK.sub("", setting.meaning).replace("`", "").rstrip(".").replace("%", "%%")
+    for name, option in (names or {}).items():
+        text = text.replace(name, option)
+    shown = setting.kind.none if default is None else f"{default}"
+    if shown and default is not False and "; default" not in text:
+        text += f"; default: {shown}"
+    checks = kind or (setting.kind if isinstance(setting.kind, Number | Whole) else None)
+    text = text[0].lower() + text[1:]
+    return Option(metavar, text, checks, setting=setting.name, alone=alone)
 
 
 class Described:

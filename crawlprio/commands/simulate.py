@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from crawlprio.commands import OneLineCommand, Option, field_of
+from crawlprio.commands import OneLineCommand, Option, field_of, setting_option
 from crawlprio.commands.arguments import (
     check_outputs,
     json_object,
@@ -88,22 +88,16 @@ _RULES = {
 }
 """The settings of the delay rules that have an option here."""
 
-_METAVARS = {"seconds": "S", "pages": "N"}
+_METAVARS = {"": "F", "pages": "N"}
+"""What stands for values without a unit, and of some units."""
 
 
 def _rule_option(setting: Setting) -> Option:
     """Return the option for a delay rule, whose help names options instead of settings."""
-    meaning = setting.meaning.rstrip(".")
-    for option, other in _RULES.items():
-        meaning = meaning.replace(other.name, option)
-    unit = f"{setting.unit}: " if setting.unit else ""
-    default = setting.guest_default
-    shown = setting.kind.none if default is None else f"{default:g}"
-    return Option(
-        _METAVARS.get(setting.unit, setting.unit.upper() or "F"),
-        f"{unit}{meaning[0].lower()}{meaning[1:]}; default {shown}",
-        setting.kind,
-    )
+    names = {other.name: option for option, other in _RULES.items()}
+    metavar = _METAVARS.get(setting.unit, setting.unit.upper())
+    option = setting_option(setting, metavar, setting.guest_default, names=names)
+    return option._replace(setting="")  # it sets a field of `Politeness`
 
 
 class Command(OneLineCommand):

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from scrapy.commands import BaseRunSpiderCommand
 
-from crawlprio.commands import Described, Option, field_of, refuse_unknown_options
+from crawlprio.commands import Described, Option, field_of, refuse_unknown_options, setting_option
 from crawlprio.errors import ConfigError, CrawlprioError
 from crawlprio.live.hand_settings import hand_facts
 from crawlprio.live.user_agent import robot_of, user_agent
 from crawlprio.settings_table import SETTINGS
-from crawlprio.settings_table.kinds import Kind, Number, Whole
+from crawlprio.settings_table.kinds import Whole
 
 if TYPE_CHECKING:
     from scrapy import Spider
@@ -25,83 +25,45 @@ if TYPE_CHECKING:
     from scrapy.settings import Settings
 
 
-def _setting(
-    name: str,
-    metavar: str | None,
-    meaning: str,
-    kind: Kind | None = None,
-    alone: str | None = None,
-) -> Option:
-    """Return an option that sets a setting; `{default}` in its meaning is that of the setting."""
-    own = SETTINGS[name]
-    if kind is None and isinstance(own.kind, Number | Whole):
-        kind = own.kind
-    meaning = meaning.format(default=own.default)
-    return Option(metavar, meaning, kind, setting=name, alone=alone)
+def _setting(name: str, metavar: str | None, **others: Any) -> Option:
+    return setting_option(SETTINGS[name], metavar, SETTINGS[name].default, **others)
 
 
 OPTIONS = {
-    "--ordering": _setting("ORDERING", "NAME", "how to choose the next page; default: {default}"),
-    "--topic": _setting(
-        "TOPIC", "WORDS", "comma-separated words and phrases; pages about them come first"
-    ),
+    "--ordering": _setting("ORDERING", "NAME"),
+    "--topic": _setting("TOPIC", "WORDS"),
     "--value": _setting(
         "CRAWLPRIO_VALUE",
         "MODEL",
-        "what pages are worth: words:TERMS, query:WORDS, classifier:FILE.json, "
+        meaning="what pages are worth: words:TERMS, query:WORDS, classifier:FILE.json, "
         "fasttext:FILE:LABEL, language:CODES[:MODEL] or an import path",
     ),
-    "--novelty": _setting(
-        "CRAWLPRIO_NOVELTY",
-        "exact|near",
-        "put off pages that are likely to repeat the text of others (exact), or almost (near)",
-    ),
-    "--pages": _setting(
-        "CRAWLPRIO_MAX_PAGES",
-        "N",
-        "stop after N pages; in Redis, after N pages of all workers",
-    ),
-    "--delay": _setting("DOWNLOAD_DELAY", "SECONDS", "minimum delay on a site; default: {default}"),
+    "--novelty": _setting("CRAWLPRIO_NOVELTY", "exact|near"),
+    "--pages": _setting("CRAWLPRIO_MAX_PAGES", "N"),
+    "--delay": _setting("DOWNLOAD_DELAY", "SECONDS"),
     "--at-once": _setting(
         "CONCURRENT_REQUESTS",
         "N",
-        "maximum concurrent fetches; default: {default}, and up to 100 on many domains",
-        Whole(1),
+        meaning="maximum concurrent fetches; default: 16, and up to 100 on many domains",
+        kind=Whole(1),
     ),
     "--workers": _setting(
         "CRAWLPRIO_WORKERS",
         "N",
-        "fetch and parse in N processes, and keep order, delays and the store in another",
+        meaning="fetch and parse in N processes, and keep order, delays and the store in another",
     ),
-    "--depth": _setting(
-        "DEPTH_LIMIT", "N", "maximum links from a seed to a page; default: no limit"
-    ),
-    "--sitemaps": _setting(
-        "CRAWLPRIO_SITEMAPS",
-        "robots|URL",
-        "read the sitemaps that robots.txt names (robots), or these; their pages come last",
-    ),
-    "--store": _setting("CRAWLPRIO_STORE", "FILE", "crawl store to record in; default: {default}"),
+    "--depth": _setting("DEPTH_LIMIT", "N"),
+    "--sitemaps": _setting("CRAWLPRIO_SITEMAPS", "robots|URL"),
+    "--store": _setting("CRAWLPRIO_STORE", "FILE"),
     "--monitor": _setting(
         "CRAWLPRIO_MONITOR",
         "PORT",
-        "show the crawl on a page of 127.0.0.1 while it runs; default port: any free one",
+        meaning="show the crawl on a page of 127.0.0.1 while it runs; default port: any free one",
         alone="0",
     ),
-    "--warc": _setting(
-        "CRAWLPRIO_WARC", "FOLDER", "archive requests and responses in FOLDER as WARC files"
-    ),
-    "--keep-text": _setting(
-        "CRAWLPRIO_KEEP_TEXT",
-        None,
-        "keep the text of each page with its language, for crawlprio texts export",
-        alone="True",
-    ),
-    "--requisites": _setting(
-        "CRAWLPRIO_REQUISITES",
-        "domain|all",
-        "archive images, styles and scripts of the pages too: on their domain, or on all hosts",
-    ),
+    "--warc": _setting("CRAWLPRIO_WARC", "FOLDER"),
+    "--keep-text": _setting("CRAWLPRIO_KEEP_TEXT", None, alone="True"),
+    "--requisites": _setting("CRAWLPRIO_REQUISITES", "domain|all"),
 }
 """Options that set a setting."""
 
