@@ -49,11 +49,9 @@ class YieldedLinksMiddleware:
         self, response: Response, result: AsyncIterator[Any]
     ) -> AsyncIterator[Any]:
         """Pass everything on, and record the requests."""
-        if response.request is None or not self._crawl.is_running:
-            async for output in result:
-                yield output
-            return
-        yielded = YIELDED[response.request] = []
+        yielded: list[Request] = []
+        if response.request is not None and self._crawl.is_running:
+            YIELDED[response.request] = yielded
         async for output in result:
             if isinstance(output, Request):
                 yielded.append(output)
