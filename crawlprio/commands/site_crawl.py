@@ -239,7 +239,7 @@ class SiteCrawlCommand(Described, BaseRunSpiderCommand):
             self.crawler_process.start()
         crawl = RunningCrawl.of(crawler)
         if crawl.is_running:  # a second Ctrl-C stopped the event loop
-            crawl.interrupt()
+            crawl.close("interrupted")
             self.exitcode = 130
         elif self.crawler_process.bootstrap_failed:
             self.exitcode = 2 if crawl.is_misconfigured else 1

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from scrapy import signals
+from scrapy.exceptions import CloseSpider
 from scrapy.utils.asyncio import call_later
 from scrapy.utils.misc import load_object
 
@@ -223,8 +224,8 @@ class RunningCrawl:
         self._seed_hosts: SeedHosts | None = None
         connect = crawler.signals.connect
         connect(self._spider_opened, signal=signals.spider_opened)
-        connect(self._spider_closed, signal=signals.spider_closed)
-        connect(self._engine_stopped, signal=signals.engine_stopped)
+        connect(self.close, signal=signals.spider_closed)
+        connect(self.close, signal=signals.engine_stopped)
 
     @classmethod
     def of(cls, crawler: Crawler) -> RunningCrawl:
@@ -340,10 +341,10 @@ class RunningCrawl:
         if self._log_failure():
             engine.close_spider(self.crawler)
 
-    def refusal(self) -> Exception:
+    def refusal(self) -> CloseSpider:
         """Log why the crawl is refused; return what to raise when the spider is opened."""
         self._log_failure()
-        return engine.refusal()
+        return CloseSpider("crawlprio_refused")  # which closes the spider cleanly
 
     def open_frontier(
         self,
@@ -515,10 +516,6 @@ class RunningCrawl:
         """Whether the crawl was refused for its settings, and not for what went wrong in it."""
         return self.failure is not None and not isinstance(self.failure, OF_THE_RUN)
 
-    def interrupt(self) -> None:
-        """Report what was fetched and close all parts, after the event loop was stopped."""
-        self._close("interrupted")
-
     def _log_failure(self) -> bool:
         """Log why the crawl failed, once; return whether this was the first call."""
         is_first = not self._is_failure_logged
@@ -528,14 +525,8 @@ class RunningCrawl:
             engine.exit_with_error(self.crawler)
         return is_first
 
-    def _spider_closed(self, reason: str) -> None:
-        self._close(reason)
-
-    def _engine_stopped(self) -> None:
-        self._close("stopped")
-
-    def _close(self, reason: str) -> None:
-        """Close all parts, even if closing one of them fails."""
+    def close(self, reason: str = "stopped") -> None:
+        """Report what was fetched and close all parts, even if closing one of them fails."""
         if self._is_closed:
             return
         steps: list[Callable[[], object]] = []
