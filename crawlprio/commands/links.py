@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
@@ -14,8 +13,7 @@ from crawlprio.commands import Option
 from crawlprio.commands.arguments import SPREADSHEET, ExportCommand, write_json
 
 if TYPE_CHECKING:
-    from crawlprio.store import Store
-    from crawlprio.store.graph_files import Row, Track
+    pass
 
 
 class Command(ExportCommand):
@@ -54,11 +52,17 @@ class Command(ExportCommand):
             self._collect(args[1], Path(args[2]))
             return
         path, file = self.named(args)
+        from crawlprio.show.tables import tracked
         from crawlprio.store import Store
         from crawlprio.store.graph_files import export_links
 
         with Store.open(path, readonly=True) as store:
-            written = export_links(store, file, _progress(store), for_spreadsheets=opts.spreadsheet)
+            written = export_links(
+                store,
+                file,
+                lambda rows: tracked(rows, "links", store.n_visits),
+                for_spreadsheets=bool(opts.spreadsheet),
+            )
         *others, last = map(str, written.files)
         names = f"{', '.join(others)} and {last}" if others else last
         print(
@@ -99,23 +103,3 @@ class Command(ExportCommand):
             f"{store}: {collected.n_visits:,} more visits, {collected.n_pages:,} more pages of "
             f"crawl {crawl}"
         )
-
-
-def _progress(store: Store) -> Track:
-    """Return a progress bar over the visited pages, which is shown on a terminal only."""
-
-    def track(rows: Iterator[Row]) -> Iterable[Row]:
-        from rich.console import Console
-        from rich.progress import track as tracked
-
-        console = Console(stderr=True)
-        return tracked(
-            rows,
-            "links",
-            total=store.n_visits,
-            console=console,
-            transient=True,
-            disable=not console.is_terminal,
-        )
-
-    return track

@@ -16,8 +16,6 @@ from typing import Any, BinaryIO, NamedTuple
 from urllib.parse import urljoin
 
 import numpy as np
-from rich.console import Console
-from rich.progress import track
 from w3lib.url import canonicalize_url
 from warcio.archiveiterator import ArchiveIterator
 from warcio.bufferedreaders import DecompressingBufferedReader
@@ -28,6 +26,7 @@ from crawlprio.errors import StoreError
 from crawlprio.graph.linkgraph import LinkGraph
 from crawlprio.graph.pages import Visit
 from crawlprio.outside.opening import open_file
+from crawlprio.show.tables import tracked
 from crawlprio.store import Store
 from crawlprio.store.files import open_database
 from crawlprio.store.visit_rows import VISIT_COLUMNS, row_visit
@@ -112,14 +111,7 @@ class _Pages:
         """
         indptr = np.zeros(len(self) + 1, dtype=np.int64)
         flat = array("i")
-        console = Console(stderr=True)
-        for page in track(
-            range(len(self)),
-            "reading the whole graph",
-            console=console,
-            transient=True,
-            disable=not console.is_terminal,
-        ):
+        for page in tracked(range(len(self)), "reading the whole graph", len(self)):
             targets = dict.fromkeys(map(self.page, self._links_of(page)))
             flat.extend(target for target in targets if target not in (page, None))
             indptr[page + 1] = len(flat)
