@@ -16,9 +16,8 @@ from scrapy.utils.asyncio import create_looping_call
 
 from crawlprio.errors import CrawlprioError
 from crawlprio.live.counts import Figures
-from crawlprio.live.parts import Callbacks
-from crawlprio.live.receipts import CoverageSoFar, time_left
-from crawlprio.live.running import RunningCrawl
+from crawlprio.live.coverage_so_far import CoverageSoFar, time_left
+from crawlprio.live.running import Callbacks, RunningCrawl
 from crawlprio.measure.receipt_document import sentences
 from crawlprio.measure.stored_crawl import COVERED, ENOUGH_PAGES
 from crawlprio.orderings import make_ordering

@@ -17,10 +17,7 @@ BOT = "FooBot"
 
 def without_unknown_lines(text):
     """Leave out the lines that say nothing but, in Protego, end a list of robots."""
-    read = ((line, robots_txt._directive(line)) for line in text.splitlines())
-    return "\n".join(
-        line for line, directive in read if directive and directive[0] != robots_txt._OTHER
-    )
+    return "\n".join(line for line in text.splitlines() if robots_txt._directive(line))
 
 
 def with_whole_products(text, products):
@@ -31,10 +28,10 @@ def with_whole_products(text, products):
     lines = without_unknown_lines(text).splitlines()
     for at, line in enumerate(lines):
         directive = robots_txt._directive(line)
-        if directive is not None and directive[0] == robots_txt._ROBOT and directive[2] != "*":
-            name = re.split(r"[\s/*]", directive[2].lower())[0]
+        if directive is not None and directive[0] == "User-agent" and directive[1] != "*":
+            name = re.split(r"[\s/*]", directive[1].lower())[0]
             named = name if name in products else "nobody-that-asks"
-            lines[at] = f"User-agent: {named if directive[2] else ''}"
+            lines[at] = f"User-agent: {named if directive[1] else ''}"
     return "\n".join(lines)
 
 

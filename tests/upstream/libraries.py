@@ -83,9 +83,9 @@ LIBRARIES = {
 def main():
     with tempfile.TemporaryDirectory() as folder:
         python = install(Path(folder) / "env")
-        command = [python, "-m", "crawlprio.demo", "--pages", "100", "--sites", "3"]
+        web = {"pages": 100, "sites": 3, "seed": 0, "recording": None, "log": None, "port": 0}
         with subprocess.Popen(
-            [*command, "--until-stdin-closes"],
+            [python, "-m", "crawlprio.demo.server", json.dumps(web)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,

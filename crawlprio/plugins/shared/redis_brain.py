@@ -25,7 +25,7 @@ from crawlprio.live import engine
 from crawlprio.live.counts import cause_of
 from crawlprio.live.dispatch import site_of
 from crawlprio.live.hand_settings import brain_facts
-from crawlprio.live.parts import Callbacks
+from crawlprio.live.running import Callbacks
 from crawlprio.middlewares.permission import RobotsMiddleware
 from crawlprio.plugins.shared.brain import Hand
 from crawlprio.plugins.shared.brain_scheduler import BrainScheduler, check_limits
