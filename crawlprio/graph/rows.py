@@ -1,8 +1,6 @@
-"""Compiled passes over links in compressed sparse row form, each in O(pages + links)."""
+"""Passes over links in compressed sparse row form, each in O(pages + links)."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,46 +11,10 @@ from crawlprio.graph.pages import PageIds
 Indptr = NDArray[np.int64]
 Sites = NDArray[np.int32]
 
-SOUND, FALLING_ROW, BAD_TARGET, BAD_SITE = range(4)
-"""Results of `first_fault`."""
-
 
 @njit(cache=True, nogil=True)
-def first_fault(indptr: Indptr, indices: PageIds, site: Sites) -> tuple[int, int, int]:
-    """Return (`SOUND`, 0, largest site), or (first fault, its position, 0). Allocates nothing."""
-    n = len(indptr) - 1
-    for page in range(n):
-        if indptr[page + 1] < indptr[page]:
-            return FALLING_ROW, page, 0
-    for k in range(len(indices)):
-        if indices[k] < 0 or indices[k] >= n:
-            return BAD_TARGET, k, 0
-    most = -1
-    for page in range(len(site)):
-        if site[page] < 0:
-            return BAD_SITE, page, 0
-        most = max(most, site[page])
-    return SOUND, 0, most
-
-
-@njit(cache=True, nogil=True)
-def count_unrepeated(indptr: Indptr, indices: PageIds) -> int:
-    """Count the links that are neither self-links nor repeats of an earlier link of their row."""
-    n = len(indptr) - 1
-    last_row = np.full(n, -1, dtype=np.int32)
-    count = 0
-    for page in range(n):
-        last_row[page] = page
-        for k in range(indptr[page], indptr[page + 1]):
-            if last_row[indices[k]] != page:
-                last_row[indices[k]] = page
-                count += 1
-    return count
-
-
-@njit(cache=True, nogil=True)
-def copy_unrepeated(indptr: Indptr, indices: PageIds, kept_indptr: Indptr, kept: PageIds) -> None:
-    """Copy the rows without self-links and repeats; source and destination may be identical."""
+def copy_unrepeated(indptr: Indptr, indices: PageIds, kept_indptr: Indptr, kept: PageIds) -> int:
+    """Copy the rows without self-links and repeats, onto themselves if wanted; count the links."""
     n = len(indptr) - 1
     last_row = np.full(n, -1, dtype=np.int32)
     n_kept = 0
@@ -69,6 +31,7 @@ def copy_unrepeated(indptr: Indptr, indices: PageIds, kept_indptr: Indptr, kept:
         first = end
         kept_indptr[page + 1] = n_kept
     kept_indptr[0] = 0
+    return n_kept
 
 
 @njit(cache=True, nogil=True)
@@ -109,69 +72,25 @@ def gathered_rows(sources: PageIds, targets: PageIds, n_pages: int) -> tuple[Ind
     return starts[: n_pages + 1], indices
 
 
-@njit(cache=True, nogil=True)
 def rows_between_sites(indptr: Indptr, indices: PageIds, site: Sites) -> tuple[Indptr, PageIds]:
     """Copy the rows with only the links to pages of other sites."""
-    n = len(indptr) - 1
-    kept_indptr = np.zeros(n + 1, dtype=np.int64)
-    n_kept = 0
-    for page in range(n):
-        for k in range(indptr[page], indptr[page + 1]):
-            n_kept += site[indices[k]] != site[page]
-        kept_indptr[page + 1] = n_kept
-    kept = np.empty(n_kept, dtype=np.int32)
-    n_kept = 0
-    for page in range(n):
-        for k in range(indptr[page], indptr[page + 1]):
-            if site[indices[k]] != site[page]:
-                kept[n_kept] = indices[k]
-                n_kept += 1
-    return kept_indptr, kept
+    return _rows_where(indptr, indices, np.repeat(site, np.diff(indptr)) != site[indices])
 
 
-@njit(cache=True, nogil=True)
 def rows_among(
     indptr: Indptr, indices: PageIds, pages: PageIds, place: PageIds
 ) -> tuple[Indptr, PageIds]:
     """Copy the rows of `pages`, with targets renumbered by `place` and dropped where it is -1."""
-    kept_indptr = np.zeros(len(pages) + 1, dtype=np.int64)
-    n_kept = 0
-    for row in range(len(pages)):
-        for k in range(indptr[pages[row]], indptr[pages[row] + 1]):
-            n_kept += place[indices[k]] >= 0
-        kept_indptr[row + 1] = n_kept
-    kept = np.empty(n_kept, dtype=np.int32)
-    n_kept = 0
-    for row in range(len(pages)):
-        for k in range(indptr[pages[row]], indptr[pages[row] + 1]):
-            if place[indices[k]] >= 0:
-                kept[n_kept] = place[indices[k]]
-                n_kept += 1
-    return kept_indptr, kept
+    lengths = np.diff(indptr)[pages]
+    chosen = np.concatenate(([0], np.cumsum(lengths)))
+    links = np.arange(chosen[-1]) + np.repeat(indptr[pages] - chosen[:-1], lengths)
+    targets = place[indices[links]]
+    return _rows_where(chosen, targets, targets >= 0)
 
 
-@njit(cache=True, nogil=True)
-def spread(
-    indptr: Indptr,
-    indices: PageIds,
-    n_steps: int,
-    reached: NDArray[np.bool_],
-    queue: PageIds,
-    n_queued: int,
-) -> int:
-    """Append to `queue` the pages reached from its pages in `n_steps` links; return its length."""
-    first = 0
-    for _ in range(n_steps):
-        end: Any = n_queued
-        for place in range(first, end):
-            page = queue[place]
-            for k in range(indptr[page], indptr[page + 1]):
-                target = indices[k]
-                if not reached[target]:
-                    reached[target] = True
-                    queue[n_queued] = target
-                    n_queued += 1
-        first = end
-        if first == n_queued:
-            break
-    return n_queued
+def _rows_where(
+    indptr: Indptr, indices: PageIds, is_kept: NDArray[np.bool_]
+) -> tuple[Indptr, PageIds]:
+    """Copy the rows with only some links."""
+    n_before = np.concatenate(([0], np.cumsum(is_kept)))
+    return n_before[indptr], indices[is_kept]

@@ -254,7 +254,6 @@ def arrays(data: bytes) -> None:
         lambda a, b: LinkGraph(a, b),
         lambda a, b: LinkGraph.cleaned(np.array([0, 1, 1]), a, site=b),
         lambda a, _: graph.subgraph(a),
-        lambda a, _: graph.neighbourhood(a),
         lambda a, b: pagerank(a, b),
         lambda a, _: pagerank(graph.indptr, graph.indices, start=a),
         lambda a, b: partial_pagerank(a, b, graph.indices),
