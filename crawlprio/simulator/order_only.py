@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -347,11 +346,7 @@ class CompiledCrawl:
         by_waiting = ordering.by_waiting_pages
         self._sites_of = graph.site if by_site else np.zeros(graph.n_pages, dtype=np.int32)
         n_sites = graph.n_sites if by_site else 1
-        site_rows = np.zeros(n_sites, dtype=records.SITE)
-        site_rows["head"] = records.NONE
-        site_rows["position"] = records.NOWHERE
-        site_rows["limit"] = 1
-        site_rows["ready_at"] = -math.inf
+        site_rows = records.new_sites(n_sites, 1, 0.0)
         totals = np.zeros(1, dtype=records.TOTALS)
         totals["pages_per_visit"] = pages_per_visit
         totals["site_share"] = ordering.site_share

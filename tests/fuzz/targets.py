@@ -255,7 +255,6 @@ def arrays(data: bytes) -> None:
         lambda a, b: LinkGraph.cleaned(np.array([0, 1, 1]), a, site=b),
         lambda a, _: graph.subgraph(a),
         lambda a, b: pagerank(a, b),
-        lambda a, _: pagerank(graph.indptr, graph.indices, start=a),
         lambda a, b: partial_pagerank(a, b, graph.indices),
         lambda a, b: partial_pagerank(graph.indptr[:-1], a, b),
         lambda a, _: round_significant(a),
