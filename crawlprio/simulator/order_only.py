@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from crawlprio.errors import ConfigError, GraphError
 from crawlprio.frontier import heaps, pairing, records
-from crawlprio.frontier.records import DONE, NONE, WAITING, Entries, Queue, Records, wide
+from crawlprio.frontier.records import DONE, NONE, QUEUE, WAITING, Records, wide
 from crawlprio.graph.arrays import integers, numbers
 from crawlprio.graph.compiled import Addresses, njit
 from crawlprio.graph.linkgraph import LinkGraph
@@ -127,19 +127,13 @@ def apply_visit(
 
 @njit(cache=True)
 def push_found(
-    pages: Records,
-    sites: Records,
-    heap: Entries,
-    totals: Records,
-    first: int,
-    last: int,
-    page_sites: PageIds,
-    graph_of: PageIds,
+    queue: Addresses, first: int, last: int, page_sites: PageIds, graph_of: PageIds
 ) -> None:
     """Push the pages first, ..., last - 1 with the keys in their records."""
+    pages = QUEUE(queue).pages
     for new in range(first, last):
         site = wide(page_sites[graph_of[new]])
-        heaps.push(pages, sites, heap, totals, new, site, wide(0), pages[new].key)
+        heaps.push(queue, new, site, wide(0), pages[new].key)
 
 
 @njit(inline="always")
@@ -147,7 +141,7 @@ def visit_page(
     rule: VisitRule,
     web: WebArrays,
     known: Evidence,
-    queue: Queue,
+    queue: Addresses,
     graph_page: int,
     page: int,
     n_known: int,
@@ -158,14 +152,13 @@ def visit_page(
     """
     first = n_known
     n_known, n_links, n_changed = apply_visit(rule, web, known, graph_page, page, n_known)
-    pages, sites, heap, totals = queue
-    push_found(pages, sites, heap, totals, first, n_known, web.page_sites, web.graph_of)
+    push_found(queue, first, n_known, web.page_sites, web.graph_of)
     if known.changes_known:
         links = known.targets[:n_links]
-        heaps.resettle_changed(pages, sites, heap, totals, first, links, known.old_keys)
+        heaps.resettle_changed(queue, first, links, known.old_keys)
         if n_changed > 0:
             others = known.changed[:n_changed]
-            heaps.resettle_changed(pages, sites, heap, totals, first, others, known.before)
+            heaps.resettle_changed(queue, first, others, known.before)
     return n_known
 
 
@@ -173,7 +166,7 @@ def _fetch_pages(
     rule: VisitRule,
     web: WebArrays,
     known: Evidence,
-    queue: Queue,
+    queue: Addresses,
     progress: Records,
     order: PageIds,
     until: int,
@@ -192,7 +185,7 @@ def _fetch_pages(
     """
     indptr, graph_of = web.indptr, web.graph_of
     keys, targets, changed = known.keys, known.targets, known.changed
-    pages, sites = queue.pages, queue.sites
+    pages, sites, _, _ = QUEUE(queue)
     root = wide(sites[0].head)
     n_ranked = progress[0].n_ranked
     n_ranked_waiting = progress[0].n_ranked_waiting
@@ -354,7 +347,8 @@ class CompiledCrawl:
         totals["site_rule"] = records.BY_WAITING_PAGES if by_waiting else records.BY_BEST_PAGE
         page_rows = np.zeros(graph.n_pages, dtype=records.PAGE)
         heap = heaps.no_entries(n_sites)
-        self._queue = records.Queue(page_rows, site_rows, heap, totals)
+        self._arrays = records.Queue(page_rows, site_rows, heap, totals)
+        self._queue = QUEUE.addresses(self._arrays)
         self._pages = pages
 
         ordering.open(pages, truth_of(pages, truth))
@@ -362,7 +356,7 @@ class CompiledCrawl:
         found = pages.discover(seeds)
         ordering.learn(Visit(NO_PAGE, found), len(pages))
         heaps.push_new(
-            *self._queue,
+            self._queue,
             0,
             self._sites_of[seeds],
             np.zeros(len(seeds), dtype=np.int32),
@@ -415,7 +409,7 @@ class CompiledCrawl:
             int(progress["n_links"][0]),
         )
         keys = self._ordering.compute_keys(rows, n_fetched)
-        heaps.rekey_all(*self._queue, n_known, len(self._queue[1]), keys)
+        heaps.rekey_all(self._queue, n_known, len(self._arrays.sites), keys)
         progress["n_ranked"] = n_known
         progress["n_ranked_waiting"] = n_known - n_fetched
         return keys
