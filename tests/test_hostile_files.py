@@ -139,6 +139,7 @@ def test_other_functions_that_reach_compiled_code_check_their_arguments():
             pagerank_seen(graph, np.array(fetched))
     with pytest.raises(GraphError, match="digits"):
         round_significant(np.array([1.0]), 400)
+    assert round_significant(np.array([3])).tolist() == [3.0]
 
 
 def refusal_of(path, most_bytes=None):

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from crawlprio.frontier import PageQueue, heaps
 from crawlprio.frontier.politeness import pause_for_fetch, usual_pause
-from crawlprio.frontier.records import LEASED, QUEUE, Records, wide
+from crawlprio.frontier.records import QUEUE, Records, wide
 from crawlprio.graph.compiled import Addresses, njit
 from crawlprio.graph.pages import NO_PAGE, PageIds, Visit
 from crawlprio.orderings import CompiledOrdering
@@ -22,7 +22,6 @@ from crawlprio.simulator import transfers
 from crawlprio.simulator.graph_pages import GraphPages, RecordedVisits
 from crawlprio.simulator.network import Network
 from crawlprio.simulator.order_only import (
-    STRIDE,
     CompiledCrawl,
     Evidence,
     OnProgress,
@@ -75,14 +74,6 @@ def count_new_pages(
     """Count the pages with local ids first, ..., last - 1 as known pages of their sites."""
     for page in range(first, last):
         n_pages_of[page_sites[graph_of[page]]] += 1
-
-
-@njit(cache=True)
-def rekey_leased(pages: Records, n_known: int, keys: Floats) -> None:
-    """Give pages in flight their new keys too, because their visits pass the keys on."""
-    for page in range(n_known):
-        if pages[page].state == LEASED:
-            pages[page].key = keys[page]
 
 
 def _run_events(
@@ -344,37 +335,22 @@ class EventLoop(CompiledCrawl):
 
     def crawl(self, until: int, report: OnProgress) -> TimedCrawl:
         """Crawl until `until` fetches have been made or none is left to make."""
-        ordering, progress = self._ordering, self._progress
         order, visits = np.empty(until, dtype=np.int32), np.empty(until, dtype=np.int32)
         started, ended = np.empty(until), np.empty(until)
         flight = transfers.empty_flight(self._robots, self._network.bandwidth, ended)
-        pages = self._pages
-        n_visits, is_over = 0, False
-        run: Callable[..., bool] | None = None
-        while not is_over:
-            due = ordering.due_at(int(progress["n_links"][0]))
+        written = Written(order, started, visits)
+        loop: Callable[..., bool] | None = None
+
+        def run(pause_at: int) -> bool:
+            nonlocal loop
             arguments = (
-                self._web,
-                self._known,
-                self._queue,
-                progress,
-                flight,
-                self._polite,
-                self._costs,
-                Written(order, started, visits),
-                self._clock,
-                self._n_pages_of,
-                until,
-                min(due, n_visits + STRIDE),
-                ordering.due_when_ranked_are_fetched,
+                *(self._web, self._known, self._queue, self._progress, flight, self._polite),
+                *(self._costs, written, self._clock, self._n_pages_of, until, pause_at),
+                self._ordering.due_when_ranked_are_fetched,
             )
-            run = run or run_events.of(type(ordering).rule, *arguments)
-            is_over = run(*arguments)
-            pages.n_known = int(progress["n_known"][0])
-            n_visits = int(progress["n_fetched"][0])
-            report(n_visits)
-            if not is_over and n_visits < until and self._is_due(n_visits):
-                keys = self._compute_keys(visits, n_visits)
-                rekey_leased(self._arrays.pages, len(pages), keys)
+            loop = loop or run_events.of(type(self._ordering).rule, *arguments)
+            return loop(*arguments)
+
+        self._run(until, report, visits, run)
         n = int(self._clock["n_started"][0])
         return TimedCrawl(order[:n].copy(), started[:n].copy(), ended[:n].copy(), visits[:n].copy())

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from crawlprio.errors import ConfigError, GraphError
 from crawlprio.frontier import heaps, pairing, records
-from crawlprio.frontier.records import DONE, NONE, QUEUE, WAITING, Records, wide
+from crawlprio.frontier.records import DONE, LEASED, NONE, QUEUE, WAITING, Records, wide
 from crawlprio.graph.arrays import integers, numbers
 from crawlprio.graph.compiled import Addresses, njit
 from crawlprio.graph.linkgraph import LinkGraph
@@ -389,66 +389,74 @@ class CompiledCrawl:
         self._progress["n_ranked"] = ordering.n_ranked
         self._progress["n_ranked_waiting"] = ordering.n_ranked
 
-    def _is_due(self, n_fetched: int) -> bool:
-        """Whether the ordering is due to recompute all keys after `n_fetched` visits."""
-        if n_fetched >= self._ordering.due_at(int(self._progress["n_links"][0])):
+    def _run(
+        self, until: int, report: OnProgress, visits: PageIds, step: Callable[[int], bool]
+    ) -> None:
+        """Crawl step by step until a step says that the crawl is over; keys are computed between.
+
+        `visits`: pages of the graph in the order observed, which steps write. `step` takes the
+        number of visits at which to return.
+        """
+        progress, pages = self._progress, self._pages
+        n_visits, is_over = 0, False
+        while not is_over:
+            due = self._ordering.due_at(int(progress["n_links"][0]))
+            is_over = step(min(due, n_visits + STRIDE))
+            pages.n_known = int(progress["n_known"][0])
+            n_visits = int(progress["n_fetched"][0])
+            report(n_visits)
+            if not is_over and n_visits < until and self._is_due(n_visits):
+                self._compute_keys(visits, n_visits)
+
+    def _is_due(self, n_visits: int) -> bool:
+        """Whether the ordering is due to recompute all keys after so many visits."""
+        if n_visits >= self._ordering.due_at(int(self._progress["n_links"][0])):
             return True
         none_waits = self._progress["n_ranked_waiting"][0] == 0
         return self._ordering.due_when_ranked_are_fetched and bool(none_waits)
 
-    def _compute_keys(self, order: PageIds, n_fetched: int) -> Floats:
-        """Recompute the keys of all waiting pages from the links seen so far."""
+    def _compute_keys(self, visits: PageIds, n_visits: int) -> None:
+        """Recompute the keys of all waiting pages from the links seen so far.
+
+        Pages in flight get their new keys too, because their visits pass the keys on.
+        """
         progress, n_known = self._progress, len(self._pages)
         rows = rows_of_fetched(
             self._graph.indptr,
             self._graph.indices,
             self._pages.local_of,
-            order,
-            n_fetched,
+            visits,
+            n_visits,
             n_known,
             int(progress["n_links"][0]),
         )
-        keys = self._ordering.compute_keys(rows, n_fetched)
+        keys = self._ordering.compute_keys(rows, n_visits)
+        pages = self._arrays.pages[:n_known]
         heaps.rekey_all(self._queue, n_known, len(self._arrays.sites), keys)
+        in_flight = np.flatnonzero(pages["state"] == LEASED)
+        pages["key"][in_flight] = keys[in_flight]
         progress["n_ranked"] = n_known
-        progress["n_ranked_waiting"] = n_known - n_fetched
-        return keys
+        progress["n_ranked_waiting"] = n_known - n_visits
 
 
 class OrderLoop(CompiledCrawl):
     """One order-only crawl in the compiled loop, of an ordering to which sites do not matter."""
 
-    _loop: Callable[..., None] | None = None
-
     def order(self, until: int, report: OnProgress) -> PageIds:
         """Crawl until `until` pages are fetched or none is waiting."""
-        ordering, progress = self._ordering, self._progress
-        order = np.empty(until, dtype=np.int32)
-        n_fetched = 0
-        while n_fetched < until:
-            due = ordering.due_at(int(progress["n_links"][0]))
-            self._fetch(order, min(until, due, n_fetched + STRIDE))
-            fetched_before, n_fetched = n_fetched, int(progress["n_fetched"][0])
-            if n_fetched == fetched_before:
-                break
-            report(n_fetched)
-            if n_fetched < until and self._is_due(n_fetched):
-                self._compute_keys(order, n_fetched)
-        return order[:n_fetched].copy()
+        progress, order = self._progress, np.empty(until, dtype=np.int32)
+        loop: Callable[..., None] | None = None
 
-    def _fetch(self, order: PageIds, until: int) -> None:
-        """Run the loop until `until` pages are fetched, none is waiting, or keys are due."""
-        arguments = (
-            self._web,
-            self._known,
-            self._queue,
-            self._progress,
-            order,
-            until,
-            self._ordering.due_when_ranked_are_fetched,
-        )
-        if self._loop is None:
-            fetch = fetch_pages
-            self._loop = fetch.of(type(self._ordering).rule, *arguments)
-        self._loop(*arguments)
-        self._pages.n_known = int(self._progress["n_known"][0])
+        def fetch(pause_at: int) -> bool:
+            nonlocal loop
+            n_before = int(progress["n_fetched"][0])
+            by_rank = self._ordering.due_when_ranked_are_fetched
+            least = min(until, pause_at)
+            arguments = self._web, self._known, self._queue, progress, order, least, by_rank
+            loop = loop or fetch_pages.of(type(self._ordering).rule, *arguments)
+            loop(*arguments)
+            n_fetched = int(progress["n_fetched"][0])
+            return n_fetched == n_before or n_fetched >= until
+
+        self._run(until, report, order, fetch)
+        return order[: int(progress["n_fetched"][0])].copy()
