@@ -4,17 +4,11 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterable, Iterator
-from itertools import chain, islice
-
-import numpy as np
-from numpy.typing import NDArray
+from itertools import islice
 
 from crawlprio.graph.pages import NewPages, PageTable
 from crawlprio.store.stored_pages import StoredPages, UrlRow
 from crawlprio.store.visit_rows import storable, storable_all
-
-PageRow = tuple[int, str, str, int, bool]
-"""Id, URL, host and depth of a page, and whether it is a seed."""
 
 _CHUNK = 10_000
 """Number of rows read at a time."""
@@ -52,30 +46,9 @@ def load_stored_pages(db: sqlite3.Connection, pages: StoredPages) -> None:
         pages.load_alias(key, page)
 
 
-def read_page_rows(db: sqlite3.Connection) -> Iterator[PageRow]:
-    """Yield the pages, in order; raise ValueError or TypeError if a row is invalid."""
-    hosts = read_hosts(db)
-    rows = db.execute("SELECT id, url, site, depth, seed FROM pages ORDER BY id")
-    for number, (page, url, site, depth, seed) in enumerate(rows):
-        if not (page == number and type(url) is str and type(depth) is type(seed) is int):
-            raise TypeError(f"page {page} has an invalid URL or depth, or is not page {number}")
-        if not (type(site) is int and 0 <= site < len(hosts) and 0 <= depth < 2**31):
-            raise ValueError(f"page {page} is on site {site!r}, of {len(hosts)}")
-        yield page, url, hosts[site], depth, bool(seed)
-
-
 def read_hosts(db: sqlite3.Connection) -> list[str]:
     """Return the hosts of all sites, in order; raise ValueError or TypeError if one is invalid."""
     return [host for _, host in _sites(db)]
-
-
-def read_sites(db: sqlite3.Connection, n_pages: int, n_sites: int) -> NDArray[np.int32]:
-    """Return the site of every page, by id; raise ValueError if a page or site is missing."""
-    rows = db.execute("SELECT site FROM pages ORDER BY id")
-    sites = np.fromiter(chain.from_iterable(rows), dtype=np.int32)
-    if len(sites) != n_pages or (len(sites) and not 0 <= sites.min() <= sites.max() < n_sites):
-        raise ValueError(f"{len(sites)} of {n_pages} pages are on a known site")
-    return sites
 
 
 def read_urls(db: sqlite3.Connection, pages: Iterable[int]) -> list[UrlRow]:
