@@ -117,7 +117,8 @@ class PageQueue:
         self._buffer = None if max_waiting is None else LimitedBuffer(max_waiting)
         self.n_taken_out = 0
         self._plain_until = plain_until
-        self._queue: Any = PlainQueue() if plain_until else None
+        self._queue: Any
+        self._queue = PlainQueue() if plain_until else None
         self._bind()
         if self._buffer is not None:
             self._queue.take_out(NO_PAGES)  # compile it before the crawl starts
