@@ -156,14 +156,14 @@ def upcoming(pages: Records, sites: Records, totals: Records, most: int) -> list
     """
     waiting = np.flatnonzero((sites["n_waiting"] > 0) & (sites["head"] != NONE))
     heads = sites["head"][waiting]
-    first = waiting[_best(_site_ranks(pages, sites, totals, waiting, heads, 0), most)]
+    first = waiting[best_rows(_site_ranks(pages, sites, totals, waiting, heads, 0), most)]
     queued = np.flatnonzero(pages["state"] == WAITING)
     queued = queued[np.isin(pages["site"][queued], first)]
     left: dict[int, list[int]] = {}
     for site in first.tolist():
         own = queued[pages["site"][queued] == site]
         ranks = (-pages["tier"][own].astype(np.int64), -pages["key"][own], own)
-        left[site] = own[_best(ranks, most)].tolist()
+        left[site] = own[best_rows(ranks, most)].tolist()
     heap: list[tuple[tuple[float, ...], int, int]] = []
 
     def enter(site: int, n_taken: int) -> None:
@@ -206,7 +206,7 @@ def _site_ranks(
     return is_held, -tiers, rounds, -keys, heads
 
 
-def _best(ranks: Sequence[NDArray[np.generic]], most: int) -> NDArray[np.int64]:
+def best_rows(ranks: Sequence[NDArray[np.generic]], most: int) -> NDArray[np.int64]:
     """Return the positions of the `most` rows that rank first, in order. O(n)."""
     left = np.arange(len(ranks[0]))
     best = left[:0]

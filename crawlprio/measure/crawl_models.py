@@ -17,6 +17,7 @@ from crawlprio.graph.arrays import integers, mask, numbers, takes
 from crawlprio.graph.compiled import njit
 from crawlprio.graph.linkgraph import LinkGraph
 from crawlprio.graph.pages import PageIds
+from crawlprio.graph.rows import links_of
 from crawlprio.measure.crawl_order import Order, PageMask, checked_order
 from crawlprio.ranking.pagerank import partial_pagerank, round_significant
 
@@ -106,16 +107,8 @@ def _rank_and_seen(graph: LinkGraph, fetched: Longs, damping: float) -> tuple[Fl
     ranks = partial_pagerank(row_start, row_length, graph.indices, damping=damping)
     seen = np.zeros(n_pages, dtype=np.bool_)
     seen[fetched] = True
-    _mark_targets(graph.indptr, graph.indices, fetched, seen)
+    seen[graph.indices[links_of(graph.indptr, fetched)]] = True
     return round_significant(ranks[:n_pages] * ((1.0 - damping) / ranks[n_pages])), seen
-
-
-@njit(cache=True, nogil=True)
-def _mark_targets(indptr: Longs, indices: PageIds, pages: Longs, marks: PageMask) -> None:
-    """Mark all pages that the given pages link to."""
-    for page in pages:
-        for link in range(indptr[page], indptr[page + 1]):
-            marks[indices[link]] = True
 
 
 @dataclass(frozen=True, slots=True)
