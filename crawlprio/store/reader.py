@@ -30,10 +30,9 @@ from crawlprio.store.crawl_state import (
     read_requests,
 )
 from crawlprio.store.files import Connection, increasing, inode_of, open_database, store_errors
-from crawlprio.store.page_rows import read_hosts, read_pages
-from crawlprio.store.page_rows import read_urls as read_url_rows
 from crawlprio.store.side_tables import SideTable
-from crawlprio.store.stored_pages import UrlRow
+from crawlprio.store.stored_pages import UrlRow, read_hosts, read_pages
+from crawlprio.store.stored_pages import read_urls as read_url_rows
 from crawlprio.store.visit_columns import VisitColumns, read_visit_columns
 from crawlprio.store.visit_rows import (
     BODIES,

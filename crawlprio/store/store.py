@@ -35,7 +35,6 @@ from crawlprio.store.files import (
     store_errors,
     too_large,
 )
-from crawlprio.store.page_rows import insert_pages, insert_sites, load_stored_pages, mark_seeds
 from crawlprio.store.reader import ITEMS, ItemRow, StoreReader, seconds_of
 from crawlprio.store.saved_state import SavedState
 from crawlprio.store.schema import (
@@ -47,7 +46,13 @@ from crawlprio.store.schema import (
     create_schema,
 )
 from crawlprio.store.sitemap_rows import StoredSitemaps
-from crawlprio.store.stored_pages import StoredPages
+from crawlprio.store.stored_pages import (
+    StoredPages,
+    insert_pages,
+    insert_sites,
+    load_stored_pages,
+    mark_seeds,
+)
 from crawlprio.store.visit_rows import fill_late_links, put_visits, storable
 
 _DELETE_REQUEST = "DELETE FROM requests WHERE id = ?"
