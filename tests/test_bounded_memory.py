@@ -26,8 +26,8 @@ from crawlprio.orderings import make_ordering
 from crawlprio.orderings.base import Ordering
 from crawlprio.settings_table.config import CrawlConfig
 from crawlprio.store import Store, StoredPages, stored_pages
-from crawlprio.store.checkpoints import Checkpoints
 from crawlprio.store.hashtable import HashTable
+from crawlprio.store.transaction import Checkpoints
 
 
 @pytest.fixture

@@ -15,8 +15,8 @@ from stores import letters, query, visit
 
 from crawlprio.errors import StoreError
 from crawlprio.store import Store, StoreInUse, keep_existing, make_private_folder
-from crawlprio.store.checkpoints import Checkpoints
 from crawlprio.store.files import is_open_elsewhere
+from crawlprio.store.transaction import Checkpoints
 
 with suppress(ImportError):  # Windows has none.
     import fcntl

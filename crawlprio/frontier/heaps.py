@@ -52,7 +52,7 @@ from crawlprio.frontier.records import (
     READY,
     UNKNOWN,
     WAITING,
-    Entry,
+    HeapEntry,
     Queue,
     Records,
     wide,
@@ -76,7 +76,7 @@ def grown(heap: Records, n_sites: int, n_delayed: int) -> Records:
 
 
 @njit(cache=True, keeps_arrays=False)
-def _comes_before(heap: Records, row: int, entry: Entry) -> bool:
+def _comes_before(heap: Records, row: int, entry: HeapEntry) -> bool:
     """Whether the entry in a row comes before the given one."""
     if heap[row].tier != entry.tier:
         return bool(heap[row].tier > entry.tier)
@@ -88,13 +88,13 @@ def _comes_before(heap: Records, row: int, entry: Entry) -> bool:
 
 
 @njit(cache=True, keeps_arrays=False)
-def _read(heap: Records, row: int) -> Entry:
+def _read(heap: Records, row: int) -> HeapEntry:
     one = heap[row]
-    return Entry(one.tier, one.round, one.key, one.tie, one.site)
+    return HeapEntry(one.tier, one.round, one.key, one.tie, one.site)
 
 
 @njit(cache=True, keeps_arrays=False)
-def _write(sites: Records, heap: Records, row: int, entry: Entry) -> None:
+def _write(sites: Records, heap: Records, row: int, entry: HeapEntry) -> None:
     heap[row].tier = entry.tier
     heap[row].round = entry.round
     heap[row].key = entry.key
@@ -104,7 +104,7 @@ def _write(sites: Records, heap: Records, row: int, entry: Entry) -> None:
 
 
 @njit(cache=True, keeps_arrays=False)
-def _sift_up(sites: Records, heap: Records, side: int, at: int, entry: Entry) -> int:
+def _sift_up(sites: Records, heap: Records, side: int, at: int, entry: HeapEntry) -> int:
     """Write an entry at the hole `at` or above it; return its position."""
     while at > 0:
         parent = (at - 1) >> 2
@@ -117,7 +117,7 @@ def _sift_up(sites: Records, heap: Records, side: int, at: int, entry: Entry) ->
 
 
 @njit(cache=True, keeps_arrays=False)
-def _sift_down(sites: Records, heap: Records, side: int, n: int, at: int, entry: Entry) -> None:
+def _sift_down(sites: Records, heap: Records, side: int, n: int, at: int, entry: HeapEntry) -> None:
     """Write an entry at the hole `at` of a heap of n entries, or below it."""
     while True:
         child = 4 * at + 1
@@ -164,7 +164,7 @@ def enter(
 ) -> None:
     """Put a site into the heap of a side, moving it there if it was elsewhere. O(log sites)."""
     _, sites, heap, totals = QUEUE(queue)
-    entry = Entry(tier, at_round, key, tie, float(site))
+    entry = HeapEntry(tier, at_round, key, tie, float(site))
     row = wide(sites[site].position)
     if row != NOWHERE and (row < 0) != (side < 0):
         leave(queue, site)

@@ -61,7 +61,7 @@ visit. `position`: row of its heap entry, or `NOWHERE`; `tier` and `key` are val
 one."""
 
 
-class Entry(NamedTuple):
+class HeapEntry(NamedTuple):
     """What a site ranks by in its heap: larger tier first, then smaller round, larger key, tie.
 
     For a ready site, the tier has `ON_VISIT` added during a visit and the tie is its first page.
@@ -76,7 +76,7 @@ class Entry(NamedTuple):
     site: float
 
 
-ENTRY = np.dtype([(name, np.float64) for name in Entry._fields])
+ENTRY = np.dtype([(name, np.float64) for name in HeapEntry._fields])
 """An entry of the heaps, 40 bytes; one for each site."""
 
 TOTALS = np.dtype(

@@ -1,6 +1,5 @@
 """The crawl store: pages, visits and links in one SQLite file, each visit written atomically."""
 
-from crawlprio.store.checkpoints import Companion
 from crawlprio.store.crawl_state import SiteState
 from crawlprio.store.files import (
     StoreInUse,
@@ -13,6 +12,7 @@ from crawlprio.store.files import (
 from crawlprio.store.schema import SCHEMA_VERSION
 from crawlprio.store.store import Store
 from crawlprio.store.stored_pages import StoredPages
+from crawlprio.store.transaction import Companion
 from crawlprio.store.visit_rows import MAX_TEXT
 
 __all__ = [

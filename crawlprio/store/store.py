@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType, TracebackType
@@ -13,7 +12,6 @@ from typing import NamedTuple
 
 from crawlprio.errors import StoreError
 from crawlprio.graph.pages import NO_PAGE, PageTable, Visit
-from crawlprio.store.checkpoints import Checkpoints, Companion
 from crawlprio.store.crawl_state import (
     Marks,
     RequestRow,
@@ -28,12 +26,9 @@ from crawlprio.store.files import (
     WriterLock,
     numbered,
     open_database,
-    primary_code,
     remove,
     reserve,
-    store_error,
     store_errors,
-    too_large,
 )
 from crawlprio.store.reader import ITEMS, ItemRow, StoreReader, seconds_of
 from crawlprio.store.saved_state import SavedState
@@ -53,6 +48,7 @@ from crawlprio.store.stored_pages import (
     load_stored_pages,
     mark_seeds,
 )
+from crawlprio.store.transaction import Checkpoints, Companion, Transaction
 from crawlprio.store.visit_rows import fill_late_links, put_visits, storable
 
 _DELETE_REQUEST = "DELETE FROM requests WHERE id = ?"
@@ -419,53 +415,14 @@ class Store(StoreReader):
             finally:
                 self._is_together = False
 
-    @contextlib.contextmanager
-    def _transaction(self, n_visits: int = 1) -> Iterator[None]:
-        """Commit everything that is written inside, or roll all of it back.
-
-        Errors of SQLite become a `StoreError` of one sentence.
-        """
+    def _transaction(self, n_visits: int = 1) -> contextlib.AbstractContextManager[None]:
+        """Return a transaction: everything written inside it is committed, or nothing is."""
         if self._lock is None:
             raise StoreError(f"{self.path}: open for reading only; open it without readonly.")
         if self._is_together:
-            yield
-            return
+            return contextlib.nullcontext()
         self._db.lift()
-        with self._failures():
-            self._cursor.execute("BEGIN IMMEDIATE")
-        with self._failures():
-            try:
-                yield
-                self._cursor.execute("COMMIT")
-            except BaseException:
-                # SQLite rolls back by itself after some errors, such as a full disk.
-                if self._db.in_transaction:
-                    with contextlib.suppress(sqlite3.Error):
-                        self._cursor.execute("ROLLBACK")
-                raise
-            if self._checkpoints is not None:
-                self._checkpoints.count_commit(n_visits)
-
-    @contextlib.contextmanager
-    def _failures(self) -> Iterator[None]:
-        """Convert errors of SQLite to StoreError: what a write may fail with."""
-        try:
-            yield
-        except sqlite3.ProgrammingError:
-            raise
-        except sqlite3.Error as error:
-            if primary_code(error) == sqlite3.SQLITE_FULL and self._is_at_limit():
-                raise too_large(self.path) from None
-            raise store_error(self.path, error) from None
-
-    def _is_at_limit(self) -> bool:
-        """Return whether the size limit, and not the disk, stopped the write."""
-        n_pages, most = (
-            self._cursor.execute(f"PRAGMA {name}").fetchone()[0]
-            for name in ("page_count", "max_page_count")
-        )
-        # Rolled back pages are not in the file, so it may be somewhat smaller.
-        return bool(n_pages >= 0.9 * most)
+        return Transaction(self.path, self._cursor, self._checkpoints, n_visits)
 
     def _put_meta(self, key: str, value: str) -> None:
         """Insert or replace one row of `meta`, inside a transaction."""
