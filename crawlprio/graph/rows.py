@@ -62,7 +62,8 @@ def links_of(indptr: Indptr, pages: NDArray[np.integer]) -> NDArray[np.int64]:
     lengths = np.diff(indptr)[pages]
     ends = np.cumsum(lengths)
     n_links = int(ends[-1]) if len(ends) else 0
-    return np.arange(n_links) + np.repeat(indptr[pages] - (ends - lengths), lengths)
+    begins = np.repeat(indptr[pages] - (ends - lengths), lengths)
+    return np.asarray(np.arange(n_links) + begins, dtype=np.int64)
 
 
 def rows_between_sites(indptr: Indptr, indices: PageIds, site: Sites) -> tuple[Indptr, PageIds]:
