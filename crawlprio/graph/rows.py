@@ -35,6 +35,28 @@ def copy_unrepeated(indptr: Indptr, indices: PageIds, kept_indptr: Indptr, kept:
 
 
 @njit(cache=True, nogil=True)
+def transposed_rows(indptr: Indptr, indices: PageIds) -> tuple[Indptr, PageIds]:
+    """Transpose rows of targets into rows of ascending sources, by a counting sort.
+
+    Only the result is allocated: the row starts advance as rows fill, until each has reached the
+    start of the next row.
+    """
+    n = len(indptr) - 1
+    starts = np.zeros(n + 2, dtype=np.int64)
+    for k in range(len(indices)):
+        starts[indices[k] + 2] += 1
+    for page in range(n):
+        starts[page + 2] += starts[page + 1]
+    sources = np.empty(len(indices), dtype=np.int32)
+    for page in range(n):
+        for k in range(indptr[page], indptr[page + 1]):
+            row = indices[k] + 1
+            sources[starts[row]] = page
+            starts[row] += 1
+    return starts[: n + 1], sources
+
+
+@njit(cache=True, nogil=True)
 def gathered_rows(sources: PageIds, targets: PageIds, n_pages: int) -> tuple[Indptr, PageIds]:
     """Gather the targets of each source, in the order given, by a counting sort."""
     starts = np.zeros(n_pages + 2, dtype=np.int64)
@@ -50,11 +72,24 @@ def gathered_rows(sources: PageIds, targets: PageIds, n_pages: int) -> tuple[Ind
     return starts[: n_pages + 1], indices
 
 
-def transposed_rows(indptr: Indptr, indices: PageIds) -> tuple[Indptr, PageIds]:
-    """Transpose rows of targets into rows of ascending sources; 4 bytes per link while it does."""
-    n_pages = len(indptr) - 1
-    sources = np.repeat(np.arange(n_pages, dtype=np.int32), np.diff(indptr))
-    return gathered_rows(indices, sources, n_pages)
+@njit(cache=True, nogil=True)
+def rows_between_sites(indptr: Indptr, indices: PageIds, site: Sites) -> tuple[Indptr, PageIds]:
+    """Copy the rows with only the links to pages of other sites."""
+    n = len(indptr) - 1
+    kept_indptr = np.zeros(n + 1, dtype=np.int64)
+    n_kept = 0
+    for page in range(n):
+        for k in range(indptr[page], indptr[page + 1]):
+            n_kept += site[indices[k]] != site[page]
+        kept_indptr[page + 1] = n_kept
+    kept = np.empty(n_kept, dtype=np.int32)
+    n_kept = 0
+    for page in range(n):
+        for k in range(indptr[page], indptr[page + 1]):
+            if site[indices[k]] != site[page]:
+                kept[n_kept] = indices[k]
+                n_kept += 1
+    return kept_indptr, kept
 
 
 def links_of(indptr: Indptr, pages: NDArray[np.integer]) -> NDArray[np.int64]:
@@ -66,23 +101,12 @@ def links_of(indptr: Indptr, pages: NDArray[np.integer]) -> NDArray[np.int64]:
     return np.asarray(np.arange(n_links) + begins, dtype=np.int64)
 
 
-def rows_between_sites(indptr: Indptr, indices: PageIds, site: Sites) -> tuple[Indptr, PageIds]:
-    """Copy the rows with only the links to pages of other sites."""
-    return _rows_where(indptr, indices, np.repeat(site, np.diff(indptr)) != site[indices])
-
-
 def rows_among(
     indptr: Indptr, indices: PageIds, pages: PageIds, place: PageIds
 ) -> tuple[Indptr, PageIds]:
     """Copy the rows of `pages`, with targets renumbered by `place` and dropped where it is -1."""
     chosen = np.concatenate(([0], np.cumsum(np.diff(indptr)[pages])))
     targets = place[indices[links_of(indptr, pages)]]
-    return _rows_where(chosen, targets, targets >= 0)
-
-
-def _rows_where(
-    indptr: Indptr, indices: PageIds, is_kept: NDArray[np.bool_]
-) -> tuple[Indptr, PageIds]:
-    """Copy the rows with only some links."""
+    is_kept = targets >= 0
     n_before = np.concatenate(([0], np.cumsum(is_kept)))
-    return n_before[indptr], indices[is_kept]
+    return n_before[chosen], targets[is_kept]

@@ -70,8 +70,13 @@ class Urls(Sequence[str]):
             self._index = hashes[order], order
         hashes, order = self._index
         wanted = np.int32(_short_hash(url))
-        first, last = (np.searchsorted(hashes, wanted, side) for side in ("left", "right"))
-        return next((page for page in order[first:last].tolist() if self[page] == url), NO_PAGE)
+        at = int(hashes.searchsorted(wanted))
+        while at < len(hashes) and hashes[at] == wanted:
+            page = int(order[at])
+            if self[page] == url:
+                return page
+            at += 1
+        return NO_PAGE
 
     def __len__(self) -> int:
         return len(self._offsets) - 1
