@@ -403,8 +403,9 @@ class CompiledCrawl:
             due = self._ordering.due_at(int(progress["n_links"][0]))
             is_over = step(min(due, n_visits + STRIDE))
             pages.n_known = int(progress["n_known"][0])
-            n_visits = int(progress["n_fetched"][0])
-            report(n_visits)
+            n_before, n_visits = n_visits, int(progress["n_fetched"][0])
+            if n_visits > n_before:
+                report(n_visits)
             if not is_over and n_visits < until and self._is_due(n_visits):
                 self._compute_keys(visits, n_visits)
 
