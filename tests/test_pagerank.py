@@ -97,13 +97,9 @@ def test_cycles_of_any_length_converge_although_over_relaxation_diverges_on_some
         assert np.abs(power_step(rows, ranks, damping) - ranks).sum() < 1e-10
 
 
-def test_ranks_do_not_depend_on_where_the_iteration_starts():
-    rows = random_rows(8, n_pages=300, most_links=5)
-    arrays = as_arrays(rows)
-    cold = pagerank(*arrays, tolerance=1e-13)
-    start = np.random.default_rng(0).dirichlet(np.ones(300))
-    assert np.abs(pagerank(*arrays, tolerance=1e-13, start=start) - cold).sum() < 1e-11
-    assert np.abs(pagerank(*arrays, tolerance=1e-13, start=np.zeros(300)) - cold).sum() < 1e-11
+def test_the_vector_is_bit_for_bit_the_same_in_each_run():
+    arrays = as_arrays(random_rows(5, n_pages=600, most_links=8))
+    assert pagerank(*arrays).tobytes() == pagerank(*arrays).tobytes()
 
 
 def test_no_pages_have_no_ranks_and_one_page_has_all():
@@ -119,7 +115,6 @@ def test_no_pages_have_no_ranks_and_one_page_has_all():
         ({"tolerance": 0.0}, "tolerance is 0; it must be above 0"),
         ({"max_iterations": 0}, "max_iterations is 0; it must be at least 1"),
         ({"max_iterations": 2}, "did not converge to 1e-10 in 2 sweeps"),
-        ({"start": np.ones(9) / 9}, "start has 9 ranks for 3 pages"),
     ],
 )
 def test_options_out_of_bounds_are_refused(options, complaint):
@@ -142,20 +137,6 @@ def test_a_partial_crawl_is_the_graph_of_the_fetched_rows():
     seen = [row if page in fetched else [] for page, row in enumerate(rows)]
     ranks = partial_pagerank(row_start, row_length, indices)
     assert ranks == pytest.approx(slow_pagerank(seen, tolerance=1e-16), rel=1e-10)
-
-
-def test_a_growing_crawl_may_start_from_its_last_ranks():
-    rows = random_rows(10, n_pages=300, most_links=6)
-    ranks = np.empty(0)
-    for n_fetched in (1, 2, 10, 100, 101, 300):
-        seen = [row if page < n_fetched else [] for page, row in enumerate(rows)]
-        n_seen = 1 + max([n_fetched - 1, *(t for row in seen for t in row)])
-        indptr, indices = as_arrays(seen[:n_seen])
-        lengths = np.diff(indptr).astype(np.int32)
-        cold = partial_pagerank(indptr[:-1], lengths, indices)
-        ranks = partial_pagerank(indptr[:-1], lengths, indices, start=ranks)
-        assert ranks == pytest.approx(cold, rel=1e-11)
-        assert round_significant(ranks).tolist() == round_significant(cold).tolist()
 
 
 @given(st.lists(st.floats(1e-200, 1e200), min_size=2, max_size=30), st.integers(1, 15))

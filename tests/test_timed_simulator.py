@@ -441,7 +441,7 @@ def test_a_loop_that_stops_and_continues_has_the_same_times(monkeypatch):
         whole = rows_of(timed_crawl(graph, [0], ordering, network))
         reports = []
         with monkeypatch.context() as patch:
-            patch.setattr("crawlprio.simulator.events.STRIDE", 7)
+            patch.setattr("crawlprio.simulator.order_only.STRIDE", 7)
             in_parts = timed_crawl(graph, [0], ordering, network, on_progress=reports.append)
         assert rows_of(in_parts) == whole
         assert reports == sorted(reports)
