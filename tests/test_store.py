@@ -440,7 +440,6 @@ class TestViews:
         assert [query(path, sql) for sql in re.findall(r"```sql\n(.*?)```", text, re.DOTALL)] == [
             [("http://c.example/", 2)],
             [("example.org", 500, "server", 1)],
-            [("Example", 1)],
             [("http://b.example/", "train-ai=n", "")],
         ]
 

@@ -6,6 +6,7 @@ import gc
 import logging
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from time import monotonic
 from typing import TYPE_CHECKING
 
 from scrapy import Request
@@ -175,6 +176,15 @@ class Scheduler(BaseScheduler):
             self._crawler.stats.inc_value("scheduler/dequeued/memory")
             self._crawler.stats.inc_value("scheduler/dequeued")
         return request
+
+    def get_next_request_delay(self) -> float:
+        """Return the seconds until a page can be handed out; inf if a site must be freed first.
+
+        Scrapy's engine is to ask this instead of waking every five seconds (pull request 6931).
+        """
+        if self._crawl.frontier is None:
+            return float("inf")
+        return max(self._crawl.frontier.ready_at() - monotonic(), 0.0)
 
     def _open_dupefilter(self) -> None:
         """Open the project's dupefilter; Scrapy's own is used only to log duplicates."""
