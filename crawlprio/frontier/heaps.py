@@ -336,6 +336,16 @@ def remove(
 
 
 @njit(cache=True)
+def first(pages: Records, sites: Records, heap: Entries, totals: Records, now: float) -> int:
+    """Return the first page of the first ready site, or -1. Amortised O(log n)."""
+    if now > totals[0].now:
+        totals[0].now = now
+    while totals[0].n_delayed > 0 and soonest(heap) <= totals[0].now:
+        _place_by_time(sites, heap, totals, int(heap[DELAYED, SITE_ID]))
+    return int(heap[READY, TIE]) if totals[0].n_ready else NONE
+
+
+@njit(cache=True)
 def pop(
     pages: Records,
     sites: Records,
@@ -347,14 +357,10 @@ def pop(
 
     If a site may have several leases, its delay runs from this start to the next.
     """
-    if now > totals[0].now:
-        totals[0].now = now
-    while totals[0].n_delayed > 0 and soonest(heap) <= totals[0].now:
-        _place_by_time(sites, heap, totals, int(heap[DELAYED, SITE_ID]))
-    if totals[0].n_ready == 0:
+    page = first(pages, sites, heap, totals, now)
+    if page == NONE:
         return NONE
     site = int(heap[READY, SITE_ID])
-    page = int(heap[READY, TIE])
     sites[site].head = join_children(pages, page)
     sites[site].n_waiting -= 1
     sites[site].n_leased += 1
@@ -428,9 +434,12 @@ def push_new(
 ) -> None:
     """Push the pages first, first + 1, ...; sites and keys by page id, tiers from `first` on.
 
-    Pages that were already added one by one before this visit get their new tier and key.
+    Pages that were already added one by one before this visit get their new tier and key. Those of
+    foreign sites are not pushed.
     """
     for page in range(first, len(page_sites)):
+        if sites[page_sites[page]].is_foreign:
+            continue
         if pages[page].state == UNKNOWN:
             push(
                 pages,
@@ -563,7 +572,7 @@ def take_out(
 
 
 FUNCTIONS: tuple[Any, ...] = (
-    *(end_fetch, place_site, pop, push, rekey, release),
+    *(end_fetch, first, place_site, pop, push, rekey, release),
     *(remove, rekey_all, rekey_pages, update, take_out),
     soonest,
 )

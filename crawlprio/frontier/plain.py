@@ -100,6 +100,7 @@ class PlainQueue:
         self._all_ready, self._all_delayed, self._all_waiting, self._all_leased = (
             _column(totals, name) for name in ("n_ready", "n_delayed", "n_waiting", "n_leased")
         )
+        self._is_foreign = _column(sites, "is_foreign")
         self._now = _column(totals, "now")
         self._all_turn = _column(totals, "turn")
         self._held_below = _column(totals, "held_below")
@@ -235,15 +236,22 @@ class PlainQueue:
     remove = _on_records(_remove)
 
     @_on_records
-    def pop(self, now: float) -> int:
+    def first(self, now: float) -> int:
+        return self._first_page(now)
+
+    def _first_page(self, now: float) -> int:
         if now > self._now[0]:
             self._now[0] = now
         while self._all_delayed[0] > 0 and self._first(self._delayed)[0] <= self._now[0]:
             self._place_by_time(int(self._delayed[0][1]))
-        if self._all_ready[0] == 0:
+        return int(self._first(self._ready)[-2]) if self._all_ready[0] else NONE
+
+    @_on_records
+    def pop(self, now: float) -> int:
+        page = self._first_page(now)
+        if page == NONE:
             return NONE
-        *_, head, at_site = self._first(self._ready)
-        page, site = int(head), int(at_site)
+        site = self._site_of[page]
         self._n_waiting[site] -= 1
         self._n_leased[site] += 1
         self._state[page] = LEASED
@@ -299,6 +307,8 @@ class PlainQueue:
         )
         for page, site, tier, key in new:
             state = self._state[page]
+            if self._is_foreign[site]:
+                continue
             if state == UNKNOWN:
                 self._push(page, site, tier, key)
             elif state == WAITING:

@@ -24,6 +24,7 @@ from crawlprio.extras import require
 from crawlprio.graph.pages import NO_PAGE, PageTable, Visit
 from crawlprio.items import NO_DIRECTIVES, Directives, TextNotes
 from crawlprio.store.files import increasing
+from crawlprio.store.outcomes import FOREIGN
 from crawlprio.store.side_tables import SideTable
 from crawlprio.web.urls import canonical, host_if_any
 
@@ -249,6 +250,7 @@ _DIRECTIVES = SideTable(
 _NOTES = SideTable(
     "text_notes", _OF_PAGE + ", ".join(f"{name} TEXT NOT NULL" for name in TextNotes._fields)
 )
+_MASSES = SideTable("foreign_masses", _OF_PAGE + "mass REAL NOT NULL")
 _BODIES = SideTable("bodies", "visit INTEGER PRIMARY KEY, body BLOB NOT NULL")
 
 
@@ -270,6 +272,7 @@ def put_visits(cursor: sqlite3.Cursor, visits: Sequence[Visit], first_seq: int) 
     directives: list[tuple[Any, ...]] = []
     notes: list[tuple[Any, ...]] = []
     bodies: list[tuple[int, bytes]] = []
+    masses: list[tuple[int, int, float]] = []
     for seq, visit in enumerate(visits, first_seq):
         if visit.value is not None:
             values.append((seq, visit.page, visit.value))
@@ -281,11 +284,14 @@ def put_visits(cursor: sqlite3.Cursor, visits: Sequence[Visit], first_seq: int) 
             notes.append((seq, visit.page, *map(storable, visit.notes)))
         if visit.body:
             bodies.append((seq, _packed(visit.body)))
+        if visit.error == FOREIGN:
+            masses.append((seq, visit.page, visit.mass))
     _VALUES.put(cursor, values)
     _FINGERPRINTS.put(cursor, fingerprints)
     _DIRECTIVES.put(cursor, directives)
     _NOTES.put(cursor, notes)
     _BODIES.put(cursor, bodies)
+    _MASSES.put(cursor, masses)
 
 
 def read_visits(
@@ -297,9 +303,10 @@ def read_visits(
     """
     fingerprint = _FINGERPRINTS.beside_visits(db, "fingerprint")
     value = _VALUES.beside_visits(db, "value")
+    mass = _MASSES.beside_visits(db, "mass")
     before = after
     for row in db.execute(
-        f"SELECT {columns}, {fingerprint}, {value}, seq FROM visits"
+        f"SELECT {columns}, {mass}, {fingerprint}, {value}, seq FROM visits"
         " WHERE seq > ? AND seq <= ? ORDER BY seq",
         (after or -(2**63), last),  # a number below 1 is damage, and is noticed
     ):
@@ -309,6 +316,10 @@ def read_visits(
             if not isinstance(row[-3], int | None):
                 raise ValueError(f"a fingerprint that is {row[-3]!r}")
             visit = visit._replace(value=_checked_value(row[-2]), fingerprint=row[-3] or 0)
+        if row[-4] is not None:
+            if not (isinstance(row[-4], float) and math.isfinite(row[-4])):
+                raise ValueError(f"a mass of a page that is {row[-4]!r}")
+            visit = visit._replace(mass=row[-4])
         yield visit
 
 
