@@ -73,7 +73,6 @@ class AskedWalks(NamedTuple):
     draw: str
     n_walks: int
     evidence: WalkEvidence
-    is_shared: bool
 
 
 class WalkSpider(SiteSpider):
@@ -116,7 +115,6 @@ class WalkSpider(SiteSpider):
                 self._depth_limit,
                 crawl.identities.of_url,
                 obeys_nofollow=self._obeys_nofollow,
-                is_shared=self._asked.is_shared,
                 answers=self._asked.evidence.found,
             )
             waiting = self.judged.waiting_seeds()
@@ -259,13 +257,12 @@ class Command(SiteCrawlCommand):
         n_walks = checked_option("--walks", Whole(1), opts.walks) or N_WALKS
         created, self._draw, self._n_visits = draw_of(self._store)
         self.take_recorded(self._store, opts)
-        is_shared = read_setting(self.settings, "CRAWLPRIO_FRONTIER") == "redis"
         self._folder = TemporaryDirectory()
         for name, value in walking_settings(self.settings, self._folder.name).items():
             self.set(name, value)
         beside = self._store.with_name(f"{self._store.stem}.walks.jsonl")
         evidence = WalkEvidence(beside, created)
-        opts.spargs["asked"] = AskedWalks(self._store, self._draw, n_walks, evidence, is_shared)
+        opts.spargs["asked"] = AskedWalks(self._store, self._draw, n_walks, evidence)
 
     def run(self, args: list[str], opts: argparse.Namespace) -> None:
         from crawlprio.live.progress import PipeSafeConsole

@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
 
 class Command(ExportCommand):
-    """`crawlprio links` writes the links of a store to a file, or collects them from Redis."""
+    """`crawlprio links` writes the links of a store to a file, or copies the store of a crawl."""
 
     what = "links"
     takes = "export [options] STORE FILE | collect CRAWL STORE"
-    does = "Export the links of a crawl store; collect those in Redis"
+    does = "Export the links of a crawl store; copy that of a crawl in Redis"
     examples = (
         "links export crawl.sqlite links.csv",
         "links export example/crawl.sqlite graph.npz",
@@ -44,9 +44,9 @@ class Command(ExportCommand):
             f"determines the format: {formats}. "
             "A page visited more than once has the links of its last visit. Commands "
             "that take a GRAPH read each of these formats. "
-            "collect moves what the workers of CRAWL have recorded in Redis (REDIS_URL) into "
-            "STORE, which is created, or extended if it holds what was collected before; CRAWL is "
-            "CRAWLPRIO_REDIS_CRAWL, or the name of the spider."
+            "collect copies the store of CRAWL, which many workers fetch, to the new file STORE, "
+            "on the machine that has it; CRAWL is CRAWLPRIO_REDIS_CRAWL, or the name of the "
+            "spider."
         )
 
     def execute(self, args: list[str], opts: argparse.Namespace) -> None:
@@ -63,28 +63,23 @@ class Command(ExportCommand):
         _report(written, opts.json)
 
     def _collect(self, crawl: str, store: Path) -> None:
-        """Move the visits of a crawl from Redis into a store, and write its receipt."""
+        """Copy the store of a crawl that many workers fetch, and write the copy's receipt."""
         from crawlprio.extras import require
-        from crawlprio.plugins import require_plugin
+        from crawlprio.live.hand_settings import brain_folder
+        from crawlprio.plugins import load
         from crawlprio.settings_table.config import read_setting
 
-        require_plugin("redis", "links collect")
         require("redis", "redis", "links collect")
-        from crawlprio.plugins.redis.collect import collect
-        from crawlprio.plugins.redis.connection import check_server, connect
-        from crawlprio.plugins.redis.shards import prefix_of
-
-        url = read_setting(self.settings, "REDIS_URL")
-        client = connect(url, read_setting(self.settings, "REDIS_PARAMS"))
-        check_server(client, url)
-        collected = collect(client, prefix_of(crawl), store)
+        folder = Path(read_setting(self.settings, "JOBDIR") or brain_folder(crawl))
+        own = folder / (read_setting(self.settings, "CRAWLPRIO_STORE") or "crawl.sqlite")
+        collected = load("exports", "collect")(self.settings, crawl, store, own)
         if read_setting(self.settings, "CRAWLPRIO_RECEIPT"):
             from crawlprio.measure.receipt_document import NAME, make_receipt, write_receipt
 
             write_receipt(make_receipt(store), store.with_name(NAME))
         print(
-            f"{store}: {collected.n_visits:,} more visits, {collected.n_pages:,} more pages of "
-            f"crawl {crawl}"
+            f"{store}: {collected.n_visits:,} visits and {collected.n_pages:,} pages of crawl "
+            f"{crawl}"
         )
 
 

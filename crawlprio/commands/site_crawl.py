@@ -42,7 +42,7 @@ OPTIONS: dict[str, tuple[str, str | None, str]] = {
     "pages": (
         "CRAWLPRIO_MAX_PAGES",
         "N",
-        "stop after N pages; in Redis, after N pages of all workers",
+        "stop after N pages, of all workers together",
     ),
     "delay": ("DOWNLOAD_DELAY", "SECONDS", "minimum delay on a site; default: {default}"),
     "at-once": (

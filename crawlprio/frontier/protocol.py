@@ -12,7 +12,6 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from crawlprio.items import LinkPairs
-from crawlprio.web.robots_txt import RobotsTxt
 
 if TYPE_CHECKING:
     from crawlprio.plugins.archive.warc_records import Exchange
@@ -142,19 +141,6 @@ class FetchClock(Protocol):
         """Obey a Crawl-delay; return the delay that is applied, in seconds."""
 
 
-class SharedFiles(Protocol):
-    """The robots.txt files of sites, each read by one worker for all."""
-
-    async def find(self, netloc: str) -> RobotsTxt | None:
-        """Return the file of a site, once no other worker is reading it.
-
-        If there is none, or it is no longer valid, the caller reads it and calls `keep`.
-        """
-
-    def keep(self, netloc: str, file: RobotsTxt) -> None:
-        """Share a file that was read, or why it could not be."""
-
-
 class Frontier(Protocol):
     """All waiting pages, handed out under leases: most important first, no site too soon.
 
@@ -175,8 +161,6 @@ class Frontier(Protocol):
         Called with a lease that has expired, before `holds` is asked about it again.
     loses_leases
         Whether a lease can expire while a page is fetched under it.
-    robots
-        What other workers know of robots.txt files; None: there are no others.
     n_links
         Pages that were queued as plain links, as far as is known.
     """
@@ -186,7 +170,6 @@ class Frontier(Protocol):
     on_ready: Callable[[], object]
     on_lost: Callable[[int], object]
     n_links: int
-    robots: SharedFiles | None
     loses_leases: bool
 
     @property

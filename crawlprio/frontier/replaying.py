@@ -242,7 +242,7 @@ class _Replay:
         """Count the pages that a visit discovers; queue those that were known before it."""
         n_before = self.n_known
         n_then = max(n_before, visit.page + 1, int(visit.targets.max(initial=NO_PAGE)) + 1)
-        if visit.page == NO_PAGE:  # a crawl in Redis records the discovery of seeds as visits
+        if visit.page == NO_PAGE:  # it stands for the start, in stores of crawls in Redis
             self.enter(range(n_before, n_then))
         elif n_then > n_before:
             # A seed that the visit links to was known before it: ids are in order of discovery.

@@ -16,7 +16,7 @@ from twisted.python.failure import Failure
 from crawlprio.errors import CrawlprioError
 from crawlprio.frontier import PageQueue, SiteClock
 from crawlprio.frontier.domain_shares import DomainShares
-from crawlprio.frontier.protocol import Entry, Handout, PageVisit, SharedFiles
+from crawlprio.frontier.protocol import Entry, Handout, PageVisit
 from crawlprio.frontier.records import MAX_LEASES, UNKNOWN, WAITING
 from crawlprio.frontier.replaying import FIRST, columns_of, replay
 from crawlprio.graph.compiled import plain_until
@@ -125,7 +125,6 @@ class LocalFrontier:
     """
 
     keeps_objects = True
-    robots: SharedFiles | None = None
     loses_leases = False
 
     def __init__(

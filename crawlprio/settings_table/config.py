@@ -373,12 +373,6 @@ def scheduler_of(settings: BaseSettings) -> str:
     return named if isinstance(named, str) else f"{named.__module__}.{named.__qualname__}"
 
 
-def is_in_redis(settings: BaseSettings) -> bool:
-    """Return whether Redis itself has the frontier, so that no process has a store."""
-    is_shared = read_setting(settings, "CRAWLPRIO_FRONTIER") == "redis"
-    return is_shared and read_setting(settings, "CRAWLPRIO_BRAIN") is None
-
-
 def _store_path(store: Path | None, jobdir: str | None, *, is_explicit: bool) -> Path | None:
     """Return the path of the crawl store; inside JOBDIR, create its folder if it does not exist.
 

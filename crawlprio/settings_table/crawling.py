@@ -280,7 +280,7 @@ BOUNDS = Section(
             "CRAWLPRIO_MAX_PAGES",
             Whole(1, none=_NO_LIMIT),
             None,
-            "Stop once this run has fetched this many pages, or in Redis all workers together; a "
+            "Stop once this run has fetched this many pages, all workers together; a "
             "page counts if it was got, and files such as robots.txt do not count.",
             "pages",
         ),
@@ -458,7 +458,8 @@ SHARING = Section(
             "CRAWLPRIO_FRONTIER",
             Choice(words=("local", "redis")),
             "local",
-            "Where pages wait: in this process, or in Redis, for any number of workers.",
+            "Where pages wait: in this process, or, for any number of workers that hear of it "
+            "through Redis, in one that they elect.",
         ),
         Setting(
             "CRAWLPRIO_WORKERS",
@@ -469,8 +470,8 @@ SHARING = Section(
         ),
         Setting(
             "CRAWLPRIO_BRAIN",
-            Choice(words=("auto", "never", "only"), none="Redis itself has the frontier"),
-            None,
+            Choice(words=("auto", "never", "only")),
+            "auto",
             "With CRAWLPRIO_FRONTIER `redis`: whether this worker may start the process that has "
             "frontier and store (`auto`), leaves that to others (`never`), or is that process and "
             "fetches nothing (`only`).",
@@ -485,9 +486,8 @@ SHARING = Section(
             "CRAWLPRIO_REDIS_SHARDS",
             Whole(least=1),
             1,
-            "Number of shards of the frontier, each with part of the sites; Redis Cluster keeps "
-            "each on one node. With several, the order is approximate and orderings that need an "
-            "elected worker are refused.",
+            "Number of shards of the frontier, each with a brain, a store and part of the sites. "
+            "With several, the order is approximate.",
         ),
         Setting(
             "CRAWLPRIO_LEASE_SECONDS",
@@ -501,7 +501,7 @@ SHARING = Section(
             "REDIS_URL",
             Anything("a URL"),
             "redis://localhost:6379/0",
-            "The Redis server of the frontier. rediss:// uses TLS; "
+            "The Redis server that carries the mail. rediss:// uses TLS; "
             "redis+sentinel://HOST:PORT,HOST:PORT/SERVICE/0 asks sentinels for the primary; "
             "redis+cluster://HOST:PORT,HOST:PORT lists nodes of a cluster.",
         ),
@@ -512,15 +512,14 @@ SHARING = Section(
             "SCHEDULER_PERSIST",
             Switch(),
             False,
-            "Keep the frontier in Redis after the crawl has ended; visits always stay there until "
-            "they are collected.",
+            "Keep what Redis knows of the crawl after it has ended. Its store stays in any case.",
         ),
         Setting(
             "SCHEDULER_FLUSH_ON_START",
             Switch(),
             False,
-            "Delete the crawl of this name from Redis, including its visits, before starting; set "
-            "it on the first worker only.",
+            "Delete the crawl of this name from Redis before starting, and begin another in a "
+            "folder of its own; set it on the first worker only.",
         ),
         Setting(
             "REDIS_START_URLS_KEY",

@@ -276,13 +276,6 @@ class Store(StoreReader):
             put_requests(self._cursor, requests)
         self._committed(pages)
 
-    def replace_requests(self, requests: Sequence[RequestRow]) -> None:
-        """Replace all waiting requests by these, in the form that `record` takes."""
-        self.commit()
-        with self._transaction():
-            self._cursor.execute("DELETE FROM requests")
-            put_requests(self._cursor, requests)
-
     def mark_leased(self, page: int) -> None:
         """Mark a page as handed out until its visit is recorded; written with the next record."""
         self.marks.lease(page)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from time import monotonic
 from typing import Any
 
-from crawlprio.frontier.protocol import Entry, Handout, PageVisit, SharedFiles
+from crawlprio.frontier.protocol import Entry, Handout, PageVisit
 from crawlprio.plugins.shared.messages import (
     Statement,
     entry_row,
@@ -77,7 +77,6 @@ class HandFrontier:
 
     carries_json_only = True
     keeps_objects = False
-    robots: SharedFiles | None = None
     loses_leases = False
     is_busy = False
 

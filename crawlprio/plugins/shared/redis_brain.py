@@ -27,9 +27,9 @@ from crawlprio.live.dispatch import site_of
 from crawlprio.live.hand_settings import brain_facts
 from crawlprio.live.parts import Callbacks
 from crawlprio.middlewares.permission import RobotsMiddleware
-from crawlprio.plugins.redis.connection import check_server, connect, share_seeds, when_available
 from crawlprio.plugins.shared.brain import Hand
 from crawlprio.plugins.shared.brain_scheduler import BrainScheduler, check_limits
+from crawlprio.plugins.shared.connection import check_server, connect, share_seeds, when_available
 from crawlprio.plugins.shared.mailbox import START, Fenced, Mail, Mailbox
 from crawlprio.plugins.shared.messages import ENDED, FETCHING, Statement, written
 from crawlprio.plugins.shared.post import BrainPost, said_by_hand

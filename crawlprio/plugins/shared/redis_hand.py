@@ -34,10 +34,8 @@ from crawlprio.live.leases import LeaseState
 from crawlprio.live.parts import Callbacks
 from crawlprio.live.running import RunningCrawl
 from crawlprio.live.workers import WorkersDied
-from crawlprio.plugins.redis.connection import share_seeds
-from crawlprio.plugins.redis.server_time import boot_time
-from crawlprio.plugins.redis.start_urls import StartUrls
 from crawlprio.plugins.shared.brain_scheduler import check_limits
+from crawlprio.plugins.shared.connection import share_seeds
 from crawlprio.plugins.shared.hand_frontier import HandFrontier
 from crawlprio.plugins.shared.hand_scheduler import HandArchiver, HandScheduler
 from crawlprio.plugins.shared.mailbox import Mailbox
@@ -45,7 +43,8 @@ from crawlprio.plugins.shared.messages import ENDED, FETCHING, Statement, reques
 from crawlprio.plugins.shared.post import ABORT_SHARE, HandPost
 from crawlprio.plugins.shared.redis_brain import brain_seconds, checked_mailbox, open_mailbox
 from crawlprio.plugins.shared.same_crawl import scope_of, values_of
-from crawlprio.plugins.shared.wires import beat
+from crawlprio.plugins.shared.start_urls import StartUrls
+from crawlprio.plugins.shared.wires import beat, boot_time
 from crawlprio.schedulers import Scheduler
 from crawlprio.settings_table.config import read_setting
 from crawlprio.web.addresses import ALLOW_PRIVATE

@@ -12,6 +12,7 @@ import os
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from time import monotonic
 from typing import Any
@@ -131,6 +132,14 @@ def adopted(
     end.setblocking(False)
     running.adoptStreamConnection(end.fileno(), socket.AF_UNIX, One())
     return wire
+
+
+def boot_time() -> float:
+    """Return the seconds of a monotonic clock that also runs while the machine is suspended."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME) if _HAS_BOOT_TIME else time.monotonic()
+
+
+_HAS_BOOT_TIME = hasattr(time, "CLOCK_BOOTTIME")
 
 
 def beat(say: Callable[[], object], term: float) -> Any:

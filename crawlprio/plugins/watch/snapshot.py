@@ -206,6 +206,11 @@ class Snapshots:
             tables["next"] = self._next(frontier)
             waits = [*_sites_waiting(frontier), *waits]
             tables["resting"] = _resting(frontier, self._crawl.recorder.pages.host)
+        if self._crawl.workers is not None:
+            tables["workers"] = [
+                [text(hand.name).text, f"{len(hand.leases):,}", f"{hand.fetching.total():,}"]
+                for hand in self._crawl.workers.hands
+            ]
         return {
             "state": self.state,
             "of": text(self._of).text,

@@ -15,7 +15,7 @@ from scrapy.exceptions import DontCloseSpider
 from scrapy.utils.asyncio import call_later, run_in_thread
 from scrapy.utils.defer import deferred_from_coro
 
-from crawlprio.plugins.redis.scripts import Client
+from crawlprio.plugins.shared.connection import Client
 
 if TYPE_CHECKING:
     from scrapy import Spider
