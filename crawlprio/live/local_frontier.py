@@ -475,6 +475,11 @@ class LocalFrontier:
         """Whether as many pages are leased as this run may still get."""
         return len(self._leases) >= self._recorder.n_left
 
+    @property
+    def has_enough(self) -> bool:
+        """Whether this run may get no more pages."""
+        return self._recorder.n_left <= 0
+
     def figures(self) -> dict[str, int | str]:
         queue = self.queue
         figures: dict[str, int | str] = {}

@@ -380,7 +380,8 @@ class RunningCrawl:
 
     def _stop(self, reason: str) -> None:
         """End the crawl because it has enough."""
-        if not self._has_enough and self.is_running:
+        # The shards of a crawl end together.
+        if not self._has_enough and self.is_running and self.shard is None:
             self._has_enough = True
             engine.close_spider(self.crawler, reason)
 
