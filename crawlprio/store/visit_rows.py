@@ -323,6 +323,20 @@ def read_visits(
         yield visit
 
 
+def copy_beside_visits(
+    source: sqlite3.Connection, cursor: sqlite3.Cursor, seqs: dict[int, int], pages: dict[int, int]
+) -> None:
+    """Copy what a store has beside its visits, and is not read with them, inside a transaction.
+
+    `seqs` and `pages` are the new numbers of its visits and pages.
+    """
+    for table in (_DIRECTIVES, _NOTES):
+        rows = table.rows(source, "*", "seq")
+        table.put(cursor, [(seqs[seq], pages[page], *rest) for seq, page, *rest in rows])
+    bodies = _BODIES.rows(source, "*", "visit")
+    _BODIES.put(cursor, [(seqs[seq], body) for seq, body in bodies])
+
+
 def _checked_value(value: object) -> float | None:
     """Return the value of a visit; raise ValueError if it is not one."""
     if value is None:

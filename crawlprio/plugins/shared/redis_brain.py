@@ -810,6 +810,8 @@ class RedisBrainScheduler(BrainScheduler):
     def close(self, reason: str) -> None:
         self._is_deaf = True
         self._hands.clear()
+        if self._posts:  # no receipt does: it is made of all shards
+            self._crawl.recorder.finish(reason)
         super().close(reason)
         post = self._post
         if post is None:

@@ -106,9 +106,9 @@ class FarFrontier(HandFrontier):
         return len(self.held) - len(self._released)
 
     @property
-    def n_waiting(self) -> int:
-        """Pages that wait, as far as is known."""
-        return self._n_waiting
+    def n_to_lease(self) -> int:
+        """Pages that wait, or are about to be leased, as far as is known."""
+        return self._n_waiting + (0 if self.status is None else self.status.n_preparing)
 
     @property
     def is_busy(self) -> bool:  # type: ignore[override]
@@ -278,11 +278,11 @@ class FrontierOfShards:
         if n_wanted == 1 and n_free > 0 and any(self._is_preparing(at) for at in asked):
             return self.shares
         ranked = sorted(
-            (at for at, frontier in enumerate(self.each) if frontier.n_waiting),
+            (at for at, frontier in enumerate(self.each) if frontier.n_to_lease),
             key=self._rank,
             reverse=True,
         )
-        room = [self.each[at].n_waiting for at in ranked]
+        room = [self.each[at].n_to_lease for at in ranked]
         while n_free > 0 and any(room):
             for nth, at in enumerate(ranked):
                 if n_free > 0 and room[nth]:
