@@ -13,7 +13,7 @@ from crawlprio.plugins.manners.signatures import read_key
 
 pytest.importorskip("redis")
 
-from crawlprio.plugins.redis.connection import check_server, connect, shown_url
+from crawlprio.plugins.shared.connection import check_server, connect, shown_url
 
 URLS = (
     *("redis://:hush@127.0.0.1:1/0", "redis://me:hush@127.0.0.1:1x/0"),

@@ -12,6 +12,7 @@ from scrapy import Request, Spider, signals
 from scrapy.exceptions import DontCloseSpider, IgnoreRequest
 from scrapy.http import TextResponse
 from scrapy.http.request import NO_CALLBACK
+from shared_crawls import brain_of
 from twisted.internet.address import IPv4Address, IPv6Address
 from twisted.internet.interfaces import IHostnameResolver
 from zope.interface import implementer
@@ -494,10 +495,11 @@ class Again(Follower):
         yield Request("http://inside.test/", dont_filter=True)
 
 
-def test_all_workers_of_a_crawl_in_redis_use_what_the_first_resolved(redis_server):
+def test_all_workers_of_a_crawl_in_redis_use_what_the_first_resolved(redis_server, tmp_path):
     def connected(inside):
-        with Names({"inside.test": [inside]}), Sockets() as sockets:
-            run = run_spider(Again, settings)
+        brain = brain_of(tmp_path, Again.name, settings)
+        with Names({"inside.test": [inside]}), Sockets() as sockets, brain:
+            run = run_spider(Again, {**settings, "CRAWLPRIO_BRAIN": "never"})
         return sockets.connected, refused(run).get("refused/private-address", 0)
 
     shared = {"CRAWLPRIO_FRONTIER": "redis", "REDIS_URL": redis_server.url}

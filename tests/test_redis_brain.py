@@ -51,7 +51,7 @@ def test_two_workers_get_every_page_once_and_keep_robots_and_delays(crawl: InRed
         crawl.mailbox.send("nobody", [(1, body)])
     assert crawl.end() == [0, 0], crawl.said()
     crawl.check_whole()
-    assert crawl.said().count("A message in Redis is none of crawlprio's") == 3
+    assert crawl.said().count("A message in Redis is none of crawlprio:") == 3
     assert min(crawl.web.rests()) >= DELAY
     n_robots = sum(each.path == "/robots.txt" for each in crawl.web.seen)
     assert n_robots == crawl.web.n_sites
@@ -61,12 +61,13 @@ def test_two_workers_get_every_page_once_and_keep_robots_and_delays(crawl: InRed
 
 
 def test_a_brain_that_is_killed_is_replaced_and_nothing_is_lost(crawl: InRedis) -> None:
-    crawl.start(2)
+    crawl.start(2, "-s", "SCHEDULER_PERSIST=False")
     for n_fetched in (15, 60, 100):
         crawl.wait_for_fetches(n_fetched)
         crawl.kill_brain()
     assert crawl.end() == [0, 0], crawl.said()
     crawl.check_whole()
+    assert crawl.server.client().keys("*") == [], "the last brain knows that the crawl is over"
     assert min(crawl.web.rests()) >= DELAY
 
 
@@ -425,12 +426,12 @@ def test_a_site_whose_robots_txt_cannot_be_read_is_left_alone_by_all(crawl: InRe
     assert sum(each.path == "/robots.txt" for each in crawl.web.seen) <= 3
 
 
-def crawlprio(*words: str) -> list[str]:
+def command(*words: str) -> list[str]:
     return [sys.executable, "-m", "crawlprio", *words]
 
 
 def frontier_command(crawl: InRedis, *words: str) -> str:
-    line = [*crawlprio("frontier", *words), "-s", f"REDIS_URL={crawl.server.url}"]
+    line = [*command("frontier", *words), "-s", f"REDIS_URL={crawl.server.url}"]
     return subprocess.run(line, check=True, capture_output=True, text=True, timeout=60).stdout
 
 
@@ -513,7 +514,7 @@ def test_a_crawl_moves_to_workers_and_back_and_its_store_is_copied(
     assert alone.start().end() == 0, alone.said()
     crawl.check_whole()
     copy = tmp_path / "copy.sqlite"
-    line = crawlprio("links", "collect", "site", str(copy), "-s", f"REDIS_URL={crawl.server.url}")
+    line = command("links", "collect", "site", str(copy), "-s", f"REDIS_URL={crawl.server.url}")
     collected = subprocess.run(line, cwd=tmp_path, capture_output=True, text=True, check=True)
     assert f"{crawl.web.n_pages} visits and" in collected.stdout
     with closing(sqlite3.connect(copy)) as db:

@@ -9,12 +9,9 @@ Pages go in by URL and come out by lease; the ids of pages and sites stay behind
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 from crawlprio.items import LinkPairs
-
-if TYPE_CHECKING:
-    from crawlprio.plugins.archive.warc_records import Exchange
 
 
 class Entry(NamedTuple):
@@ -67,6 +64,24 @@ class Handout(NamedTuple):
     url: str
     depth: int
     request: object | None
+
+
+class Exchange(NamedTuple):
+    """The records of one fetch for the archive, and what an index says of the response.
+
+    `response` is a revisit record if `is_revisit`: the body is that of an earlier response.
+    `requisites` are the URLs of what a page needs to look like itself, if these are archived too.
+    """
+
+    url: str
+    fetched_at: float
+    status: int
+    mime: str
+    digest: bytes
+    is_revisit: bool
+    response: bytes
+    request: bytes
+    requisites: Sequence[str] = ()
 
 
 class PageVisit(NamedTuple):

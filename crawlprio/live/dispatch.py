@@ -33,7 +33,6 @@ from crawlprio.web.scope import registered_domain
 from crawlprio.web.urls import without_credentials
 
 if TYPE_CHECKING:
-    from crawlprio.plugins.archive.warc_records import Exchange
     from crawlprio.settings_table.config import CrawlConfig
 
 
@@ -238,12 +237,10 @@ class Dispatcher(FetchObserver):
 
     `starts` is the gate for requests of `start`. If `takes_seeds`, any other request that did not
     come from a page is a seed too. `retried` has the URLs of pages that wait again after a failed
-    fetch, by identity. `keep_exchange` archives the fetch of a visit that the frontier records
-    elsewhere.
+    fetch, by identity.
     """
 
     takes_seeds = False
-    keep_exchange: Callable[[Exchange], object] | None = None
 
     def __init__(
         self,
@@ -514,8 +511,6 @@ class Dispatcher(FetchObserver):
         lease.is_observed = True
         if lease.reading is None:
             visit.pairs.status = lease.status
-        if lease.exchange is not None and self.keep_exchange is not None:
-            self.keep_exchange(lease.exchange)
         try:
             self._frontier.observe(
                 lease.handout.lease,

@@ -33,11 +33,10 @@ from typing import TYPE_CHECKING
 
 from scrapy import Request
 
-from crawlprio.frontier.protocol import Handout
+from crawlprio.frontier.protocol import Exchange, Handout
 
 if TYPE_CHECKING:
     from crawlprio.live.page_reading import Reading
-    from crawlprio.plugins.archive.warc_records import Exchange
 
 
 class LeaseState(Enum):

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from crawlprio.errors import ConfigError, StoreError
-from crawlprio.frontier.protocol import PageVisit
+from crawlprio.frontier.protocol import Exchange, PageVisit
 from crawlprio.graph.pages import NO_PAGE, NO_PAGES, PageTable, Visit
 from crawlprio.items import LinkPairs
 from crawlprio.live.counts import Figures
@@ -45,7 +45,6 @@ from crawlprio.web.urls import host_if_any, host_of
 
 if TYPE_CHECKING:
     from crawlprio.plugins.archive.archive import Archive
-    from crawlprio.plugins.archive.warc_records import Exchange
 
 
 class StorePlace(NamedTuple):

@@ -62,6 +62,9 @@ ADDED: dict[str, dict[str, str]] = {
         "CRAWLPRIO_KEEP_TEXT": "value.valuing.Languages",
         "CRAWLPRIO_MONITOR": "watch.monitor.Monitor",
     },
+    "archivers of hands": {
+        "CRAWLPRIO_WARC": "archive.archiver.HandArchiver",
+    },
     "exports": {
         "collect": "shared.collect.collect",
     },

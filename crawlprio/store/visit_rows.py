@@ -278,7 +278,7 @@ def put_visits(cursor: sqlite3.Cursor, visits: Sequence[Visit], first_seq: int) 
             values.append((seq, visit.page, visit.value))
         if visit.fingerprint:
             fingerprints.append((seq, visit.page, visit.fingerprint))
-        if visit.directives is not NO_DIRECTIVES:
+        if visit.directives != NO_DIRECTIVES:
             directives.append((seq, visit.page, *map(storable, visit.directives)))
         if visit.notes is not None and visit.text:
             notes.append((seq, visit.page, *map(storable, visit.notes)))

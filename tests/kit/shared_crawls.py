@@ -92,7 +92,7 @@ class Run(SharedCrawl):
     """A crawl by `crawlprio crawl --workers`, in a job directory."""
 
     def __init__(
-        self, folder: Path, web: LoggedWeb, *more: str, workers: int = 2, term: float = 3.0
+        self, folder: Path, web: LoggedWeb, *more: str, workers: int = 2, term: float = 4.0
     ) -> None:
         super().__init__(folder, web, term)
         shared = ("--workers", str(workers)) if workers else ()
@@ -150,7 +150,7 @@ class InRedis(SharedCrawl):
     """A crawl by workers that hear their brain through Redis, with a server of its own."""
 
     def __init__(
-        self, folder: Path, web: LoggedWeb, *, server: Any = None, term: float = 3.0
+        self, folder: Path, web: LoggedWeb, *, server: Any = None, term: float = 4.0
     ) -> None:
         super().__init__(folder, web, term)
         self._owns_server = server is None
@@ -307,7 +307,9 @@ process.start()
 
 
 @contextmanager
-def brain_of(folder: Path, spider: str, settings: dict[str, Any]) -> Iterator[None]:
+def brain_of(
+    folder: Path, spider: str, settings: dict[str, Any]
+) -> Iterator[subprocess.Popen[bytes]]:
     """Run the brain of a spider whose worker, with CRAWLPRIO_BRAIN `never`, is in this process."""
     plain = {"DOWNLOAD_DELAY": 0, "CRAWLPRIO_PRINT": False, "CRAWLPRIO_COMPILE": False}
     chosen = json.dumps({**plain, **settings, "CRAWLPRIO_BRAIN": "only"})
@@ -315,7 +317,7 @@ def brain_of(folder: Path, spider: str, settings: dict[str, Any]) -> Iterator[No
         line = [sys.executable, "-c", _BRAIN, spider, chosen]
         process = subprocess.Popen(line, stderr=log, cwd=folder)
     try:
-        yield
+        yield process
         process.send_signal(signal.SIGINT)
         assert process.wait(30.0) == 0, (folder / "brain.log").read_text()
     finally:

@@ -56,9 +56,8 @@ from base64 import b64decode, b64encode
 from dataclasses import astuple
 from typing import Any
 
-from crawlprio.frontier.protocol import Entry, Handout, PageVisit
+from crawlprio.frontier.protocol import Entry, Exchange, Handout, PageVisit
 from crawlprio.items import Directives, LinkPairs, TextNotes
-from crawlprio.plugins.archive.warc_records import Exchange
 
 Statement = list[Any]
 

@@ -359,13 +359,14 @@ class RedisBrainScheduler(BrainScheduler):
         assert post is not None
         hands = [hand for hand in self._known.values() if not hand.is_shard]
         self._silent = {hand.name for hand in hands}
+        self._had_hands = bool(hands)
+        self._alone_since = monotonic()
         for hand in hands:
             hand.heard_at = monotonic()
             self._hands[hand] = hand
             hand.send([["hold"]])
         if hands:
             logger.info("%s: asking %d workers what they have.", self._name, len(hands))
-        self._alone_since = monotonic()  # on a busy machine, it may have taken long to get here
         post.listen(store.path, self._position)
         self._open_posts()
         self._flush(self._known.values())

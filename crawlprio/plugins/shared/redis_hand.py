@@ -27,16 +27,16 @@ from crawlprio.errors import ConfigError, CrawlprioError
 from crawlprio.frontier.protocol import Entry, Frontier, Handout, PageVisit
 from crawlprio.live import engine
 from crawlprio.live.dispatch import site_of
-from crawlprio.live.downloader import observe_fetches
 from crawlprio.live.hand_settings import BRAIN_VARIABLE
 from crawlprio.live.leases import LeaseState
 from crawlprio.live.parts import Callbacks
 from crawlprio.live.running import RunningCrawl
 from crawlprio.live.workers import WorkersDied
+from crawlprio.plugins import load
 from crawlprio.plugins.shared.brain_scheduler import check_limits
 from crawlprio.plugins.shared.connection import Client, share_seeds
 from crawlprio.plugins.shared.hand_frontier import HandClock, HandFrontier
-from crawlprio.plugins.shared.hand_scheduler import HandArchiver, HandScheduler
+from crawlprio.plugins.shared.hand_scheduler import HandScheduler
 from crawlprio.plugins.shared.mailbox import Mailbox
 from crawlprio.plugins.shared.messages import ENDED, FETCHING, Statement, request_text, visit_row
 from crawlprio.plugins.shared.post import ABORT_SHARE, HandPost
@@ -415,8 +415,7 @@ class RedisHandScheduler(HandScheduler):
         if self._crawl.failure is not None:
             return
         if read_setting(self._crawl.asked_for, "CRAWLPRIO_WARC"):
-            self._archiver = HandArchiver(self._crawl)
-            observe_fetches(self._crawler, self._archiver)
+            self._archiver = load("archivers of hands", "CRAWLPRIO_WARC")(self._crawl)
         self._far.share(self._wants())
         name = f"{socket.gethostname()}:{os.getpid()}:{uuid4().hex[:12]}"
         for shard, frontier in enumerate(self._far.each):
