@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from logged_web import LoggedWeb
-from redis_servers import require_redis
+from redis_servers import ClusterOfServers, require_redis
 from shared_crawls import InRedis
 
 from crawlprio.plugins.shared.collect import merge
@@ -112,3 +112,51 @@ def test_brains_and_workers_that_are_killed_lose_and_double_nothing(crawl: InSha
     crawl.start(1, "--ordering", "opic")
     assert crawl.end() == [0, 0], crawl.said()
     crawl.check_whole(most_refetched=crawl.web.n_sites + 4)
+
+
+def test_ctrl_c_lets_all_shards_finish_and_the_crawl_goes_on_later(crawl: InShards) -> None:
+    crawl.start(2, "--ordering", "opic")
+    crawl.wait_for_fetches(40)
+    crawl.wait_for_brains()
+    for worker in crawl.alive():
+        worker.send_signal(signal.SIGINT)
+    assert crawl.end() == [0, 0], crawl.said()
+    assert len(crawl.web.fetches()) < crawl.web.n_pages
+    crawl.start(1, "--ordering", "opic")
+    assert crawl.end() == [0], crawl.said()
+    crawl.check_whole()
+
+
+def test_a_cluster_has_shards_on_all_nodes_and_each_gets_its_part_of_the_pages(
+    tmp_path: Path, web: LoggedWeb
+) -> None:
+    require_redis()
+    (tmp_path / "nodes").mkdir()
+    cluster = ClusterOfServers(tmp_path / "nodes")
+    cluster.start()
+    crawl = InShards(tmp_path, web, 3, server=cluster)
+    try:
+        assert len({cluster.owner(mailbox.prefix) for mailbox in crawl.mailboxes}) > 1
+        for _ in range(3):
+            crawl.start(1, "--ordering", "opic", "--pages", "30", brain="only")
+        crawl.wait_for_brains()
+        crawl.start(1, "--ordering", "opic", "--pages", "30", brain="never")
+        worker = crawl.workers[-1]
+        assert worker.wait(200.0) == 0, crawl.said()
+        assert crawl.end() == [0, 0, 0]
+        query = "SELECT count(*) FROM visits WHERE status = 200"
+        got = [rows_of(crawl.store_of(shard), query)[0][0] for shard in range(3)]
+        assert got == [10, 10, 10]
+        assert crawl.visits().total() == 30
+    finally:
+        crawl.stop()
+        cluster.kill()
+
+
+def test_a_worker_with_another_number_of_shards_is_refused(crawl: InShards) -> None:
+    crawl.start(1, "--ordering", "opic", "--pages", "60")
+    crawl.wait_for_brains()
+    crawl.start(1, "-s", "CRAWLPRIO_REDIS_SHARDS=2")
+    other = crawl.workers.pop()
+    assert other.wait(100.0) == 2
+    assert "CRAWLPRIO_REDIS_SHARDS is 2, but the crawl 'site' in Redis has 3" in crawl.said()
