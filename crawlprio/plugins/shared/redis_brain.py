@@ -192,6 +192,7 @@ class RedisBrainScheduler(BrainScheduler):
         self._is_told_all_is_done = False
         self._told: list[Any] = []
         self._told_at = -math.inf
+        self._tells_soon = False
 
     # Begin
 
@@ -247,6 +248,10 @@ class RedisBrainScheduler(BrainScheduler):
                 logger.info("%s: another process is its brain; waiting.", self._name)
             sleep(self._seconds / 20)
         self._before = self._mailbox.facts()
+        if self._before.get("key", self._shards.key) != self._shards.key:
+            self._mailbox.delete()  # left by an earlier crawl, whose other shards are gone
+            self._before = {}
+            self._mailbox.claim(name, self._seconds)
         from twisted.internet import reactor
 
         self._post = BrainPost(
@@ -337,6 +342,7 @@ class RedisBrainScheduler(BrainScheduler):
             folder=str(store.path.parent.resolve()),
             host=socket.gethostname(),
             process=f"{_machine()} {os.getpid()}",
+            **({"key": self._shards.key} if n_shards > 1 else {}),
         )
         self._crawl.awaits_seeds = False
 
@@ -448,10 +454,10 @@ class RedisBrainScheduler(BrainScheduler):
         elif hand not in self._hands:
             self._hands[hand] = hand
             self._had_hands = True
-        self._is_told_all_is_done = self._is_told_all_is_done and hand.is_shard
         hand.wants, hand.echo, hand.heard_at = wants, max(hand.echo, clock), monotonic()
         if mail.number == hand.n_read + 1:
             hand.n_read = mail.number
+            self._is_told_all_is_done = self._is_told_all_is_done and hand.is_shard
             for kind, *said in statements:
                 if kind in _OWN:
                     getattr(self, f"_{kind}_said")(hand, *said)
@@ -649,9 +655,11 @@ class RedisBrainScheduler(BrainScheduler):
             return False
         wait = self._told_at + _TELL_SECONDS * (len(self._hands) - 1) - monotonic()
         if wait > 0:
-            call_later(wait, self._progressed)
+            if not self._tells_soon:
+                self._tells_soon = True
+                call_later(wait, self._progressed)
             return False
-        self._told, self._told_at = news, monotonic()
+        self._told, self._told_at, self._tells_soon = news, monotonic(), False
         return True
 
     def _progressed(self) -> None:
@@ -768,7 +776,7 @@ class RedisBrainScheduler(BrainScheduler):
         """Give up a hand; if it comes back, it hears first of what it has lost."""
         del self._hands[hand]
         self._silent.discard(hand.name)
-        self._is_told_all_is_done = False
+        self._is_told_all_is_done = self._is_told_all_is_done and not hand.n_read
         for number in [*hand.outside]:
             self._done_said(hand, number)
         lost = [*hand.leases]

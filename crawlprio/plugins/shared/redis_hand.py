@@ -59,7 +59,6 @@ if TYPE_CHECKING:
     from scrapy import Spider
     from scrapy.crawler import Crawler
     from scrapy.http import Response
-    from scrapy.settings import BaseSettings
 
 logger = logging.getLogger("crawlprio")
 
@@ -392,7 +391,6 @@ class RedisHandScheduler(HandScheduler):
         """Connect to the mailbox, before anything else can fail."""
         settings = self._crawler.settings
         check_limits(self._crawl.config, "CRAWLPRIO_FRONTIER is 'redis'")
-        check_shards(self._crawl.asked_for)
         self._name = read_setting(settings, "CRAWLPRIO_REDIS_CRAWL") or spider.name
         self._term = float(read_setting(settings, "CRAWLPRIO_LEASE_SECONDS"))
         self._mailbox = checked_mailbox(settings, self._name)
@@ -764,25 +762,3 @@ class Election:
                     f"The brain of this crawl failed {_MOST_FAILURES} times; what it said is above."
                 )
             )
-
-
-def check_shards(settings: BaseSettings) -> None:
-    """Refuse what a crawl of several shards cannot do."""
-    n = read_setting(settings, "CRAWLPRIO_REDIS_SHARDS")
-    because = f"CRAWLPRIO_REDIS_SHARDS is {n}, and "
-    max_pages = read_setting(settings, "CRAWLPRIO_MAX_PAGES")
-    if n > 1 and max_pages is not None and max_pages < n:
-        raise ConfigError(
-            f"{because}CRAWLPRIO_MAX_PAGES is {max_pages}, of which each shard gets an equal part; "
-            "set fewer shards, or more pages."
-        )
-    for name, why in _OF_ONE_SHARD.items():
-        if n > 1 and read_setting(settings, name) not in (None, False):
-            raise ConfigError(f"{because}{name} is set, which {why}; leave out one of them.")
-
-
-_OF_ONE_SHARD = {
-    "CRAWLPRIO_STOP_AT_COVERAGE": "needs all links in one process",
-    "CRAWLPRIO_REQUISITES": "fetches from sites of other shards",
-}
-"""Settings that need a single brain, and why."""

@@ -25,6 +25,12 @@ if TYPE_CHECKING:
 _CACHE_SIZE = 50_000
 """Hosts whose shard is cached."""
 
+_OF_ONE_SHARD = {
+    "CRAWLPRIO_STOP_AT_COVERAGE": "needs all links in one process",
+    "CRAWLPRIO_REQUISITES": "fetches from sites of other shards",
+}
+"""Settings that need a single brain, and why."""
+
 FACTS = "mailbox"
 """The fact in a store by which a brain knows its crawl, and what it has read."""
 
@@ -96,8 +102,9 @@ def agree_on_shards(mailbox: Mailbox, settings: Any, crawl: str) -> Shards:
     """Return the shards of a crawl, as its first process said; `mailbox` is that of shard 0.
 
     A crawl that a job directory has, and the server has forgotten, keeps its own. Raises
-    `ConfigError` if these settings want another number.
+    `ConfigError` if these settings want another number, or what several cannot do.
     """
+    _check(settings)
     n = read_setting(settings, "CRAWLPRIO_REDIS_SHARDS")
     by_domain = read_setting(settings, "CRAWLPRIO_MAX_PAGES_PER_DOMAIN") is not None
     found = mailbox.facts()
@@ -116,6 +123,21 @@ def agree_on_shards(mailbox: Mailbox, settings: Any, crawl: str) -> Shards:
             f"delete {crawl} --yes'."
         )
     return shards
+
+
+def _check(settings: Any) -> None:
+    """Refuse what a crawl of several shards cannot do."""
+    n = read_setting(settings, "CRAWLPRIO_REDIS_SHARDS")
+    because = f"CRAWLPRIO_REDIS_SHARDS is {n}, and "
+    max_pages = read_setting(settings, "CRAWLPRIO_MAX_PAGES")
+    if n > 1 and max_pages is not None and max_pages < n:
+        raise ConfigError(
+            f"{because}CRAWLPRIO_MAX_PAGES is {max_pages}, of which each shard gets an equal part; "
+            "set fewer shards, or more pages."
+        )
+    for name, why in _OF_ONE_SHARD.items():
+        if n > 1 and read_setting(settings, name) not in (None, False):
+            raise ConfigError(f"{because}{name} is set, which {why}; leave out one of them.")
 
 
 _OUTBOX = SideTable(
