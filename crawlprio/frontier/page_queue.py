@@ -230,8 +230,11 @@ class PageQueue:
 
     def credit(self, page: int, mass: float, depth: int) -> None:
         """Give a page of a foreign site the mass that it passes on in its visit, which follows."""
-        if page >= self.ordering.n_pages:
-            self.observe(Visit(NO_PAGE, NO_PAGES), page + 1)
+        nothing = Visit(NO_PAGE, NO_PAGES)
+        if page > self.ordering.n_pages:
+            self.observe(nothing, page + 1)
+        elif page == self.ordering.n_pages:  # it never waits, so that only the ordering has to know
+            guard.learn(self.ordering, nothing, page + 1, again=False)
         self.ordering.credit(page, mass, depth)
 
     def head(self, now: float) -> list[float] | None:

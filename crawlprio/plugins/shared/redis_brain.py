@@ -192,7 +192,7 @@ class RedisBrainScheduler(BrainScheduler):
         self._is_told_all_is_done = False
         self._told: list[Any] = []
         self._told_at = -math.inf
-        self._tells_soon = False
+        self._tells_soon = self._is_of_worker = False
 
     # Begin
 
@@ -229,6 +229,7 @@ class RedisBrainScheduler(BrainScheduler):
     def _claim(self) -> None:
         """Become the brain; without being told to, end at once if another process is."""
         facts = brain_facts()
+        self._is_of_worker = facts is not None and not facts.get("waits")
         if facts is None and len(self._shards) > 1:
             facts = self._choose_shard()
         self._number = 0 if facts is None else facts.get("shard", 0)
@@ -241,7 +242,7 @@ class RedisBrainScheduler(BrainScheduler):
         name = f"{facts['name'] if facts else uuid4().hex} {socket.gethostname()} {os.getpid()}"
         has_said = False
         while not self._mailbox.claim(name, self._seconds):
-            if facts is not None and not facts.get("waits"):
+            if self._is_of_worker:
                 os._exit(0)
             if not has_said:
                 has_said = True
@@ -801,7 +802,7 @@ class RedisBrainScheduler(BrainScheduler):
         if self._had_hands and is_done:
             enough = self._crawl.recorder.enough
             engine.close_spider(self._crawler, enough or "finished")
-        elif brain_facts() is not None and now - self._alone_since > _ALONE_SECONDS:
+        elif self._is_of_worker and now - self._alone_since > _ALONE_SECONDS:
             logger.info("%s: no worker is left; the crawl goes on once one is started.", self._name)
             engine.close_spider(self._crawler, "shutdown")
 

@@ -219,6 +219,7 @@ class FrontierOfShards:
     ) -> None:
         self.on_ready: Callable[[], object] = lambda: None
         self.on_lost: Callable[[int], object] = lambda lease: None
+        self.n_links = 0
         self._shards = shards
         self.each = [FarFrontier(crawl, partial(say, shard)) for shard in range(len(shards))]
         self.usages: dict[int, str] = {}
@@ -232,10 +233,6 @@ class FrontierOfShards:
 
     def _of(self, lease: int) -> FarFrontier:
         return self.each[lease // LEASES_OF_ONE % len(self.each)]
-
-    @property
-    def n_links(self) -> int:
-        return sum(frontier.n_links for frontier in self.each)
 
     @property
     def is_busy(self) -> bool:
@@ -309,6 +306,7 @@ class FrontierOfShards:
 
     def received(self, shard: int, statement: Statement) -> None:
         self.each[shard].received(statement)
+        self.n_links = sum(frontier.n_links for frontier in self.each)
 
     def __len__(self) -> int:
         return sum(map(len, self.each))
