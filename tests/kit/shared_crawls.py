@@ -20,6 +20,7 @@ from typing import Any
 from crawls import ROOT
 from logged_web import FORBIDDEN, LoggedWeb
 from redis_servers import RedisServer
+from scrapy import Spider
 
 from crawlprio.plugins.shared.mailbox import Mailbox
 
@@ -47,7 +48,7 @@ class SharedCrawl:
     def is_running(self) -> bool:
         raise NotImplementedError
 
-    def wait(self, condition: Callable[[], object], seconds: float = 120.0) -> None:
+    def wait(self, condition: Callable[[], object], seconds: float = 300.0) -> None:
         until = monotonic() + seconds
         while not condition():
             assert monotonic() < until, self.said()
@@ -296,26 +297,32 @@ _BRAIN = """
 import sys, json
 from scrapy import Spider
 from scrapy.crawler import CrawlerProcess
+from scrapy.utils.misc import load_object
 
-class Any(Spider):
-    name = sys.argv[1]
-
-process = CrawlerProcess(json.loads(sys.argv[2]))
-process.crawl(Any)
+path, name, settings = sys.argv[1:]
+process = CrawlerProcess(json.loads(settings))
+process.crawl(load_object(path) if path else type("Any", (Spider,), {"name": name}))
 process.start()
 """
 
 
 @contextmanager
 def brain_of(
-    folder: Path, spider: str, settings: dict[str, Any]
+    folder: Path, spider: type[Spider] | str, settings: dict[str, Any]
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """Run the brain of a spider whose worker, with CRAWLPRIO_BRAIN `never`, is in this process."""
+    """Run the brain of a spider whose worker, with CRAWLPRIO_BRAIN `never`, is in this process.
+
+    A spider whose requests have no callbacks of its own may be given by its name.
+    """
+    path = "" if isinstance(spider, str) else f"{spider.__module__}.{spider.__qualname__}"
+    name = spider if isinstance(spider, str) else spider.name
+    paths = os.pathsep.join(str(ROOT / folder) for folder in ("", "tests", "tests/kit"))
     plain = {"DOWNLOAD_DELAY": 0, "CRAWLPRIO_PRINT": False, "CRAWLPRIO_COMPILE": False}
     chosen = json.dumps({**plain, **settings, "CRAWLPRIO_BRAIN": "only"})
     with open(folder / "brain.log", "ab") as log:
-        line = [sys.executable, "-c", _BRAIN, spider, chosen]
-        process = subprocess.Popen(line, stderr=log, cwd=folder)
+        line = [sys.executable, "-c", _BRAIN, path, name, chosen]
+        environment = {**os.environ, "PYTHONPATH": paths}
+        process = subprocess.Popen(line, stderr=log, cwd=folder, env=environment)
     try:
         yield process
         process.send_signal(signal.SIGINT)

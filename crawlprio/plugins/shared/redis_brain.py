@@ -42,7 +42,7 @@ from crawlprio.plugins.shared.shards import FACTS, Outbox, Shards, agree_on_shar
 from crawlprio.settings_table.config import CrawlConfig, read_setting
 from crawlprio.store.files import StoreInUse, WriterLock
 from crawlprio.web.addresses import ALLOW_PRIVATE
-from crawlprio.web.urls import host_of
+from crawlprio.web.urls import host_if_any
 
 if TYPE_CHECKING:
     from scrapy import Spider
@@ -485,9 +485,9 @@ class RedisBrainScheduler(BrainScheduler):
     def _receive(self, hand: Hand, statements: list[Statement]) -> None:
         for kind, *said in statements:
             if kind == "add_seeds":
-                self._admit(map(host_of, said[0]))
+                self._admit(map(host_if_any, said[0]))
             elif kind == "add" and said[0][7]:
-                self._admit([host_of(said[0][1])])
+                self._admit([host_if_any(said[0][1])])
         super()._receive(hand, statements)
 
     def _admit(self, hosts: Any) -> None:
@@ -498,7 +498,7 @@ class RedisBrainScheduler(BrainScheduler):
         async def admit() -> None:
             self._n_admitting += 1
             try:
-                await self._crawl.admit_seeds(list(hosts))
+                await self._crawl.admit_seeds(list(filter(None, hosts)))
             finally:
                 self._n_admitting -= 1
                 self._progressed()

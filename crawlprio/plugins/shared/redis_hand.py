@@ -501,6 +501,8 @@ class RedisHandScheduler(HandScheduler):
 
     def _look(self) -> None:
         """See whether there is a brain, and whether one may count this worker as dead soon."""
+        if self._crawl.failure is not None:
+            self.asking.give_up()
         self._election.look()
         for frontier, post in zip(self._far.each, self._posts, strict=True):
             if boot_time() > post.reached_at + ABORT_SHARE * self._term:
@@ -594,10 +596,8 @@ class Asking:
         number, answer = self._n_asked, Deferred[str]()
         agent = (request.headers.get("User-Agent") or b"").decode("latin-1")
         may = request.meta.get(ALLOW_PRIVATE, True)
-        shard, statement = (
-            self._shard_of(host_of(request.url)),
-            ["ask", number, request.url, agent, may],
-        )
+        shard = self._shard_of(host_of(request.url))
+        statement = ["ask", number, request.url, agent, may]
         self._asked[number] = shard, statement, answer
         self._say(shard, statement)
         cause = await maybe_deferred_to_future(answer)
@@ -613,6 +613,12 @@ class Asking:
         for request, (of, number) in self._granted.items():
             if of == shard:
                 self._say(shard, ["fetches", number, site_of(request)])
+
+    def give_up(self) -> None:
+        """Fetch nothing that was asked for: nobody answers any more."""
+        asked, self._asked = self._asked, {}
+        for *_, answer in asked.values():
+            answer.callback("the crawl has failed")
 
     def answered(self, shard: int, number: int, cause: str) -> None:
         asked = self._asked.pop(number, None)

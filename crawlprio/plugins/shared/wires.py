@@ -37,17 +37,8 @@ _BEATS = 10
 class Wire(Int32StringReceiver):
     """One end of the socket: statements in, statements out.
 
-    Parameters
-    ----------
-    heard
-        called with the statements of each message.
-    lost
-        called once the other end is closed.
-
-    Attributes
-    ----------
-    heard_at
-        monotonic time of the last message; before the first, that at which it is due.
+    `heard` is called with the statements of each message, `lost` once the other end is closed.
+    `heard_at` is the monotonic time of the last message; before the first, when that is due.
     """
 
     MAX_LENGTH = _MOST_BYTES
@@ -74,13 +65,7 @@ class Wire(Int32StringReceiver):
 
 
 class Started:
-    """A process that was started as a hand.
-
-    Attributes
-    ----------
-    wire
-        the brain's end of its socket.
-    """
+    """A process that was started as a hand; `wire` is the brain's end of its socket."""
 
     def __init__(
         self,
