@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import sqlite3
@@ -12,10 +13,19 @@ from pathlib import Path
 import pytest
 from logged_web import LoggedWeb
 from redis_servers import ClusterOfServers, require_redis
+from scrapy.utils.test import get_crawler
 from shared_crawls import InRedis
 
+from crawlprio.frontier.protocol import PageVisit
+from crawlprio.items import LinkPairs
+from crawlprio.live.local_frontier import LocalFrontier
+from crawlprio.live.recorder import Recorder
+from crawlprio.live.requests import Identities
+from crawlprio.live.workers import Shard
 from crawlprio.plugins.shared.collect import merge
 from crawlprio.plugins.shared.mailbox import Mailbox
+from crawlprio.plugins.shared.shards import Shards, shards_from
+from crawlprio.settings_table.config import CrawlConfig
 
 
 class InShards(InRedis):
@@ -161,3 +171,49 @@ def test_a_worker_with_another_number_of_shards_is_refused(crawl: InShards) -> N
     other = crawl.workers.pop()
     assert other.wait(100.0) == 2
     assert "CRAWLPRIO_REDIS_SHARDS is 2, but the crawl 'site' in Redis has 3" in crawl.said()
+
+
+def order_in_one_process(web: LoggedWeb, shards: Shards) -> list[str]:
+    """Return the URLs that a crawl fetches which takes the best page of all shards, each time."""
+
+    def frontier(number: int) -> LocalFrontier:
+        settings = {"ORDERING": "opic", "CRAWLPRIO_STORE": None, "CONCURRENT_REQUESTS": 1}
+        crawler = get_crawler(settings_dict={**settings, "DOWNLOAD_DELAY": 0})
+        config = CrawlConfig.from_settings(crawler.settings)
+        return LocalFrontier(
+            config, Recorder(config, Identities(crawler), shard=Shard(shards.of, number))
+        )
+
+    each = [frontier(number) for number in range(len(shards))]
+    each[shards.of(web.host(0))].add_seeds([web.url(0)])
+    pages, order = {web.url(page): page for page in range(web.n_pages)}, list[str]()
+    while True:
+        heads = [(one.queue.head(0.0), -number) for number, one in enumerate(each)]
+        found = max(((head, at) for head, at in heads if head is not None), default=None)
+        if found is None:
+            return order
+        handout = each[-found[1]].next_page(0.0)
+        assert handout is not None
+        order.append(handout.url)
+        visit = PageVisit(LinkPairs(handout.url, [], status=404))
+        if handout.url in pages:
+            visit = PageVisit(LinkPairs(handout.url, web.links(pages[handout.url])))
+        each[-found[1]].observe(handout.lease, visit)
+        for shard, links in each[-found[1]].links_out:
+            each[shard].take_links(links)
+        each[-found[1]].links_out.clear()
+
+
+def test_one_fetch_at_a_time_always_gets_the_best_page_of_all_shards(crawl: InShards) -> None:
+    crawl.web.robots = b""
+    crawl.start(1, "--at-once", "1", "--delay", "0", "--ordering", "opic")
+    assert crawl.end() == [0], crawl.said()
+    query = "SELECT value FROM meta WHERE key = 'mailbox'"
+    facts = json.loads(str(rows_of(crawl.store_of(0), query)[0][0]))["shards"]
+    seen = sorted(crawl.web.seen, key=lambda each: each.came)
+    fetched = [
+        f"http://{each.site}:{crawl.web.port}{each.path}"
+        for each in seen
+        if each.path != "/robots.txt"
+    ]
+    assert fetched == order_in_one_process(crawl.web, shards_from(facts))

@@ -71,7 +71,7 @@ _MOST_FAILURES = 3
 _CLOSE_SECONDS = 10.0
 """Seconds for which a worker that ends waits for Redis."""
 
-_PATIENCE = 1.0
+_PATIENCE = 10.0
 """Seconds for which the only fetch of a worker waits until all shards know of the last one."""
 
 _SAID_AFTER = 10.0
@@ -302,7 +302,7 @@ class FrontierOfShards:
     def _rank(self, shard: int) -> tuple[bool, list[float], float]:
         frontier = self.each[shard]
         head = None if frontier.status is None else frontier.status.head
-        return head is not None, head or [], -frontier.ready_at()
+        return (True, head, 0.0) if head is not None else (False, [], -frontier.ready_at())
 
     def received(self, shard: int, statement: Statement) -> None:
         self.each[shard].received(statement)
