@@ -112,15 +112,6 @@ def test_networks_addresses_and_names_can_be_granted(mode):
     assert private.allowed_of("b.test", ["127.0.0.1", "10.1.1.1"]) == ["10.1.1.1"]
 
 
-def test_all_or_none_can_be_requested():
-    open_to_all, closed = PrivateAddresses("allow"), PrivateAddresses("refuse")
-    for host in LITERALS + NAMES:
-        assert open_to_all.allows_host(host)
-        assert not closed.allows_host(host)
-    assert open_to_all.allowed_of("a.test", ["127.0.0.1"]) == ["127.0.0.1"]
-    assert closed.allowed_of("a.test", ["127.0.0.1", "8.8.8.8"]) == ["8.8.8.8"]
-
-
 @pytest.mark.parametrize("obeys", [False, True])
 def test_a_public_page_leads_to_no_private_host_by_link_or_redirect(obeys):
     links = [f"http://{host}/" for host in LITERALS + NAMES if host.isascii()]

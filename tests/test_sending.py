@@ -71,9 +71,7 @@ def certificate():
     made = made.not_valid_before(now - timedelta(1)).not_valid_after(now + timedelta(1))
     pem = made.sign(key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
     secret = key.private_bytes(
-        serialization.Encoding.PEM,
-        serialization.PrivateFormat.PKCS8,
-        serialization.NoEncryption(),
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )
     return ssl.PrivateCertificate.loadPEM(pem + secret).options()
 

@@ -16,6 +16,8 @@ from logged_web import LoggedWeb
 from shared_crawls import DELAY, N_RUNS, Run, is_alive
 from watched_crawls import Client
 
+from crawlprio.live.hand_settings import BRAIN_VARIABLE, VARIABLE, brain_facts, hand_facts
+
 
 @pytest.fixture
 def web() -> Iterator[LoggedWeb]:
@@ -224,6 +226,18 @@ def test_workers_that_die_at_once_end_the_crawl(run: Run, monkeypatch: pytest.Mo
     monkeypatch.setenv("PYTHONPATH", str(run.folder.parent))
     assert run.start().end() == 1
     assert "workers in a row died" in run.said()
+
+
+def test_a_crawl_that_a_worker_starts_is_none_of_its_workers(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for variable, facts in ((VARIABLE, hand_facts), (BRAIN_VARIABLE, brain_facts)):
+        monkeypatch.setenv(variable, '{"at_once": 4}')
+        facts.cache_clear()
+        assert (facts(), facts()) == ({"at_once": 4}, {"at_once": 4})
+        assert variable not in os.environ
+        facts.cache_clear()
+        assert facts() is None
 
 
 def test_one_worker_and_one_fetch_at_a_time_have_the_order_of_a_crawl_alone(

@@ -6,17 +6,14 @@
 from __future__ import annotations
 
 import argparse
-import json
-from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from crawlprio.commands import Option
-from crawlprio.commands.arguments import SPREADSHEET, ExportCommand, write_text
+from crawlprio.commands.arguments import SPREADSHEET, ExportCommand, write_json
 
 if TYPE_CHECKING:
-    from crawlprio.store import Store
-    from crawlprio.store.graph_files import Exported, Row, Track
+    pass
 
 
 class Command(ExportCommand):
@@ -55,12 +52,32 @@ class Command(ExportCommand):
             self._collect(args[1], Path(args[2]))
             return
         path, file = self.named(args)
+        from crawlprio.show.tables import tracked
         from crawlprio.store import Store
         from crawlprio.store.graph_files import export_links
 
         with Store.open(path, readonly=True) as store:
-            written = export_links(store, file, _progress(store), for_spreadsheets=opts.spreadsheet)
-        _report(written, opts.json)
+            written = export_links(
+                store,
+                file,
+                lambda rows: tracked(rows, "links", store.n_visits),
+                for_spreadsheets=bool(opts.spreadsheet),
+            )
+        *others, last = map(str, written.files)
+        names = f"{', '.join(others)} and {last}" if others else last
+        print(
+            f"{names}: {written.n_links:,} links of {written.n_visited:,} visited pages, "
+            f"{written.n_pages:,} pages in all"
+        )
+        write_json(
+            opts,
+            lambda: {
+                "files": [str(file) for file in written.files],
+                "pages": written.n_pages,
+                "visited": written.n_visited,
+                "links": written.n_links,
+            },
+        )
 
     def _collect(self, crawl: str, store: Path) -> None:
         """Copy the store of a crawl that many workers fetch, and write the copy's receipt."""
@@ -81,42 +98,3 @@ class Command(ExportCommand):
             f"{store}: {collected.n_visits:,} visits and {collected.n_pages:,} pages of crawl "
             f"{crawl}"
         )
-
-
-def _report(written: Exported, json_file: str | None) -> None:
-    """Print what was written, and write the counts to a JSON file if there is one."""
-    *others, last = map(str, written.files)
-    names = f"{', '.join(others)} and {last}" if others else last
-    print(
-        f"{names}: {written.n_links:,} links of {written.n_visited:,} visited pages, "
-        f"{written.n_pages:,} pages in all"
-    )
-    if json_file is None:
-        return
-    counts = {
-        "files": [str(file) for file in written.files],
-        "pages": written.n_pages,
-        "visited": written.n_visited,
-        "links": written.n_links,
-    }
-    write_text("--json", json_file, json.dumps(counts) + "\n")
-
-
-def _progress(store: Store) -> Track:
-    """Return a progress bar over the visited pages, which is shown on a terminal only."""
-
-    def track(rows: Iterator[Row]) -> Iterable[Row]:
-        from rich.console import Console
-        from rich.progress import track as tracked
-
-        console = Console(stderr=True)
-        return tracked(
-            rows,
-            "links",
-            total=store.n_visits,
-            console=console,
-            transient=True,
-            disable=not console.is_terminal,
-        )
-
-    return track

@@ -200,7 +200,7 @@ class LocalFrontier:
         self._computations.close()
         if self._recorder.states is not None and len(self.queue):
             self._recorder.states.wait()
-            self._recorder.states.save(self._recorder, self.queue, self._refused)
+            self._recorder.save_state(self.queue, self._refused)
             self._recorder.states.wait()
 
     # Adding pages
@@ -540,7 +540,7 @@ class LocalFrontier:
     def _save_state_if_due(self) -> None:
         states, store = self._recorder.states, self._recorder.store
         if states is not None and store is not None and states.is_due(store):
-            states.save(self._recorder, self.queue, self._refused)
+            self._recorder.save_state(self.queue, self._refused)
 
     def _commit(self) -> None:
         """Commit the visits observed in this turn of the event loop, all at once."""

@@ -21,8 +21,8 @@ from crawlprio.live.counts import cause_of
 from crawlprio.live.dispatch import site_of
 from crawlprio.live.downloader import SIDE_FETCH
 from crawlprio.live.engine import sleep
-from crawlprio.live.parts import CrawlPart
 from crawlprio.live.requests import forget_inherited
+from crawlprio.live.running import CrawlPart, RunningCrawl
 from crawlprio.settings_table.config import read_setting
 from crawlprio.store.side_tables import SideRow
 from crawlprio.web.addresses import ALLOW_PRIVATE
@@ -30,7 +30,6 @@ from crawlprio.web.addresses import ALLOW_PRIVATE
 if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
 
-    from crawlprio.live.running import RunningCrawl
 
 logger = logging.getLogger("crawlprio")
 

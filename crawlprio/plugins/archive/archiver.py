@@ -19,7 +19,7 @@ from crawlprio import __version__
 from crawlprio.errors import CrawlprioError
 from crawlprio.frontier.protocol import Exchange
 from crawlprio.live.downloader import SIDE_FETCH, FetchObserver, observe_fetches
-from crawlprio.live.parts import CrawlPart
+from crawlprio.live.running import CrawlPart
 from crawlprio.live.spider_arguments import is_plain
 from crawlprio.plugins.archive.archive import Archive
 from crawlprio.plugins.archive.warc_records import Fetched, packed

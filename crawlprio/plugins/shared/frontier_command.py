@@ -8,9 +8,9 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from crawlprio.commands import OneLineCommand
-from crawlprio.commands.arguments import check_writable, checked_option, write_text
+from crawlprio.commands.arguments import check_writable, write_text
 from crawlprio.errors import CrawlprioError, printable
-from crawlprio.settings_table.kinds import Whole
+from crawlprio.settings_table.kinds import Whole, checked
 
 if TYPE_CHECKING:
     from crawlprio.plugins.shared.connection import Client
@@ -73,7 +73,7 @@ class Command(OneLineCommand):
 
     def execute(self, args: list[str], opts: argparse.Namespace) -> None:
         """Run the action; raise `CrawlprioError` if it is impossible."""
-        most = checked_option("--most", Whole(1), opts.most)
+        most = checked("--most", Whole(1), opts.most)
         if opts.json:
             check_writable("--json", opts.json)
         if not args:

@@ -28,7 +28,7 @@ from crawlprio.live import engine
 from crawlprio.live.counts import cause_of
 from crawlprio.live.dispatch import site_of
 from crawlprio.live.hand_settings import BRAIN_VARIABLE, brain_facts
-from crawlprio.live.parts import Callbacks
+from crawlprio.live.running import Callbacks
 from crawlprio.live.workers import LinksOut, Shard
 from crawlprio.middlewares.permission import RobotsMiddleware
 from crawlprio.plugins.shared.brain import Hand

@@ -29,8 +29,7 @@ from crawlprio.live import engine
 from crawlprio.live.dispatch import site_of
 from crawlprio.live.hand_settings import BRAIN_VARIABLE
 from crawlprio.live.leases import LeaseState
-from crawlprio.live.parts import Callbacks
-from crawlprio.live.running import RunningCrawl
+from crawlprio.live.running import Callbacks, RunningCrawl
 from crawlprio.live.workers import WorkersDied
 from crawlprio.plugins import load
 from crawlprio.plugins.shared.brain_scheduler import check_limits

@@ -20,8 +20,7 @@ from crawlprio.graph.compiled import say
 from crawlprio.live import engine
 from crawlprio.live.downloader import observe_fetches
 from crawlprio.live.local_frontier import LocalFrontier
-from crawlprio.live.parts import CrawlPart
-from crawlprio.live.running import RunningCrawl, policy_of
+from crawlprio.live.running import CrawlPart, RunningCrawl, policy_of
 from crawlprio.measure.explanations import explain_url
 from crawlprio.measure.receipt_document import sentences
 from crawlprio.plugins.watch.monitor_server import Action, FewConnections, QuietSite, View
