@@ -22,7 +22,9 @@ TUNE_HOSTS = {"hosts-1": 1}
 JUDGE = {
     "openocd-list": "BackupTheBerlios/openocd-development-maillist, all of it",
     "mozilla-archive": "mozilla-it/old-website-archive.mozilla.org, from index.html",
-    "art-institute": "art-institute-of-chicago/static-archive, each folder a site, from each index.html",
+    "art-institute": (
+        "art-institute-of-chicago/static-archive, each folder a site, from the index.html of each"
+    ),
     "aside-java": "groovy-doc tomcat10-docs libreoffice-dev-doc",
     "aside-tools": (
         "nginx-doc kicad-doc-en fricas-doc antlr4-doc asymptote-doc pike8.0-doc guile-3.0-doc "
