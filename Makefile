@@ -7,7 +7,7 @@ WEBS ?= /tmp/crawlprio-webs
 # Otherwise each of the hundreds of processes that tests start compiles Python's modules again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test check compiled lint lint-only docs bench bare kills archive-kills redis-kills redis-cluster spiders upstream upstream-tests reproduce webs scale soak clean
+.PHONY: demo test check compiled lint lint-only docs bench bare kills archive-kills shared-kills spiders upstream upstream-tests reproduce webs scale soak clean
 
 demo: .venv/run
 	$(BIN)/scrapy crawl site -s CLOSESPIDER_PAGECOUNT=4000 -s LOG_LEVEL=WARNING
@@ -59,14 +59,9 @@ archive-kills: .venv/dev
 	CRAWLPRIO_ARCHIVE_KILLS=20 CRAWLPRIO_ARCHIVE_PAGES=$(PAGES)/usr/share/doc/python3.11/html:$(PAGES)/usr/share/doc/postgresql-doc-15/html:$(PAGES)/usr/share/doc/python-django-doc/html:$(PAGES)/usr/share/doc/sqlite3 \
 		$(BIN)/pytest -s tests/test_archive_kills.py
 
-# Four workers crawl 20,000 pages through one Redis server; every ten seconds one of them is killed:
-# about five minutes.
-redis-kills: .venv/dev
-	CRAWLPRIO_REDIS_KILL_PAGES=20000 $(BIN)/pytest -s tests/test_redis_kills.py
-
-# All tests of the Redis frontier on a cluster of three nodes instead of a single server.
-redis-cluster: .venv/dev
-	CRAWLPRIO_REDIS_CLUSTER=1 $(BIN)/pytest tests/test_redis_*.py
+# Twenty random sequences of faults for workers with and without Redis: about half an hour.
+shared-kills: .venv/dev
+	CRAWLPRIO_FAULT_RUNS=10 $(BIN)/pytest -s tests/test_redis_brain.py tests/test_workers.py -k any_sequence
 
 # 200,000 fetches from a web of which a third is hostile: about twenty minutes.
 soak: .venv/dev

@@ -212,7 +212,21 @@ SECOND = {
 }
 """The webs that were added to choose an ordering by, before any ordering was run on them."""
 
-ARCHIVES = FIRST | SECOND
+THIRD = {
+    "judge-openocd-list": Archive(
+        "mailing list",
+        "BackupTheBerlios/openocd-development-maillist",
+        "ee3d592d94f49cf0afa97bbbd51fa22ebd02eeed",
+    ),
+    "judge-mozilla-it": Archive(
+        "organisation",
+        "mozilla-it/old-website-archive.mozilla.org",
+        "d220d7b26faa23752d5b5deb53f1d0cb000144df",
+    ),
+}
+"""The webs that judge the estimate of coverage alone."""
+
+ARCHIVES = FIRST | SECOND | THIRD
 """The webs, by name."""
 
 

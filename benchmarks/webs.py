@@ -45,6 +45,31 @@ FEWEST = 5
 
 HOST = "debian.example"
 
+JUDGE_MANUALS = (
+    *("mit-scheme-doc", "python-openstackclient-doc", "groonga-doc"),
+    *("scons-doc", "libcoap3-doc", "cppreference-doc-en-html"),
+    *("libopenvdb-doc", "mailfromd-doc", "fop-doc"),
+    "gnustep-make-doc",
+)
+JUDGE_SHELF = (
+    *("coinor-libosi-doc", "libsphinxbase-doc", "libghc-clash-lib-doc"),
+    *("opendnssec-doc", "garlic-doc", "libdvbv5-doc"),
+    *("qtgstreamer-doc", "lirc-doc", "autogen-doc"),
+    *("libstarlink-ast-doc", "libvips-doc", "libags-audio-doc"),
+)
+JUDGE_APTITUDE = tuple(
+    f"aptitude-doc-{language}"
+    for language in ("en", "cs", "es", "fi", "fr", "it", "ja", "nl", "ru")
+)
+JUDGE_REFERENCE = tuple(
+    f"debian-reference-{language}"
+    for language in ("en", "de", "es", "fr", "it", "ja", "pt", "zh-cn")
+)
+"""Packages of the webs that judge the estimate of coverage alone. The first two are of Debian's
+section doc, of .6 to 6 MB and 100 HTML files or more, not used otherwise, one of each family of
+names, by the smallest SHA-256 of their names: ten manuals, and a shelf of the next twelve without
+those of more than a thousand files."""
+
 SITES: dict[str, tuple[str, ...]] = {
     "python3.11-doc": ("docs.python.org/3/", "docs.python.org/", "docs.python.org/3.11/"),
     "python-django-doc": ("docs.djangoproject.com/en/stable/", "docs.djangoproject.com/en/3.2/"),
@@ -180,6 +205,7 @@ SITES: dict[str, tuple[str, ...]] = {
         ),
         (),
     ),
+    **dict.fromkeys((*JUDGE_MANUALS, *JUDGE_SHELF, *JUDGE_APTITUDE, *JUDGE_REFERENCE), ()),
 }
 """Packages, and their addresses on the web: URLs without scheme, each the folder of the home
 page."""
@@ -267,6 +293,10 @@ WEBS: dict[str, tuple[str, ...]] = {
     "libstdc++-11": ("libstdc++-11-doc",),
     "libstdc++-12": ("libstdc++-12-doc",),
     "boost-1.81": ("libboost1.81-doc",),
+    **{f"judge-{package.partition('-')[0]}": (package,) for package in JUDGE_MANUALS},
+    "judge-shelf": JUDGE_SHELF,
+    "judge-aptitude": JUDGE_APTITUDE,
+    "judge-reference": JUDGE_REFERENCE,
 }
 """The webs, each with its sites. Orderings' options were chosen without those held out, and without
 those from `llvm-13` on, which are states of the same documentation."""

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from crawlprio.store import Store
     from crawlprio.store.graph_files import read_graph
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = [
     "ALL_PAGES",

@@ -46,11 +46,7 @@ if TYPE_CHECKING:
 
 
 _AGENT = "USER_AGENT"
-_SCHEDULERS = {
-    "local": "crawlprio.schedulers.Scheduler",
-    "redis": "crawlprio.plugins.redis.scheduler.RedisScheduler",
-}
-"""The scheduler for each value of CRAWLPRIO_FRONTIER."""
+_LOCAL = "crawlprio.schedulers.Scheduler"
 
 _BRAIN = "crawlprio.plugins.shared.brain_scheduler.BrainScheduler"
 _HAND = "crawlprio.plugins.shared.hand_scheduler.HandScheduler"
@@ -58,13 +54,12 @@ _HAND = "crawlprio.plugins.shared.hand_scheduler.HandScheduler"
 
 _FAR_BRAIN = "crawlprio.plugins.shared.redis_brain.RedisBrainScheduler"
 _FAR_HAND = "crawlprio.plugins.shared.redis_hand.RedisHandScheduler"
-"""The same with CRAWLPRIO_BRAIN, where they hear each other through Redis."""
+"""The same with CRAWLPRIO_FRONTIER `redis`, where they hear each other through Redis."""
 
 _NO_START = "crawlprio.plugins.shared.redis_brain.NoStart"
 _PERMISSION = "crawlprio.plugins.shared.redis_hand.BrainPermission"
 
-_IN_REDIS = _SCHEDULERS["redis"]
-_SHARED = ("crawlprio.schedulers.RedisScheduler", _FAR_HAND, _IN_REDIS)
+_SHARED = ("crawlprio.schedulers.RedisScheduler", _FAR_HAND)
 """Names of the scheduler by which a project asks for a frontier in Redis."""
 
 
@@ -91,8 +86,9 @@ class Addon:
         # At DEBUG, Scrapy's default level, these libraries log every step. The last makes records
         # below DEBUG for nobody, as Scrapy leaves the root logger open.
         quieten("numba", "llvmlite", "matplotlib", "rich", "charset_normalizer")
-        if scheduler_of(settings) in _SHARED:
-            self._share(settings)
+        if scheduler_of(settings) in _SHARED:  # in another process, another one takes its place
+            settings.set("CRAWLPRIO_FRONTIER", "redis", "cmdline")
+            settings.set("SCHEDULER", self._scheduler(settings), "cmdline")
         settings.set("SCHEDULER", self._scheduler(settings), "addon")
         settings.set("DOWNLOADER", "crawlprio.live.downloader.Downloader", "addon")
         settings.set("REDIRECT_PRIORITY_ADJUST", 0, "addon")
@@ -126,27 +122,12 @@ class Addon:
         with suppress(ConfigError):  # refused later
             if read_setting(settings, "CRAWLPRIO_WORKERS") is not None:
                 return _BRAIN if hand_facts() is None else _HAND
-        frontier = self._frontier(settings)
+        if self._frontier(settings) == "local":
+            return _LOCAL
+        is_brain = brain_facts() is not None
         with suppress(ConfigError):  # refused later
-            brain = read_setting(settings, "CRAWLPRIO_BRAIN")
-            if frontier == "redis" and brain is not None:
-                return _FAR_BRAIN if brain_facts() or brain == "only" else _FAR_HAND
-        return _SCHEDULERS[frontier]
-
-    def _share(self, settings: BaseSettings) -> None:
-        """Understand a project that names the scheduler of shared crawls, as those of scrapy-redis.
-
-        In the crawl's other processes another scheduler takes its place.
-        """
-        has_brain = scheduler_of(settings) != _IN_REDIS
-        with suppress(ConfigError):  # refused later
-            if read_setting(settings, "CRAWLPRIO_BRAIN") is not None:
-                has_brain = True
-            elif has_brain:
-                settings.set("CRAWLPRIO_BRAIN", "auto", "cmdline")
-        if has_brain:
-            settings.set("CRAWLPRIO_FRONTIER", "redis", "cmdline")
-            settings.set("SCHEDULER", self._scheduler(settings), "cmdline")
+            is_brain = is_brain or read_setting(settings, "CRAWLPRIO_BRAIN") == "only"
+        return _FAR_BRAIN if is_brain else _FAR_HAND
 
     def _of_role(self, settings: BaseSettings) -> dict[str, object]:
         """Return the settings of a process that is one of several of a crawl."""

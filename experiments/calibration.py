@@ -1,6 +1,6 @@
 """How true the coverage estimate of receipts is: calibration on known webs; run by hand.
 
-    python experiments/likely.py CASES [WEB...] [--synthetic] [--judge]
+    python experiments/calibration.py CASES [WEB...] [--synthetic] [--judge]
         [--markdown FILE] [--plot FILE]
 
 A WEB is a graph that `crawlprio simulate` reads, as those of `benchmarks/webs.py` and
@@ -10,10 +10,11 @@ each of `ORDERINGS`, and the estimate of `crawlprio.ranking.likely` is compared 
 `STOPS` of all reachable pages are fetched. The folder CASES gets one JSON file per web; webs that
 have one are not crawled again.
 
-Then the constants of `crawlprio/ranking/likely.py` are computed from all cases, and judged
-leaving one web out at a time: those of the other webs give the interval. Each web counts once.
-Webs that are set aside (`is_set_aside`) take part in neither; `--judge` compares them with the
-constants in the package.
+Then `ERRORS` of `crawlprio/ranking/likely.py` is computed from all cases: they leave out `BEYOND`
+of the errors on either side in each kind of crawl (ordering and number of seeds), and so in the
+worst. It is judged leaving one web out at a time: the other webs give the interval. Each web counts
+once. Webs that are set aside (`is_set_aside`) take part in neither; `--judge` compares them with
+the constants in the package.
 
 It also says how much of what the next pages brought was expected (`more`).
 """
@@ -62,6 +63,9 @@ N_SEEDS = 10
 JUDGED = (0.05, 0.1, 0.3, 0.6)
 """The stops that the tables report; the constants come from all of `STOPS`."""
 
+BEYOND = 0.03
+"""Share of the known errors left out on either side; .05 would do if there were more webs."""
+
 MORE = (100, 1_000, 10_000)
 FEWEST = 80
 """Pages of the smallest web that takes part."""
@@ -72,7 +76,7 @@ TOLERANCE = 5e-4
 
 def is_set_aside(web: str) -> bool:
     """Return whether a web judges alone: nothing is computed from it."""
-    return web in HELD_OUT or web.startswith("held-out-")
+    return web in HELD_OUT or web.startswith("judge-")
 
 
 def starts_of(graph: LinkGraph, homes: Sequence[int]) -> dict[str, list[int]]:
@@ -237,30 +241,28 @@ def errors_of(cases: Sequence[Case]) -> tuple[Floats, Floats]:
     return lower, higher
 
 
-def constants(cases: Sequence[Case]) -> likely.Classes:
-    """Return CLASSES: by share of strange pages, quantiles of the errors; they leave out `BEYOND`.
+def kind_of(case: Case) -> tuple[str, str]:
+    """Return the kind of a crawl: its ordering, and how many seeds it had."""
+    return case["ordering"], case["start"].split()[0]
 
-    Each web counts once in each class.
-    """
-    classes, above = [], -1.0
-    beyond = likely.BEYOND
-    for most, *_ in likely.CLASSES:
-        of = [
-            case for case in cases if above < Estimates(*case["estimates"]).strange <= most + 1e-9
-        ]
+
+def constants(cases: Sequence[Case]) -> tuple[float, float]:
+    """Return ERRORS: the widest that any kind of crawl asks for."""
+    lows, highs = [], []
+    for kind in itertools.product(ORDERINGS, ("1", str(N_SEEDS))):
+        of = [case for case in cases if kind_of(case) == kind]
         (lower, higher), weights = errors_of(of), weights_of(of)
-        low, high = quantile(lower, weights, beyond), quantile(higher, weights, 1.0 - beyond)
-        classes.append((most, round(low, 2), round(high, 2)))
-        above = most + 1e-9
-    return tuple(classes)
+        lows.append(quantile(lower, weights, BEYOND))
+        highs.append(quantile(higher, weights, 1.0 - BEYOND))
+    return round(min(lows), 2), round(max(highs), 2)
 
 
-def judged(cases: Sequence[Case], classes: likely.Classes) -> list[Case]:
+def judged(cases: Sequence[Case], errors: tuple[float, float]) -> list[Case]:
     """Return the cases with the interval that the constants give them."""
     return [
         {**case, "low": edges[0], "high": edges[2]}
         for case in cases
-        for edges in (interval(Estimates(*case["estimates"]), classes),)
+        for edges in (interval(Estimates(*case["estimates"]), errors),)
     ]
 
 
@@ -268,8 +270,8 @@ def leave_one_out(cases: Sequence[Case]) -> list[Case]:
     """Return the cases with the interval that the other webs give them."""
     found = []
     for web in dict.fromkeys(case["web"] for case in cases):
-        classes = constants([case for case in cases if case["web"] != web])
-        found += judged([case for case in cases if case["web"] == web], classes)
+        errors = constants([case for case in cases if case["web"] != web])
+        found += judged([case for case in cases if case["web"] == web], errors)
     return found
 
 
@@ -310,7 +312,7 @@ def tables(cases: Sequence[Case]) -> str:
     lines += [row_of(f"{stop:.0%}", [c for c in cases if c["stop"] == stop]) for stop in JUDGED]
     lines += [row_of("all four", at_stops), "", heading.format("ordering")]
     for name, n in itertools.product(ORDERINGS, ("1", str(N_SEEDS))):
-        of = [c for c in at_stops if c["ordering"] == name and c["start"].split()[0] == n]
+        of = [case for case in at_stops if kind_of(case) == (name, n)]
         lines.append(row_of(f"{name}, seeds: {n}", of))
     lines += ["", heading.format("web")]
     webs = sorted({case["web"] for case in cases})
@@ -378,11 +380,11 @@ def main() -> None:
     ]
     ours = [case for case in cases if not is_set_aside(case["web"])]
     left_out = leave_one_out(ours)
-    text = f"CLASSES = {constants(ours)}\n\n{tables(left_out)}\n\n{expectations(ours)}\n"
+    text = f"ERRORS = {constants(ours)}\n\n{tables(left_out)}\n\n{expectations(ours)}\n"
     parts = {"webs left out one at a time": left_out}
     aside = [case for case in cases if is_set_aside(case["web"])]
     if given.judge and aside:
-        parts["webs set aside"] = judged(aside, likely.CLASSES)
+        parts["webs set aside"] = judged(aside, likely.ERRORS)
         text += f"\nSet aside:\n\n{tables(parts['webs set aside'])}\n\n{expectations(aside)}\n"
     print(text)
     if given.markdown:

@@ -1,7 +1,5 @@
 """Shared fixtures, and the mark of modules that are slow because they run other processes."""
 
-from __future__ import annotations
-
 import ast
 import os
 from collections import Counter
@@ -25,7 +23,7 @@ _SLOW = frozenset(("crawls", "redis_servers", "suite", "subprocess", "multiproce
 
 
 @pytest.hookimpl(tryfirst=True)  # before -m chooses
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(items):
     """Mark as `slow` the tests of modules that import, even indirectly, one of `_SLOW`.
 
     Their modules run first, those with the fewest tests before others: a module with two tests that
@@ -39,7 +37,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @cache
-def _reaches(file: Path, wanted: frozenset[str]) -> bool:
+def _reaches(file, wanted):
     """Return whether a module of the tests imports one of some modules, even indirectly."""
     names = set()
     for node in ast.walk(ast.parse(file.read_text())):

@@ -6,7 +6,6 @@ import os
 import resource
 from contextlib import contextmanager
 from random import Random
-from typing import cast
 
 import pytest
 import scrapy
@@ -53,12 +52,18 @@ def store_of(folder):
     return folder / "job" / "crawl.sqlite"
 
 
-def test_every_answered_visit_has_one_response_with_its_request_and_is_indexed(tmp_path):
-    run = crawl(tmp_path)
-    assert run.reason == "finished"
-    check_archive(tmp_path / "warc", store_of(tmp_path))
+@pytest.fixture(scope="module")
+def archived(tmp_path_factory):
+    """The folder of a crawl that ended."""
+    folder = tmp_path_factory.mktemp("archived")
+    assert crawl(folder, USER_AGENT="archivist/1.0").reason == "finished"
+    return folder
+
+
+def test_every_answered_visit_has_one_response_with_its_request_and_is_indexed(archived):
+    check_archive(archived / "warc", store_of(archived))
     found = [
-        (record.url.removeprefix(HOST), record.kind) for record in responses(tmp_path / "warc")
+        (record.url.removeprefix(HOST), record.kind) for record in responses(archived / "warc")
     ]
     assert sorted(found) == [
         ("", "response"),
@@ -71,9 +76,8 @@ def test_every_answered_visit_has_one_response_with_its_request_and_is_indexed(t
     ]
 
 
-def test_records_hold_the_bytes_that_came_and_the_request_that_was_sent(tmp_path):
-    crawl(tmp_path, USER_AGENT="archivist/1.0")
-    info, *rest = records(tmp_path / "warc")
+def test_records_hold_the_bytes_that_came_and_the_request_that_was_sent(archived):
+    info, *rest = records(archived / "warc")
     assert info.kind == "warcinfo"
     assert b"software: crawlprio/" in info.body
     assert b"setting-USER_AGENT: 'archivist/1.0'" in info.body
@@ -87,9 +91,8 @@ def test_records_hold_the_bytes_that_came_and_the_request_that_was_sent(tmp_path
     assert asked.http.get_header("User-Agent") == "archivist/1.0"
 
 
-def test_a_revisit_names_the_first_response_of_its_body(tmp_path):
-    crawl(tmp_path)
-    by_url = {record.url: record for record in responses(tmp_path / "warc")}
+def test_a_revisit_names_the_first_response_of_its_body(archived):
+    by_url = {record.url: record for record in responses(archived / "warc")}
     first, second = by_url[f"{HOST}same"], by_url[f"{HOST}copy"]
     tell = second.headers.get_header
     assert tell("WARC-Refers-To-Target-URI") == first.url
@@ -121,7 +124,7 @@ def test_each_run_that_ended_leaves_its_receipt_beside_what_it_fetched(tmp_path)
     assert "metadata" not in (tmp_path / "warc" / "index.cdxj").read_text()
 
 
-def test_files_are_rotated_by_size_and_each_opens_with_a_warcinfo(tmp_path):
+def test_files_are_rotated_by_size_and_each_opens_with_a_warcinfo_that_its_records_name(tmp_path):
     crawl(tmp_path, CRAWLPRIO_MAX_WARC_BYTES=2_000)
     check_archive(tmp_path / "warc", store_of(tmp_path))
     found = records(tmp_path / "warc")
@@ -130,6 +133,10 @@ def test_files_are_rotated_by_size_and_each_opens_with_a_warcinfo(tmp_path):
     assert [name[-13:] for name in names] == [f"{n:05d}.warc.gz"[-13:] for n in range(len(names))]
     opening = [next(r for r in found if r.file == name) for name in names]
     assert [record.kind for record in opening] == ["warcinfo"] * len(names)
+    ids = {record.file: record.headers.get_header("WARC-Record-ID") for record in opening}
+    for record in found:
+        if record.kind != "warcinfo":
+            assert record.headers.get_header("WARC-Warcinfo-ID") == ids[record.file]
 
 
 def test_a_resumed_crawl_cuts_what_a_killed_one_left_and_archives_the_rest(tmp_path):
@@ -308,9 +315,7 @@ def test_a_body_that_is_cut_off_is_archived_as_far_as_it_came_and_its_page_fails
         settings |= {"RETRY_TIMES": 1, "CRAWLPRIO_WARC": None if folder is None else str(folder)}
         store = tmp_path / f"{folder is None}.sqlite"
         with RawSite(lambda host, path: answer) as site:
-            run = run_spider(
-                OneRetry, {**settings, "CRAWLPRIO_STORE": str(store)}, site=cast("Site", site)
-            )
+            run = run_spider(OneRetry, {**settings, "CRAWLPRIO_STORE": str(store)}, site=site)
         visits = query(store, "SELECT status, error FROM visits WHERE page >= 0")
         names = ("crawlprio/refused/too-large", "retry/count", "downloader/response_count")
         outcomes.append((visits, len(site.requests), [run.stats.get(name) for name in names]))
@@ -319,19 +324,6 @@ def test_a_body_that_is_cut_off_is_archived_as_far_as_it_came_and_its_page_fails
     (found,) = responses(tmp_path / "archived")
     assert found.headers.get_header("WARC-Truncated") == why
     assert found.body == body
-
-
-def test_records_name_the_record_that_opens_their_file(tmp_path):
-    crawl(tmp_path, CRAWLPRIO_MAX_WARC_BYTES=2_000)
-    opening = {
-        record.file: record.headers.get_header("WARC-Record-ID")
-        for record in records(tmp_path / "warc")
-        if record.kind == "warcinfo"
-    }
-    assert len(opening) > 1
-    for record in records(tmp_path / "warc"):
-        if record.kind != "warcinfo":
-            assert record.headers.get_header("WARC-Warcinfo-ID") == opening[record.file]
 
 
 def test_an_answer_that_never_has_a_body_gets_no_length(tmp_path):

@@ -3,7 +3,7 @@
 import csv
 import json
 import socket
-from collections import Counter, defaultdict
+from collections import Counter
 from itertools import pairwise
 
 import numpy as np
@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from crawlprio.commands.site_crawl import bundled_settings
 from crawlprio.graph.pages import NO_PAGE, PageTable, Visit
-from crawlprio.measure.link_audit import MAX_HOPS, Audit, chains, groups_of
+from crawlprio.measure.link_audit import MAX_HOPS, Audit, chains
 from crawlprio.spiders.site import SiteSpider
 from crawlprio.store import Store
 from crawlprio.store.sitemap_rows import NamedRow
@@ -105,17 +105,6 @@ def test_every_redirect_is_in_a_chain_that_follows_it(ends):
 def test_a_chain_of_redirects_is_followed_only_so_far():
     long, loops = chains(np.array([*range(1, 60), NO_PAGE], dtype=np.int32))
     assert (long[0], loops) == (list(range(MAX_HOPS + 1)), [])
-
-
-@given(st.lists(st.integers(-3, 3), max_size=30))
-def test_groups_are_those_of_a_dictionary(keys):
-    groups = groups_of(np.array(keys, dtype=np.int64), np.arange(len(keys), dtype=np.int32))
-    expected = defaultdict(list)
-    for place, key in enumerate(keys):
-        expected[key].append(place)
-    several = [group for group in expected.values() if len(group) > 1]
-    of = [group.tolist() for group in groups]
-    assert of == sorted(several, key=lambda group: (-len(group), group[0]))
 
 
 def test_pages_with_the_same_body_are_duplicates_and_one_page_for_titles(tmp_path):

@@ -270,7 +270,13 @@ def test_bad_input_is_one_sentence(words, told, tmp_path):
         {"status": "200"},
         {"content_hash": 2**64},
         {"more": 1},
+        '{"url": [], "links": []}',
+        '{"url": "http://127.0.0.1/1", "links": ["http://["]}',
+        "[1]",
+        "null",
+        "[" * 100_000,
     ],
+    ids=lambda damage: str(damage)[:20],
 )
 def test_kept_answers_are_read_up_to_the_first_damaged_one(damage, tmp_path):
     path = tmp_path / "crawl.walks.jsonl"
@@ -278,9 +284,10 @@ def test_kept_answers_are_read_up_to_the_first_damaged_one(damage, tmp_path):
         Answered(f"http://a.test/{number}", ["http://a.test/"], [], 200, number)
         for number in range(3)
     ]
-    lines = [{"store": "x"}, *(answer._asdict() for answer in answers)]
-    lines[2] |= damage
-    path.write_text("\n".join(map(json.dumps, lines)))
+    found = [answer._asdict() for answer in answers]
+    line = damage if isinstance(damage, str) else json.dumps(found[1] | damage)
+    lines = [json.dumps({"store": "x"}), json.dumps(found[0]), line, json.dumps(found[2])]
+    path.write_text("\n".join(lines))
     for _ in range(2):
         evidence = WalkEvidence(path, "x")
         evidence.close()

@@ -130,11 +130,7 @@ def fetched_pages(store, web):
     return [page_of[url] for url in dict.fromkeys(urls) if url in page_of]
 
 
-STOPS = {
-    **ONE_AT_A_TIME,
-    "ORDERING": "rankmass",
-    "CRAWLPRIO_STOP_AT_COVERAGE": 0.3,
-}
+STOPS = {**ONE_AT_A_TIME, "ORDERING": "rankmass", "CRAWLPRIO_STOP_AT_COVERAGE": 0.3}
 
 
 def test_a_crawl_stops_once_enough_is_covered_and_its_figure_holds(tmp_path):

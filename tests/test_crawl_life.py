@@ -1,10 +1,8 @@
 """A crawl closes what it opened, under every scheduler, with any of its parts, however it ends."""
 
-import logging
-
 import pytest
 from crawls import ADDON, Site, page, run_spider
-from scrapy import Request, Spider, signals
+from scrapy import Request, Spider
 
 import crawlprio.settings
 from crawlprio import LinkPairs
@@ -54,18 +52,13 @@ def test_the_pipeline_alone_closes_the_store(tmp_path):
 
 PARTS = {
     "add-on": ADDON,
-    "add-on under Scrapy's scheduler": {
-        **ADDON,
-        "SCHEDULER": "scrapy.core.scheduler.Scheduler",
-    },
+    "add-on under Scrapy's scheduler": {**ADDON, "SCHEDULER": "scrapy.core.scheduler.Scheduler"},
     "a priority queue": {
         **ADDON,
         "SCHEDULER": "scrapy.core.scheduler.Scheduler",
         "SCHEDULER_PRIORITY_QUEUE": "crawlprio.schedulers.BreadthFirstQueue",
     },
-    "the links middleware": {
-        "SPIDER_MIDDLEWARES": {"crawlprio.middlewares.LinksMiddleware": 10},
-    },
+    "the links middleware": {"SPIDER_MIDDLEWARES": {"crawlprio.middlewares.LinksMiddleware": 10}},
 }
 
 
@@ -121,32 +114,6 @@ def test_the_server_of_a_virtual_crawl_is_stopped(tmp_path, settings, reason):
     web = RunningCrawl.of(run.crawler).web
     assert run.reason == reason
     assert web is None or web.server.pid is None
-
-
-def test_two_crawls_in_one_process_have_their_own_parts(tmp_path):
-    runs = []
-
-    class Second(Pairs):
-        @classmethod
-        def from_crawler(cls, crawler, *args, **kwargs):
-            spider = super().from_crawler(crawler, *args, **kwargs)
-            crawler.signals.connect(spider.opened, signal=signals.spider_opened)
-            return spider
-
-        def opened(self):
-            runs.append(RunningCrawl.of(self.crawler))
-
-    with Site(WEB) as site:
-        for name in ("one", "two"):
-            folder = tmp_path / name
-            folder.mkdir()
-            run = run_spider(
-                Second, {**ADDON, "CRAWLPRIO_STORE": str(folder / "crawl.sqlite")}, site=site
-            )
-            assert run.messages(logging.WARNING) == []
-            assert_closed(folder / "crawl.sqlite")
-    assert runs[0] is not runs[1]
-    assert runs[0].recorder is not runs[1].recorder
 
 
 def test_the_report_counts_index_files_with_the_body_of_their_folder(tmp_path):

@@ -53,8 +53,9 @@ def ask(connection, url, method="GET"):
     return response.status, response.headers, response.read()
 
 
-def command(*arguments):
-    return [sys.executable, "-m", "crawlprio.demo", *arguments]
+def command(**asked):
+    small = {"pages": 10, "sites": 1, "seed": 0, "recording": None, "log": None, "port": 0}
+    return [sys.executable, "-m", "crawlprio.demo.server", json.dumps({**small, **asked})]
 
 
 def test_the_server_answers_with_the_pages_of_its_web_over_one_connection(web, connection):
@@ -114,16 +115,16 @@ def test_each_request_is_one_line_of_the_log(web, log, connection):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "sentence"),
+    ("asked", "sentence"),
     [
-        (("--pages", "3"), "A demo web of 3 pages on 200 sites cannot be made"),
-        (("--recording", "none.warc"), "none.warc cannot be read"),
-        (("--log", "no/such/folder/log"), "no/such/folder/log cannot be written"),
+        ({"pages": 3, "sites": 200}, "A demo web of 3 pages on 200 sites cannot be made"),
+        ({"recording": "none.warc"}, "none.warc cannot be read"),
+        ({"log": "no/such/folder/log"}, "no/such/folder/log cannot be written"),
     ],
 )
-def test_bad_input_exits_with_status_2_and_one_sentence(arguments, sentence, tmp_path):
+def test_bad_input_exits_with_status_2_and_one_sentence(asked, sentence, tmp_path):
     ran = subprocess.run(
-        command(*arguments), capture_output=True, text=True, check=False, cwd=tmp_path
+        command(**asked), capture_output=True, text=True, check=False, cwd=tmp_path
     )
     assert (ran.returncode, ran.stdout) == (2, "")
     (line,) = ran.stderr.splitlines()
@@ -133,7 +134,8 @@ def test_bad_input_exits_with_status_2_and_one_sentence(arguments, sentence, tmp
 @pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGINT])
 def test_the_server_ends_cleanly_on_a_signal(sent):
     started = subprocess.Popen(
-        command("--pages", "10", "--sites", "1"),
+        command(),
+        stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
         # A shell makes its background processes ignore SIGINT, these tests included.
@@ -141,9 +143,7 @@ def test_the_server_ends_cleanly_on_a_signal(sent):
     )
     with started as process:
         try:
-            assert process.stdout.readline().startswith(
-                "serving 10 pages of 1 sites at http://127.0.0.1:"
-            )
+            assert json.loads(process.stdout.readline())["pages"] == 10
             process.send_signal(sent)
             assert process.wait(60) == 0
         finally:
@@ -151,21 +151,16 @@ def test_the_server_ends_cleanly_on_a_signal(sent):
 
 
 @linux
-@pytest.mark.parametrize("closing_stdin", [True, False])
-def test_the_server_does_not_outlive_a_killed_parent(closing_stdin):
-    by_library = (
+@pytest.mark.parametrize("stdin_stays_open", [True, False])
+def test_the_server_does_not_outlive_a_killed_parent(stdin_stays_open):
+    script = (
+        "import os, time\n"
         "from crawlprio.demo.process import LoopbackServer\n"
         "server = LoopbackServer(pages=10, sites=1).start()\n"
-        "print(server.pid, flush=True)\n"
+        f"sleeper = {stdin_stays_open} and os.fork() == 0\n"
+        "sleeper or print(server.pid, flush=True)\n"
+        "time.sleep(60)"
     )
-    by_hand = (
-        "import subprocess, sys\n"
-        "child = subprocess.Popen([sys.executable, '-m', 'crawlprio.demo', '--pages', '10',"
-        " '--sites', '1'], stdout=subprocess.PIPE)\n"
-        "child.stdout.readline()\n"
-        "print(child.pid, flush=True)\n"
-    )
-    script = (by_library if closing_stdin else by_hand) + "import time; time.sleep(60)"
     with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE) as parent:
         watched = os.pidfd_open(int(parent.stdout.readline()))
         parent.kill()

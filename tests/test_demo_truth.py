@@ -1,23 +1,13 @@
 """The whole graph of a web, whether generated or recorded in a WARC file or a crawl store."""
 
-import os
-
 import numpy as np
-import pytest
 from warcs import write_warc
 
 from crawlprio.demo.recordings import WarcWeb
-from crawlprio.demo.truth import whole_graph
 from crawlprio.demo.web import DemoWeb
 
 BODY = b"""<a href="b">b</a> <a href="https://A.test/b#part">again</a> <a href="/">self</a>
 <a href="c" rel="nofollow">c</a> <a href="http://elsewhere.test/">elsewhere</a> <a href="d">d</a>"""
-
-
-@pytest.fixture(autouse=True)
-def cache(tmp_path, monkeypatch):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    return tmp_path / "cache" / "crawlprio"
 
 
 def small_warc(tmp_path, **home_headers):
@@ -37,16 +27,15 @@ def small_warc(tmp_path, **home_headers):
 
 
 def rows(graph):
-    return [row.tolist() for row in np.split(graph[1], graph[0][1:-1])]
+    return [row.tolist() for row in np.split(graph.indices, graph.indptr[1:-1])]
 
 
 def test_the_graph_of_a_demo_web_is_the_one_it_was_generated_from():
     web = DemoWeb(500, 10)
-    indptr, indices, site, urls = whole_graph(web)
-    assert indptr is web.indptr
-    assert indices is web.indices
-    assert site is web.site
-    assert urls == web.urls()
+    graph = web.graph()
+    assert rows(graph) == [row.tolist() for row in np.split(web.indices, web.indptr[1:-1])]
+    assert graph.site.tolist() == web.site.tolist()
+    assert list(graph.urls) == web.urls()
 
 
 def test_a_recorded_demo_web_has_the_graph_of_the_demo_web(tmp_path):
@@ -57,40 +46,12 @@ def test_a_recorded_demo_web_has_the_graph_of_the_demo_web(tmp_path):
         for url, answer in zip(web.urls(), answers, strict=True)
     ]
     write_warc(tmp_path / "demo.warc.gz", records)
-    graph = whole_graph(WarcWeb(tmp_path / "demo.warc.gz"))
-    assert rows(graph) == rows(whole_graph(web))
-    assert graph[2].tolist() == web.site.tolist()
-    assert graph[3] == web.urls()
-    assert [array.dtype for array in graph[:3]] == [np.int64, np.int32, np.int32]
+    graph = WarcWeb(tmp_path / "demo.warc.gz").graph()
+    assert rows(graph) == rows(web.graph())
+    assert graph.site.tolist() == web.site.tolist()
+    assert list(graph.urls) == web.urls()
 
 
-def test_the_graph_of_a_warc_is_cached_and_read_again(tmp_path, cache):
-    web = small_warc(tmp_path)
-    first = whole_graph(web)
-    (kept,) = cache.iterdir()
-    np.savez(kept, indptr=first[0], indices=first[1][::-1])
-    assert whole_graph(web)[1].tolist() == first[1][::-1].tolist()
-
-
-def test_a_damaged_cache_is_rebuilt(tmp_path, cache):
-    web = small_warc(tmp_path)
-    first = whole_graph(web)
-    (kept,) = cache.iterdir()
-    for damage in (b"", kept.read_bytes()[:100], b"garbage"):
-        kept.write_bytes(damage)
-        assert rows(whole_graph(web)) == rows(first)
-    assert list(cache.iterdir()) == [kept]
-
-
-def test_a_changed_file_is_read_again(tmp_path, cache):
-    whole_graph(small_warc(tmp_path))
-    web = small_warc(tmp_path, X_Robots_Tag="nofollow")
-    os.utime(web.path, ns=(1, 1))
-    assert rows(whole_graph(web))[0] == []
-    assert len(list(cache.iterdir())) == 2
-
-
-def test_a_cache_folder_that_cannot_be_created_costs_only_time(tmp_path, monkeypatch):
-    (tmp_path / "file").touch()
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
-    assert rows(whole_graph(small_warc(tmp_path)))[0] == [1, 3]
+def test_the_graph_of_a_warc_has_the_links_that_a_crawl_would_follow(tmp_path):
+    assert rows(small_warc(tmp_path).graph())[0] == [1, 3]
+    assert rows(small_warc(tmp_path, X_Robots_Tag="nofollow").graph())[0] == []

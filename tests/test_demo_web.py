@@ -56,12 +56,6 @@ def reachable(web, allowed):
     return np.sort(breadth_first_order(matrix, 0, return_predecessors=False))
 
 
-def powerlaw_exponent(values, smallest):
-    """Return the maximum-likelihood exponent of the values from `smallest`."""
-    tail = values[values >= smallest]
-    return float(1 + len(tail) / np.log(tail / (smallest - 0.5)).sum())
-
-
 def test_the_same_seed_gives_the_same_web_bit_for_bit(web):
     again = DemoWeb(3_000, 40, seed=7)
     assert again.indptr.tobytes() == web.indptr.tobytes()
@@ -97,12 +91,6 @@ def test_a_tiny_web_is_whole(n_pages):
 def test_pages_allowed_by_robots_txt_are_reachable_without_the_others(large):
     assert 0 < np.count_nonzero(~large.allowed) < 0.1 * len(large)
     assert reachable(large, large.allowed).tolist() == np.flatnonzero(large.allowed).tolist()
-
-
-def test_in_degrees_follow_a_power_law_as_on_the_web(large):
-    in_degrees = np.bincount(large.indices, minlength=len(large))
-    assert 2.0 < powerlaw_exponent(in_degrees, 10) < 2.5
-    assert in_degrees.max() > 200 * np.median(in_degrees)
 
 
 def test_a_page_mentions_its_topic_in_title_body_and_anchors(web):

@@ -13,8 +13,7 @@ from stores import query
 from crawlprio.frontier.protocol import PageVisit
 from crawlprio.graph.pages import PageTable, Visit
 from crawlprio.items import NO_DIRECTIVES, Directives, LinkPairs
-from crawlprio.plugins.redis.entries import visit_of
-from crawlprio.plugins.redis.wire import record
+from crawlprio.plugins.shared.messages import row_visit, visit_row
 from crawlprio.spiders.site import SiteSpider
 from crawlprio.store import Store
 from crawlprio.web.directives import MAX_LENGTH, UsageRules, joined
@@ -98,13 +97,21 @@ def test_they_are_rows_beside_the_visits(spider, tmp_path):
 
 
 @pytest.mark.parametrize("directives", [NO_DIRECTIVES, Directives("noindex", "", "a=n", "b=y")])
-@pytest.mark.parametrize("shards", [[], [0, 1]])
-def test_they_reach_the_store_of_a_shared_crawl(directives, shards):
+def test_they_reach_the_store_of_a_shared_crawl_and_nothing_does_where_there_are_none(
+    directives, tmp_path
+):
     pairs = LinkPairs("http://a.test/", ["http://a.test/b"], directives=directives)
-    stored = json.loads(record(PageVisit(pairs), shards))
-    found = visit_of(0, [1], stored, []).visit
-    assert found.directives == directives
-    assert (found.directives is NO_DIRECTIVES) == (directives == NO_DIRECTIVES)
+    said = row_visit(json.loads(json.dumps(visit_row(PageVisit(pairs))))).pairs
+    pages, path = PageTable(), tmp_path / "crawl.sqlite"
+    page = pages.add("http://a.test/", "http://a.test/", pages.site("a.test"))
+    with Store.create(path) as store:
+        store.record(Visit(page, np.empty(0, np.int32), directives=said.directives), pages)
+    if directives == NO_DIRECTIVES:
+        tables = "SELECT count(*) FROM sqlite_schema WHERE name = 'directives'"
+        assert query(path, tables) == [(0,)]
+    else:
+        columns = "x_robots_tag, meta_robots, content_usage, robots_usage"
+        assert query(path, f"SELECT {columns} FROM directives") == [tuple(directives)]
 
 
 def test_a_store_without_them_has_no_table_and_takes_them_later(tmp_path):

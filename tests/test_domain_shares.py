@@ -26,10 +26,7 @@ class Crawl:
         for n, site in enumerate(sites):
             self.pages.add(f"{n}", f"http://{n}.test/", self.pages.site(f"{site}"))
         self.queue = PageQueue(
-            make_ordering("breadth-first"),
-            self.pages,
-            plain_until=10**9 if plain else 0,
-            **more,
+            make_ordering("breadth-first"), self.pages, plain_until=10**9 if plain else 0, **more
         )
         self.queue.observe(Visit(NO_PAGE, np.arange(len(sites), dtype=np.int32)))
         self.shares = DomainShares(self.queue, most, self.domain_of)

@@ -119,11 +119,7 @@ def test_the_delay_is_kept_under_either_downloader(downloader):
 
 
 def test_without_crawlprios_middleware_the_delays_are_those_of_scrapys_downloader():
-    settings = {
-        "DOWNLOADER": OURS,
-        "DOWNLOAD_DELAY": 0.1,
-        "DOWNLOAD_DELAY_JITTER": 0,
-    }
+    settings = {"DOWNLOADER": OURS, "DOWNLOAD_DELAY": 0.1, "DOWNLOAD_DELAY_JITTER": 0}
     with Site(PAGES) as site:
         run = run_spider(Following, settings, site=site)
     assert "a.test" in run.crawler.engine.downloader.slots

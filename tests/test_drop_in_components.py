@@ -75,11 +75,7 @@ class Feeds(Web):
 class Files(Kind, Spider):
     """Files fetched by the pipeline: one is missing, one is requested twice."""
 
-    pages = {
-        "/": html("files"),
-        "/a.txt": Answer("aaa"),
-        "/b.txt": Answer("bbb"),
-    }
+    pages = {"/": html("files"), "/a.txt": Answer("aaa"), "/b.txt": Answer("bbb")}
     start_urls = (f"{ROOT}/",)
 
     @classmethod

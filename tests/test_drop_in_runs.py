@@ -250,10 +250,7 @@ def run_process(script, folder, site, settings):
 
 @pytest.mark.parametrize(
     ("process", "more"),
-    [
-        ("CrawlerProcess", {}),
-        ("AsyncCrawlerProcess", {"TWISTED_REACTOR_ENABLED": False}),
-    ],
+    [("CrawlerProcess", {}), ("AsyncCrawlerProcess", {"TWISTED_REACTOR_ENABLED": False})],
     ids=["reactor", "no reactor"],
 )
 def test_two_crawlers_in_one_process_have_the_results_they_have_alone(tmp_path, process, more):

@@ -235,22 +235,6 @@ def test_json_has_the_same_and_its_parts_add_up(crawled, capsys):
     assert [row["url"] for row in json.loads(text)["head"]][:1] == ["http://a.test/nf"]
 
 
-@pytest.mark.parametrize("name", ["opic", "sibling-sampling", "scout", "pagerank", "random"])
-def test_keys_are_those_of_the_queue_and_parts_add_up(tmp_path, name):
-    path = stored(tmp_path / "crawl.sqlite", 40)
-    with Store.open(path, readonly=True) as store, store.snapshot():
-        past = Past(store, policy(name))
-        past.replay(until_fetched=False)
-        keys = past.queue.page_records["key"].tolist()
-        urls = past.urls(list(range(len(keys))))
-    for at in range(40, len(keys), 27 if name == "pagerank" else 9):
-        found = explain_url(path, policy(name), urls[at])
-        assert (found["state"], found["key"]) == ("waiting", keys[at])
-        assert found["explanation"]["amount"] == keys[at]
-        assert "parts" in found["explanation"] or name == "pagerank"
-        assert adds_up(found["explanation"])
-
-
 def test_a_running_crawl_is_explained_without_being_touched(tmp_path):
     path = stored(tmp_path / "crawl.sqlite", 30)
     with Store.open(path) as writer:

@@ -101,7 +101,9 @@ def test_anchors_and_titles_are_truncated():
     [
         *("javascript:void(0)", "mailto:a@b.example", "tel:1", "ftp://h.example/", "data:,x"),
         *("about:blank", "http://", "http://[", "http://h.example:99999/", "http://a b/"),
-        "http://exa&#0;mple.com/",
+        *("http://exa&#0;mple.com/", "file:///etc", "blob:http://a.test/1", "//", "http:\\\\"),
+        *("view-source:http://a.test/", "http://%00.test/", "ws://a.test/", "http://xn--.test/"),
+        *("intent://a.test#x", "x:"),
     ],
 )
 def test_what_is_not_http_or_not_a_url_is_not_a_link(href):
@@ -116,6 +118,7 @@ def test_what_is_not_http_or_not_a_url_is_not_a_link(href):
         ("x\ny\tz", "http://example.org/dir/xyz"),
         ("http://bücher.example/ü", "http://xn--bcher-kva.example/%C3%BC"),
         ("https://h.example:443/", "https://h.example/"),
+        ("HTTP://H.EXAMPLE:8080/q", "http://h.example:8080/q"),
         ("http://h.example:8080", "http://h.example:8080/"),
         ("http://user:secret@h.example/", "http://h.example/"),
         ("/a/../b/./c", "http://example.org/b/c"),
@@ -396,25 +399,6 @@ def test_normalisation_is_stable_and_survives_a_scrapy_request(rest, host):
     assert Request(url).url == url
     assert url.isascii()
     assert host_of(url) == urlparse_cached(Request(url)).hostname
-
-
-@pytest.mark.parametrize(
-    "url",
-    [
-        "",
-        "/x",
-        "x.example",
-        "ftp://h.example/",
-        "http://",
-        "http://[",
-        "http://a b/",
-        "\udc80",
-        "javascript:x",
-        "http://h.example/" + "x" * MAX_URL_LENGTH,
-    ],
-)
-def test_only_absolute_http_urls_can_be_normalised(url):
-    assert normalise_url(url) is None
 
 
 def test_a_host_has_no_port():

@@ -34,11 +34,7 @@ def _bare(monkeypatch, tmp_path):
     ],
 )
 def test_a_command_names_the_extra_and_leaves_nothing_behind(
-    options,
-    told,
-    monkeypatch,
-    capsys,
-    tmp_path,
+    options, told, monkeypatch, capsys, tmp_path
 ):
     monkeypatch.setattr(sys, "argv", ["crawlprio", "crawl", START, "--folder", "job", *options])
     with pytest.raises(SystemExit) as ended:

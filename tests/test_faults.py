@@ -9,21 +9,21 @@ import threading
 
 import numpy as np
 import pytest
-from crawls import (
-    ADDON,
-    ONE_AT_A_TIME,
-    Site,
-    crawl_demo_web,
-    options,
-    page,
-    run_spider,
-    scrapy,
-)
+from crawls import ADDON, ONE_AT_A_TIME, Site, crawl_demo_web, options, page, run_spider, scrapy
 from spiders import OneByOne
 from stores import change, visited_urls
-from test_resume import SETTINGS
 
 from crawlprio import ALL_PAGES, Ordering
+
+SETTINGS = {
+    **ONE_AT_A_TIME,
+    "CRAWLPRIO_DEMO_PAGES": 300,
+    "CRAWLPRIO_DEMO_SITES": 8,
+    "CRAWLPRIO_DEMO_SEED": 1,
+    "LOG_LEVEL": "WARNING",
+    "CRAWLPRIO_PLOT": None,
+    "CRAWLPRIO_PRINT": False,
+}
 
 N_LINKS = 30
 PATHS = ["/", *(f"/{n}" for n in range(N_LINKS))]

@@ -7,13 +7,7 @@ import pytest
 from measures import mean_and_spread
 
 from crawlprio.errors import ConfigError
-from crawlprio.show.figures import (
-    ORDERING_STYLES,
-    Panel,
-    figure_styles,
-    number_text,
-    plot_panels,
-)
+from crawlprio.show.figures import ORDERING_STYLES, Panel, figure_styles, number_text, plot_panels
 
 RISING = [(1.0, 0.1), (10.0, 0.5), (1000.0, 0.9)]
 

@@ -1,25 +1,42 @@
-"""`crawlprio frontier` shows the crawls in Redis, and pauses, drains and resumes them."""
+"""`crawlprio frontier` shows the crawls on a server; that it changes them: test_redis_brain.py."""
+
+from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from time import monotonic, sleep
+from pathlib import Path
 
 import pytest
-from redis_workers import Workers
-from settled_redis import SettledRedis
+from redis_servers import RedisServer
 
 from crawlprio.commands import cli
-from crawlprio.frontier.protocol import Entry, PageVisit
-from crawlprio.items import LinkPairs
+from crawlprio.plugins.shared.mailbox import Mailbox
 
 LONG = "http://a.test/" + "long/" * 30
+SHOWN = {
+    "now": 1000.0,
+    "ordering": "sibling-sampling",
+    "sites": 4,
+    "delayed": 1,
+    "counts": {
+        **{"pages": 6, "visits": 1, "ready": 2, "waiting": 3},
+        **{"leased": 1, "dead": 1, "taken_over": 0},
+    },
+    "workers": [{"name": "host:1:a", "leases": 1, "since": 900.0, "dead_at": 1060.0}],
+    "leases": [{"since": 990.0, "worker": "host:1:a", "url": "http://b.test/"}],
+    "head": [
+        {"url": LONG, "key": 0.5, "hot": 0, "priority": 3},
+        {"url": "http://a.test/2", "key": 0.25, "hot": 1, "priority": 0},
+    ],
+    "dead": [{"url": "http://d.test/", "reason": "a\x1b[31mreason"}],
+}
 
-Run = Callable[..., tuple[int, str, str]]
+Command = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture
-def run(redis_server, capsys):
-    def call(*words):
+def run(redis_server: RedisServer, capsys: pytest.CaptureFixture[str]) -> Command:
+    def call(*words: str) -> tuple[int, str, str]:
         with pytest.raises(SystemExit) as ended:
             cli.main(["frontier", *words, "-s", f"REDIS_URL={redis_server.url}"])
         out, err = capsys.readouterr()
@@ -29,68 +46,94 @@ def run(redis_server, capsys):
 
 
 @pytest.fixture
-def frontier(redis_server):
-    """A crawl with pages in every state."""
-    frontier = SettledRedis(
-        redis_server.client(), "shop", ORDERING="sibling-sampling", DOWNLOAD_DELAY=0
-    )
-    frontier.add_seeds(["http://a.test/", "http://b.test/", "http://c.test/"])
-    first = frontier.next_page(0.0)
-    frontier.observe(first.lease, PageVisit(LinkPairs(first.url, [LONG, "http://a.test/2"])))
-    frontier.add(Entry("http://d.test/", "http://d.test/", "d.test", priority=3))
-    second = frontier.next_page(0.0)
-    frontier._call(0, "end_lease", second.lease, "bury", "a\x1b[31mreason", "", ends=second.lease)
-    frontier._leases.end(second.lease)
-    assert frontier.next_page(0.0) is not None
-    yield frontier
-    frontier.close()
+def shop(redis_server: RedisServer) -> Mailbox:
+    """A crawl as its brain has described it."""
+    mailbox = Mailbox(redis_server.client(), "shop")
+    mailbox.claim("brain", 60.0)
+    mailbox.put_facts(id="7", folder="/srv/crawls/shop", host="host")
+    mailbox.turn("brain", "7", 60.0, status=json.dumps(SHOWN))
+    return mailbox
 
 
-def test_the_output_about_a_crawl_fits_a_terminal_and_matches_the_json(run, frontier, tmp_path):
+def test_the_output_about_a_crawl_fits_a_terminal_and_matches_the_json(
+    run: Command, shop: Mailbox, tmp_path: Path
+) -> None:
     status, out, err = run("show", "shop", "--json", str(tmp_path / "shop.json"))
     assert (status, err) == (0, "")
     lines = out.splitlines()
-    print(out)
     assert lines[0] == "shop: running, sibling-sampling"
+    assert lines[1] == "Its store is in /srv/crawls/shop on host."
     assert max(map(len, lines)) <= 80
     assert out.isascii()
     assert "\x1b" not in out
     shown = json.loads((tmp_path / "shop.json").read_text())
-    counts = shown["counts"]
-    assert (counts["pages"], counts["visits"], counts["waiting"]) == (6, 1, 3)
-    assert (counts["leased"], counts["dead"], shown["sites"]) == (1, 1, 4)
-    assert shown["elected"]["read"] == counts["recorded"] == 3
-    assert [worker["leases"] for worker in shown["workers"]] == [1]
-    (lease,) = shown["leases"]
-    assert lease["url"] not in [page["url"] for page in shown["head"]]
+    assert shown["counts"] == SHOWN["counts"]
+    assert (shown["sites"], shown["shards"], shown["folder"]) == (4, 1, "/srv/crawls/shop")
+    assert [worker["dead_at"] for worker in shown["workers"]] == [60.0]
     assert [letter["url"] for letter in shown["dead"]] == ["http://d.test/"]
-    head = [page["url"] for page in shown["head"]]
-    assert "  ".join(lines).count("http://d.test/") == 1
-    # The head of the order is what leaves next.
-    handout = frontier.next_page(0.0)
-    assert handout.url == head[0]
+    assert [page["url"] for page in shown["head"]] == [LONG, "http://a.test/2"]
+    assert out.count("http://a.test/2") == out.count("http://d.test/") == 1
 
 
-def test_no_more_is_shown_than_requested(run, frontier):
+def test_no_more_is_shown_than_requested(run: Command, shop: Mailbox) -> None:
     _, out, _ = run("show", "shop", "--most", "1")
     after = out.partition("Next pages")[2].partition("\n\n")[0].splitlines()
     assert len(after) == 3  # remaining title, header, one page
 
 
-def test_without_arguments_all_crawls_are_listed(run, frontier, redis_server):
-    other = SettledRedis(redis_server.client(), "another", ORDERING="opic", DOWNLOAD_DELAY=0)
-    other.add_seeds(["http://a.test/"])
+def test_without_arguments_all_crawls_are_listed(
+    run: Command, shop: Mailbox, redis_server: RedisServer
+) -> None:
+    Mailbox(redis_server.client(), "another").put_facts(id="8")
     _, out, _ = run()
     assert [line.split() for line in out.splitlines()] == [
         ["crawl", "state", "fetched", "waiting", "leased", "workers"],
-        ["another", "running", "0", "1", "0", "1"],
+        ["another", "without", "a", "brain", "0", "0", "0", "0"],
         ["shop", "running", "1", "3", "1", "1"],
     ]
-    other.close()
 
 
-def test_a_server_without_crawls_is_reported_as_such(run):
+def test_the_shards_of_a_crawl_are_shown_changed_and_deleted_as_one(
+    run: Command, shop: Mailbox, redis_server: RedisServer
+) -> None:
+    shop.put_facts(shards=2)
+    other = Mailbox(redis_server.client(), "shop", 1)
+    other.put_facts(id="7", shards=2)
+    other.put_facts(status=json.dumps({**SHOWN, "now": 5000.0}))
+    shown = run("show", "shop")[1]
+    assert "shards" in shown
+    assert " 12 " in shown, "pages of both"
+    run("pause", "shop")
+    assert [mailbox.facts()["state"] for mailbox in (shop, other)] == ["paused"] * 2
+    shop.leave("brain")
+    run("delete", "shop", "--yes")
+    assert redis_server.client().keys("*") == []
+
+
+def test_a_server_without_crawls_is_reported_as_such(run: Command) -> None:
     assert run() == (0, "There is no crawl in Redis.\n", "")
+
+
+def test_a_paused_crawl_is_shown_as_such_until_it_is_resumed(run: Command, shop: Mailbox) -> None:
+    assert run("pause", "shop")[1] == "shop: no pages are handed out until it is resumed.\n"
+    assert "(as before)" in run("pause", "shop")[1]
+    assert run("show", "shop")[1].startswith("shop: paused, ")
+    assert run("resume", "shop")[1] == "shop: pages are handed out again.\n"
+    assert run("show", "shop")[1].startswith("shop: running, ")
+
+
+def test_a_crawl_is_deleted_once_it_has_no_brain_and_that_is_confirmed(
+    run: Command, shop: Mailbox, redis_server: RedisServer
+) -> None:
+    assert run("delete", "shop", "--yes")[2].startswith("The crawl 'shop' is running; ")
+    shop.leave("brain")
+    code, _, err = run("delete", "shop")
+    assert (code, "6 pages, 3 of them waiting; add --yes" in err) == (2, True)
+    code, out, _ = run("delete", "shop", "--yes")
+    assert out == (
+        "shop: deleted with 6 pages, 3 of them waiting; its store in /srv/crawls/shop is kept.\n"
+    )
+    assert redis_server.client().keys("*") == []
 
 
 @pytest.mark.parametrize(
@@ -100,62 +143,15 @@ def test_a_server_without_crawls_is_reported_as_such(run):
         (("pause", "shoop"), "There is no crawl 'shoop' in Redis; the crawls there are shop."),
         (("show",), "frontier: found show; expected: "),
         (("stop", "shop"), "frontier: found stop shop; expected: "),
+        (("load", "crawl.sqlite", "shop"), "frontier: there is no load, as nothing has to be "),
+        (("save", "shop", "crawl.sqlite"), "frontier: there is no save, as nothing has to be "),
         (("show", "shop", "--most", "0"), "--most is '0'; give a whole number of 1 or more."),
     ],
 )
-def test_bad_input_ends_with_one_sentence(words, sentence, run, frontier):
+def test_bad_input_ends_with_one_sentence(
+    words: tuple[str, ...], sentence: str, run: Command, shop: Mailbox
+) -> None:
     status, out, err = run(*words)
     assert (status, out) == (2, "")
     assert err.startswith(sentence)
     assert err.count("\n") == 1
-
-
-def test_no_page_leaves_a_paused_crawl_until_it_is_resumed(run, frontier):
-    assert run("pause", "shop")[1] == "shop: no pages are handed out until it is resumed.\n"
-    assert "(as before)" in run("pause", "shop")[1]
-    assert run("show", "shop")[1].startswith("shop: paused, ")
-    frontier._all[0].ask_at = 0.0
-    asked_at = monotonic()
-    assert frontier.next_page(asked_at) is None
-    assert frontier.ready_at() > asked_at
-    assert run("resume", "shop")[1] == "shop: pages are handed out again.\n"
-    frontier._all[0].ask_at = 0.0
-    assert frontier.next_page(monotonic()) is not None
-
-
-def test_a_drained_crawl_continues_with_other_workers_and_fetches_everything_once(
-    run,
-    redis_server,
-    tmp_path,
-):
-    workers = Workers(
-        tmp_path,
-        redis_server.url,
-        pages=300,
-        sites=30,
-        # What waits must also stay without SCHEDULER_PERSIST.
-        settings={"DOWNLOAD_DELAY": 0.1, "SCHEDULER_PERSIST": False},
-    )
-    try:
-        workers.start(2)
-        workers.wait_for(60)
-        run("drain", "site")
-        assert workers.wait() == [0] * 2
-        assert workers.logs().count("'finish_reason': 'drained'") == 2
-        n_fetched = workers.n_fetched()
-        assert 60 <= n_fetched < 300
-        status, out, _ = run("show", "site")
-        assert status == 0
-        assert out.startswith("site: draining, ")
-        until = monotonic() + 1.0
-        while monotonic() < until:
-            assert workers.n_fetched() == n_fetched
-            sleep(0.1)
-        run("resume", "site")
-        workers.processes.clear()
-        workers.start()
-        assert workers.wait() == [0]
-        urls = [fetch["url"] for fetch in workers.fetches()]
-        assert len(urls) == len(set(urls)) == 300
-    finally:
-        workers.stop()

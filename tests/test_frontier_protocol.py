@@ -3,7 +3,6 @@
 import pytest
 from crawls import fetched_urls, run_spider
 from remote_frontier import SettledRemote, local_frontier
-from settled_redis import SettledRedis
 from shared_frontier import SettledShared
 
 import crawlprio.settings
@@ -24,15 +23,6 @@ class TestInAnotherProcess(FrontierContract):
 class TestInABrain(FrontierContract):
     def make_frontier(self, settings):
         return SettledShared(settings)
-
-
-class TestInRedis(FrontierContract):
-    @pytest.fixture(autouse=True)
-    def server(self, redis_server):
-        self._client = redis_server.client
-
-    def make_frontier(self, settings):
-        return SettledRedis(self._client(), **settings)
 
 
 class _Forgetful:

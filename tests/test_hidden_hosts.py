@@ -82,10 +82,12 @@ class Web:
         found = [*PAYLOADS.values()][int(path[1:])]
         body, headers = (found, HTML) if isinstance(found, bytes) else found
         port, located = self._port, dict(headers)
+        reached = f"reached{path[1:]}"
         for codec in ("ascii", "utf-16-le", "cp037"):
             body = body.replace("{port}".encode(codec), port.encode(codec))
+            body = body.replace("reached".encode(codec), reached.encode(codec))
         if "Location" in located:
-            located["Location"] = located["Location"].format(port=port)
+            located["Location"] = located["Location"].format(port=port).replace("reached", reached)
         return body, located
 
     def _serve(self, address):
@@ -144,13 +146,9 @@ def test_no_spelling_of_a_private_host_reaches_it(others):
 
 def test_without_the_guard_most_of_the_same_spellings_reach_it():
     """So the addresses were reachable, and only the guard kept the spider from them."""
-    n_reached = 0
-    for name in PAYLOADS:
-        with Web() as web:
-            number = list(PAYLOADS).index(name)
-            run_spider(Everything, ADDON, start_urls=[f"{web.seed}{number}"])
-            n_reached += "127.0.0.2/reached" in web.requested
-    assert n_reached >= 15
+    with Web() as web:
+        crawl(web, {})
+    assert len({path for path in web.requested if path.startswith("127.0.0.2/reached")}) >= 15
 
 
 class Reader(Everything):

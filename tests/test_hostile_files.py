@@ -2,7 +2,6 @@
 
 import gzip
 import io
-import random
 import subprocess
 import sys
 import zipfile
@@ -21,31 +20,6 @@ from crawlprio.ranking.pagerank import pagerank, partial_pagerank, round_signifi
 from crawlprio.store.graph_files import read_graph
 
 
-def test_a_webgraph_with_no_bits_in_its_code_does_not_crash_the_interpreter(tmp_path):
-    """With zetak=0, numbers were read from before the stream: exit status 139."""
-    script = """
-import sys
-from pathlib import Path
-from crawlprio.errors import GraphError
-from crawlprio import read_graph
-try:
-    read_graph(sys.argv[1])
-except GraphError as error:
-    print(error)
-"""
-    path = tmp_path / "evil.graph"
-    path.write_bytes(bytes(12_500))
-    (tmp_path / "evil.properties").write_text("nodes=100\narcs=9000\nzetak=0\n")
-    run = subprocess.run(
-        [sys.executable, "-c", script, path], capture_output=True, text=True, timeout=120
-    )
-    assert run.returncode == 0, run.stderr
-    assert run.stdout == (
-        f"{path.with_suffix('.properties')}: zetak is '0'; it must be a whole number from 1 to "
-        "30.\n"
-    )
-
-
 @pytest.mark.parametrize(
     ("properties", "what"),
     [
@@ -62,28 +36,27 @@ def test_a_webgraph_that_claims_more_than_it_holds_is_refused(tmp_path, properti
         read_graph(tmp_path / "a.graph")
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_any_webgraph_stream_under_any_properties_is_read_or_refused(tmp_path, seed):
+def test_any_webgraph_stream_under_any_properties_is_read_or_refused(tmp_path):
     """Runs in its own process, so that a read out of bounds would show."""
-    script = f"""
+    script = """
 import random, sys
 from pathlib import Path
 from crawlprio.errors import GraphError
 from crawlprio import read_graph
 from crawlprio.plugins.papers.webgraph import CODE_NAMES
 from crawlprio.plugins.papers.webgraph import COMPONENTS
-source = random.Random({seed})
+source = random.Random(0)
 path = Path(sys.argv[1]) / "a.graph"
 n_read = 0
-for _ in range(400):
+for _ in range(1_200):
     path.write_bytes(source.randbytes(source.randrange(1, 400)))
     n_pages = source.choice([1, 3, 20, 100])
-    flags = "|".join(f"{{name}}_{{source.choice(CODE_NAMES)}}" for name in COMPONENTS)
+    flags = "|".join(f"{name}_{source.choice(CODE_NAMES)}" for name in COMPONENTS)
     path.with_suffix(".properties").write_text(
-        f"nodes={{n_pages}}\\narcs={{source.randrange(n_pages ** 2 + 1)}}\\n"
-        f"windowsize={{source.choice([0, 1, 7, 2**31 - 1])}}\\n"
-        f"minintervallength={{source.choice([0, 1, 4, 2**31 - 1])}}\\n"
-        f"zetak={{source.choice([1, 3, 30])}}\\ncompressionflags={{flags}}\\n"
+        f"nodes={n_pages}\\narcs={source.randrange(n_pages ** 2 + 1)}\\n"
+        f"windowsize={source.choice([0, 1, 7, 2**31 - 1])}\\n"
+        f"minintervallength={source.choice([0, 1, 4, 2**31 - 1])}\\n"
+        f"zetak={source.choice([1, 3, 30])}\\ncompressionflags={flags}\\n"
     )
     try:
         n_read += read_graph(path).n_pages > 0
@@ -139,10 +112,6 @@ def test_other_functions_that_reach_compiled_code_check_their_arguments():
             pagerank_seen(graph, np.array(fetched))
     with pytest.raises(GraphError, match="digits"):
         round_significant(np.array([1.0]), 400)
-    with pytest.raises(GraphError, match="negative or NaN"):
-        partial_pagerank(
-            np.array([0, 1]), np.array([1, 1]), np.array([1, 0]), start=np.array([np.nan])
-        )
     assert round_significant(np.array([3])).tolist() == [3.0]
 
 
@@ -237,29 +206,3 @@ def test_a_recorded_body_is_served_only_up_to_a_bound(tmp_path, monkeypatch):
 def test_an_endless_recorded_header_counts_as_damage(tmp_path, headers, caplog):
     with pytest.raises(StoreError, match="damaged in its first record"):
         WarcWeb(warc(tmp_path, b"x", headers=headers))
-
-
-def test_broken_graph_files_of_every_kind_are_one_sentence(tmp_path):
-    seed = 20261122
-    print("seed", seed)
-    source = random.Random(seed)
-    names = ["a.npz", "a.txt", "a.txt.gz", "a.csv", "a.jsonl", "a.graphml", "a.graph", "a.parquet"]
-    for name in names:
-        path = tmp_path / name
-        for _ in range(30):
-            data = source.choice(
-                [
-                    source.randbytes(source.randrange(200)),
-                    b"source,target\n" + source.randbytes(40),
-                    b'{"source": ' + b"[" * source.randrange(100_000),
-                    b"\x1b]0;evil\x07\x1b[2J" * 3,
-                    b"<graphml>" * source.randrange(5_000),
-                    b"PK\x03\x04" + source.randbytes(60),
-                    gzip.compress(source.randbytes(30)),
-                    b"PAR1" + source.randbytes(60) + b"PAR1",
-                ]
-            )
-            path.write_bytes(data)
-            if name == "a.graph":
-                path.with_suffix(".properties").write_bytes(source.randbytes(50))
-            assert refusal_of(path).isprintable()

@@ -1,7 +1,6 @@
 """Nothing from the web or a file raises an exception or exceeds the stated bounds."""
 
 import random
-import subprocess
 import sys
 from pathlib import Path
 
@@ -128,16 +127,3 @@ def test_a_crawl_of_sites_with_random_answers_ends(seed):
         )
     assert run.reason == "finished"
     assert {host for host, _ in site.requests} >= {f"h{n}.test" for n in range(60)}
-
-
-def test_the_manual_fuzzer_says_so_if_it_cannot_run():
-    try:
-        import atheris  # noqa: F401
-    except ImportError:
-        run = subprocess.run(
-            [sys.executable, FUZZ / "by_hand.py", "page"],
-            capture_output=True, text=True, timeout=60, check=False,
-        )  # fmt: skip
-        assert run.stderr.startswith("atheris is not installed; nothing was fuzzed")
-    else:
-        pytest.skip("atheris is installed: it would run")

@@ -6,17 +6,14 @@ import logging
 
 import pytest
 from crawls import Answer, Site, page
-from hostile import crawl, html, refused, urls_in
+from hostile import crawl, html, refused
 
 from crawlprio.store import Store
 from crawlprio.web.html import MAX_ANCHOR_LENGTH, parse_page
 from crawlprio.web.urls import MAX_LINK_CHARACTERS, MAX_LINKS
 
 NO_DEPTH = {"CRAWLPRIO_MAX_STATIC_DEPTH": None, "CRAWLPRIO_MAX_DYNAMIC_DEPTH": None}
-OFF = {
-    "CRAWLPRIO_HEURISTICS": False,
-    "CLOSESPIDER_PAGECOUNT": 300,
-}
+OFF = {"CRAWLPRIO_HEURISTICS": False, "CLOSESPIDER_PAGECOUNT": 300}
 
 
 def calendar(host, path):
@@ -116,39 +113,6 @@ def test_endless_sites_under_one_domain_share_its_budget():
     assert refused(run)["refused/domain-budget"] > 0
 
 
-def test_the_first_of_a_million_links_count():
-    links = "".join(f"<a href=/{n}>" for n in range(1_000_000))
-    with Site({"/": html(links)}) as site:
-        run = crawl(site, {"CLOSESPIDER_PAGECOUNT": 5, "DOWNLOAD_MAXSIZE": 100_000_000})
-    assert run.items[0].targets == [f"http://a.test/{n}" for n in range(MAX_LINKS)]
-    assert refused(run) == {"cut/links": 1, "refused/pattern-budget": MAX_LINKS - 5_000}
-
-
-def test_megabytes_of_url_anchor_and_title_are_refused_or_truncated():
-    body = (
-        f"<title>{'t' * 10**6}</title><a href=/{'u' * 10**6}>u</a>"
-        f"<a href=/a>{'a' * 10**6}</a><a href=/b title='{'b' * 10**6}'></a>"
-    )
-    with Site({"/": html(body)}) as site:
-        run = crawl(site)
-    pairs = run.items[0]
-    assert pairs.title == "t" * MAX_ANCHOR_LENGTH
-    assert pairs.targets == ["http://a.test/a", "http://a.test/b"]
-    assert pairs.anchors == ["a" * MAX_ANCHOR_LENGTH, "b" * MAX_ANCHOR_LENGTH]
-    assert refused(run) == {"refused/long-url": 1}
-
-
-def test_control_and_direction_characters_are_in_no_url_title_or_anchor(tmp_path):
-    odd = "".join(map(chr, [*range(1, 32), 127, *range(128, 160), 0x202E, 0x2066]))
-    body = f"<title>a{odd}b</title><a href='/x\x01\x1b[31my\x7f'>c{odd}d</a>"
-    with Site({"/": html(body, **{"Content-Type": "text/html; charset=utf-8"})}) as site:
-        run = crawl(site, {"CRAWLPRIO_STORE": tmp_path / "crawl.sqlite"})
-    pairs = run.items[0]
-    assert (pairs.title, pairs.anchors) == ("a b", ["c d"])
-    assert pairs.targets == ["http://a.test/x%01%1B%5B31my%7F"]
-    assert all(url.isprintable() and url.isascii() for url in urls_in(tmp_path / "crawl.sqlite"))
-
-
 def test_user_names_and_passwords_are_neither_sent_nor_stored(tmp_path):
     moved = Answer(status=302, headers={"Location": "http://user:secret@a.test/z"})
     pages = {"/": page("http://user:secret@a.test/x", "/y"), "/y": moved}
@@ -164,37 +128,6 @@ def test_user_names_and_passwords_are_neither_sent_nor_stored(tmp_path):
             f"http://a.test/{name}" for name in ("", "x", "y", "z")
         ]
         assert "secret" not in json.dumps(list(pages_found._ids))
-
-
-@pytest.mark.parametrize(
-    "href",
-    ["javascript:alert(1)", "mailto:a@b.test", "data:text/html,x", "ftp://a.test/", "file:///etc",
-     "tel:1", "about:blank", "blob:http://a.test/1", "view-source:http://a.test/", "http://", "//",
-     "http://[", "http://a.test:99999/", "http://a b.test/", "http://%00.test/", "ws://a.test/",
-     "http://xn--.test/", "http:\\\\", "intent://a.test#x", "http://" + "a" * 3000 + ".test/"],
-)  # fmt: skip
-def test_what_is_not_a_web_page_is_not_a_link(href):
-    with Site({"/": page(href, "/x"), "/x": page()}) as site:
-        run = crawl(site, follow="web")
-    assert (run.reason, site.paths()) == ("finished", ["/", "/x"])
-
-
-def test_unusual_but_valid_urls_are_fetched_under_their_normal_form():
-    links = [
-        *("http://b\u00fccher.test/", "http://a.test:80/p"),
-        *("HTTP://A.TEST:8080/q", "/\u00e9?\u00e9"),
-    ]
-    with Site({}, lambda host, path: page(*links)) as site:
-        assert crawl(site, follow="web").reason == "finished"
-    assert sorted((fetch.host, fetch.path) for fetch in site.fetches) == [
-        ("a.test", "/"),
-        ("a.test", "/%C3%A9?%C3%A9"),
-        ("a.test", "/%C3%A9?%C3%A9"),
-        ("a.test", "/p"),
-        ("a.test", "/q"),
-        ("xn--bcher-kva.test", "/"),
-        ("xn--bcher-kva.test", "/%C3%A9?%C3%A9"),
-    ]
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import numpy as np
 import oracles
 import pytest
 from driver import fetch_order
-from graphs import distance_through_old_links, webs
+from graphs import webs
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracles import Topic as OracleTopic
@@ -52,36 +52,6 @@ def test_a_topic_counts_as_the_oracle_does(text, terms):
             Topic(terms)
     else:
         assert Topic(terms).count(text) == occurrences(text, terms)
-
-
-@pytest.mark.parametrize(
-    ("title", "body", "is_hot"),
-    [
-        ("", "", False),
-        ("Crawling", "", True),
-        ("", "crawling " * 9, False),
-        ("", "crawling " * 10, True),
-    ],
-)
-def test_a_fetched_page_is_hot_by_one_word_in_the_title_or_ten_in_the_body(title, body, is_hot):
-    queue = HotQueue(Topic("crawling"))
-    visit = Visit(0, np.empty(0, dtype=np.int32), title=title, text=body)
-    assert queue.is_hot(visit) is is_hot
-
-
-def test_the_number_of_words_that_makes_a_page_hot_can_be_set():
-    queue = HotQueue(Topic("crawling"), title=2, body=3)
-    page = np.empty(0, dtype=np.int32)
-    assert not queue.is_hot(Visit(0, page, title="Crawling", text="crawling crawling"))
-    assert queue.is_hot(Visit(0, page, title="Crawling, crawling"))
-    assert queue.is_hot(Visit(0, page, text="crawling crawling crawling"))
-
-
-def test_a_hot_page_found_later_shortens_distances_over_links_seen_before():
-    for distance, order in ((3, [0, 1, 2, 3, 5, 4]), (4, [0, 1, 2, 3, 4, 5])):
-        topic = OracleTopic(["crawling"], distance=distance)
-        found = fetch_order(distance_through_old_links(), [0], "breadth-first", topic=topic)
-        assert found == order
 
 
 def test_hot_pages_found_are_counted():

@@ -179,13 +179,7 @@ def test_a_link_whose_target_becomes_known_later_is_in_the_graph(killed, tmp_pat
 
 def test_the_cash_of_opic_flows_over_links_that_are_too_deep(tmp_path):
     """Of two waiting pages, the one with links from pages at the depth limit goes first."""
-    web = {
-        "/": ["/a", "/x", "/y"],
-        "/a": ["/b"],
-        "/b": ["/y", "/c"],
-        "/x": [],
-        "/y": [],
-    }
+    web = {"/": ["/a", "/x", "/y"], "/a": ["/b"], "/b": ["/y", "/c"], "/x": [], "/y": []}
     pages = {path: page(*links) for path, links in web.items()}
     with Site(pages) as site:
         settings = {**ADDON, "CONCURRENT_REQUESTS": 1, "ORDERING": "opic", "DEPTH_LIMIT": 2}

@@ -27,26 +27,10 @@ WITHOUT_SCRAPY = ROOMS[: ROOMS.index("settings_table")]
 """The rooms that know no Scrapy, Twisted or Redis."""
 
 KNOWS_SCRAPY = {
-    *("plugins.watch", "plugins.redis", "plugins.shared", "plugins.value.valuing"),
+    *("plugins.watch", "plugins.shared", "plugins.value.valuing"),
     *("plugins.archive.archiver", "plugins.archive.requisite_fetches"),
 }
 """The plugins, and modules of others, that know it: those with parts of a crawl."""
-
-NAMES_A_PLUGIN = {
-    "commands.links": {"plugins.redis"},
-    "plugins.redis.rules": {"plugins.papers"},
-    "plugins.redis.collect": {"plugins.shared"},
-    "plugins.redis.operating": {"plugins.shared"},
-    "plugins.shared.far_crawls": {"plugins.redis"},
-    "plugins.shared.hand_scheduler": {"plugins.archive"},
-    "plugins.shared.mailbox": {"plugins.redis"},
-    "plugins.shared.post": {"plugins.redis"},
-    "plugins.shared.redis_brain": {"plugins.redis"},
-    "plugins.shared.redis_hand": {"plugins.redis"},
-    "plugins.shared.messages": {"plugins.archive"},
-    "plugins.watch.shared_snapshot": {"plugins.redis"},
-}
-"""The modules that import a plugin by name instead of asking `plugins`, and which."""
 
 BOTH_WAYS = {"crawlprio.plugins.papers.combined"}
 """An ordering made of orderings: on a call it asks the registry of the package it is in."""
@@ -131,10 +115,8 @@ def test_a_room_imports_only_rooms_above_it(name):
     if room == "__main__":
         return
     others = {room_of(found) for found in graph()[name] if found in MODULES and "." in found}
-    named = {other for other in others - {room} if other.startswith("plugins.")}
-    assert named == NAMES_A_PLUGIN.get(name.removeprefix("crawlprio."), set())
-    if not room.startswith("plugins."):
-        assert (others - {room} - named) <= set(ROOMS[: ROOMS.index(room)])
+    above = ROOMS if room.startswith("plugins.") else ROOMS[: ROOMS.index(room)]
+    assert others - {room} <= set(above)
 
 
 @pytest.mark.parametrize("name", [name for name in MODULES if "." in name])
@@ -149,15 +131,13 @@ def test_what_decides_on_the_order_knows_no_scrapy(name):
 
 
 def test_no_file_name_stands_for_two_modules():
-    files = (file.stem for name, file in MODULES.items() if room_of(name + ".x") != "plugins.redis")
-    assert repeated(files) - TWICE_BY_CONVENTION == {"items"}
+    assert repeated(file.stem for file in MODULES.values()) - TWICE_BY_CONVENTION == {"items"}
 
 
 def test_no_class_name_stands_for_two_classes():
     classes = (
         node.name
-        for name, file in MODULES.items()
-        if room_of(name + ".x") != "plugins.redis"
+        for file in MODULES.values()
         for node in ast.walk(ast.parse(file.read_text()))
         if isinstance(node, ast.ClassDef) and node.name != "Command"
     )

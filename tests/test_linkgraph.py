@@ -5,7 +5,7 @@ import random
 
 import numpy as np
 import pytest
-from linkgraphs import as_arrays, rows_of
+from linkgraphs import rows_of
 
 from crawlprio.errors import GraphError
 from crawlprio.graph.linkgraph import LinkGraph
@@ -25,28 +25,6 @@ def random_rows(seed, n_pages=40):
     print(f"seed {seed}")
     rng = random.Random(seed)
     return [[rng.randrange(n_pages) for _ in range(rng.randrange(12))] for _ in range(n_pages)]
-
-
-def test_rows_keep_their_order():
-    assert rows_of(TRIANGLE) == [[2, 1], [0], []]
-    assert (TRIANGLE.n_pages, TRIANGLE.n_links, TRIANGLE.n_sites) == (3, 3, 1)
-    assert TRIANGLE.site.tolist() == [0, 0, 0]
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_in_links_are_the_pages_whose_rows_name_the_page(seed):
-    rows = slow_cleaned(random_rows(seed))
-    graph = LinkGraph(*as_arrays(rows))
-    expected = [[s for s, row in enumerate(rows) if page in row] for page in range(len(rows))]
-    assert [graph.in_links(page).tolist() for page in range(len(rows))] == expected
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_cleaning_keeps_the_first_of_duplicates_and_counts_what_it_drops(seed):
-    rows = random_rows(seed)
-    graph = LinkGraph.cleaned(*as_arrays(rows))
-    assert rows_of(graph) == slow_cleaned(rows)
-    assert graph.n_dropped == sum(map(len, rows)) - graph.n_links > 0
 
 
 def test_sites_are_counted_by_host_name_if_known():
@@ -84,17 +62,6 @@ def test_there_must_be_one_url_per_page_and_one_host_per_site():
         LinkGraph(TRIANGLE.indptr, TRIANGLE.indices, urls=["http://a/"])
     with pytest.raises(GraphError, match="there are 1 hosts but a page is on site 1"):
         LinkGraph(TRIANGLE.indptr, TRIANGLE.indices, np.array([0, 1, 0]), hosts=["a"])
-
-
-def test_an_npz_is_restored_with_its_urls_and_sites(tmp_path):
-    urls = ["http://a/", "http://b/ü", "http://b/c"]
-    graph = LinkGraph(TRIANGLE.indptr, TRIANGLE.indices, np.array([0, 1, 1]), urls)
-    write_npz(graph, tmp_path / "web.npz")
-    again = read_graph(tmp_path / "web.npz")
-    assert rows_of(again) == [[2, 1], [0], []]
-    assert again.site.tolist() == [0, 1, 1]
-    assert again.urls == urls
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["web.npz", "web.urls.gz"]
 
 
 def test_a_url_with_a_line_break_is_not_written(tmp_path):
@@ -152,52 +119,9 @@ def test_an_edge_list_in_any_order_gives_rows_in_the_order_of_its_lines(tmp_path
     rows = [[] for _ in range(1 + max(max(link) for link in links))]
     for source, target in links:
         rows[source].append(target)
-    assert rows_of(read_graph(tmp_path / "web.txt")) == slow_cleaned(rows)
-
-
-@pytest.mark.parametrize(
-    ("text", "line", "found"),
-    [
-        ("0 1\n1\n", 2, "1"),
-        ("0 1\n1 2 3\n", 2, "1 2 3"),
-        ("\n#\n-1 2", 3, "-1 2"),
-        ("0 1\nx 2", 2, "x 2"),
-        ("0 1.5\n", 1, "0 1.5"),
-        ("0,1\n", 1, "0,1"),
-        ("0 1\n1 99999999999\n2 3", 2, "1 99999999999"),
-        ("0 1\n5 0x", 2, "5 0x"),
-    ],
-)
-def test_a_line_that_is_not_two_ids_is_named(tmp_path, text, line, found):
-    path = tmp_path / "web.txt"
-    path.write_text(text)
-    with pytest.raises(GraphError) as error:
-        read_graph(path)
-    assert str(error.value) == (
-        f"{path}:{line}: expected two page ids from 0 to 2147483646; found '{found}'."
-    )
-
-
-def test_ids_far_beyond_the_number_of_links_are_refused(tmp_path):
-    (tmp_path / "web.txt").write_text("0 2000000000\n")
-    with pytest.raises(GraphError, match="the largest page id is 2000000000, but there are only 1"):
-        read_graph(tmp_path / "web.txt")
-
-
-def test_a_truncated_gzipped_edge_list_is_refused(tmp_path):
-    (tmp_path / "web.txt.gz").write_bytes(gzip.compress(b"0 1\n" * 100)[:-3])
-    with pytest.raises(GraphError, match=r"web\.txt\.gz cannot be read"):
-        read_graph(tmp_path / "web.txt.gz")
-
-
-def test_a_missing_or_unknown_file_is_named(tmp_path):
-    with pytest.raises(GraphError, match=r"web\.npz: there is no such file"):
-        read_graph(tmp_path / "web.npz")
-    (tmp_path / "web.xls").write_text("0,1\n")
-    with pytest.raises(GraphError, match=r"web\.xls is not a graph in a known format"):
-        read_graph(tmp_path / "web.xls")
-    with pytest.raises(GraphError, match="cannot be read"):
-        read_graph(tmp_path)
+    graph = read_graph(tmp_path / "web.txt")
+    assert rows_of(graph) == slow_cleaned(rows)
+    assert graph.n_dropped == len(links) - graph.n_links > 0
 
 
 def test_a_crawl_store_is_a_graph_whatever_its_name(tmp_path):

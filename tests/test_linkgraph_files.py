@@ -132,6 +132,24 @@ def test_a_graph_without_links_is_a_graph(tmp_path, name):
 @pytest.mark.parametrize(
     ("name", "text", "complaint"),
     [
+        *(
+            (
+                "w.txt",
+                text,
+                f":{line}: expected two page ids from 0 to 2147483646; found '{found}'.",
+            )
+            for text, line, found in (
+                ("0 1\n1\n", 2, "1"),
+                ("0 1\n1 2 3\n", 2, "1 2 3"),
+                ("\n#\n-1 2", 3, "-1 2"),
+                ("0 1\nx 2", 2, "x 2"),
+                ("0 1.5\n", 1, "0 1.5"),
+                ("0,1\n", 1, "0,1"),
+                ("0 1\n1 99999999999\n2 3", 2, "1 99999999999"),
+                ("0 1\n5 0x", 2, "5 0x"),
+            )
+        ),
+        ("w.txt", "0 2000000000\n", ": the largest page id is 2000000000, but there are only 1"),
         ("w.csv", "", ":1: expected a header with source and target"),
         ("w.csv", "from,to\n1,2\n", ":1: expected a header with source and target"),
         ("w.csv", 'source,target\na,"b\nc"\nd\n', ":4: expected 2 fields, as in the header"),
@@ -181,12 +199,7 @@ def test_graphml_of_networkx_reads_back(tmp_path):
     assert facts(read_graph(tmp_path / "web.graphml")) == facts(plain)
     named = networkx.relabel_nodes(networkx.DiGraph([(0, 1)]), {0: A, 1: C})
     networkx.write_graphml(named, tmp_path / "web.graphml")
-    assert facts(read_graph(tmp_path / "web.graphml")) == [
-        [[1], []],
-        [0, 0],
-        [A, C],
-        ["a.example"],
-    ]
+    assert facts(read_graph(tmp_path / "web.graphml")) == [[[1], []], [0, 0], [A, C], ["a.example"]]
 
 
 def test_graphml_of_igraph_reads_back(tmp_path):
@@ -199,12 +212,7 @@ def test_graphml_of_igraph_reads_back(tmp_path):
     to_igraph(plain).write_graphml(str(path))
     assert facts(read_graph(path)) == facts(plain)
     igraph.Graph.TupleList([(A, C), (C, "b")], directed=True).write_graphml(str(path))
-    assert facts(read_graph(path)) == [
-        [[1], [2], []],
-        [0, 0, 1],
-        [A, C, "b"],
-        ["a.example", ""],
-    ]
+    assert facts(read_graph(path)) == [[[1], [2], []], [0, 0, 1], [A, C, "b"], ["a.example", ""]]
 
 
 def test_graphml_may_declare_nodes_after_their_edges_and_prefix_its_names(tmp_path):

@@ -234,6 +234,7 @@ def test_a_damaged_stream_never_yields_a_page_out_of_range(tmp_path):
         ("graphclass=it.unimi.dsi.webgraph.EFGraph", "only BVGraph is supported"),
         ("endianness=little", "endianness is little; only big is supported"),
         ("compressionflags=RESIDUALS_GOLOMB", "compressionflags has RESIDUALS_GOLOMB"),
+        ("zetak=0", "zetak is '0'; it must be a whole number from 1 to 30"),
         ("arcs=3", "are invalid"),
         ("arcs=7", "has 5 links, but g.properties states 7"),
     ],

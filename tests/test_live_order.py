@@ -11,7 +11,6 @@ from crawls import fetched_urls, run_spider, scrapy
 from shared_webs import shared_webs
 
 import crawlprio.settings
-from crawlprio.demo.truth import whole_graph
 from crawlprio.demo.web import DemoWeb
 from crawlprio.graph.pages import NO_PAGES
 from crawlprio.graph.topic import HotQueue, Topic
@@ -36,9 +35,10 @@ def demo_web():
 @cache
 def true_ranks():
     """PageRank of every page of the demo web, by URL."""
-    indptr, indices, _, urls = whole_graph(demo_web())
+    graph, urls = demo_web().graph(), demo_web().urls()
     rows = {
-        page: indices[indptr[page] : indptr[page + 1]].tolist() for page in range(len(indptr) - 1)
+        page: graph.indices[graph.indptr[page] : graph.indptr[page + 1]].tolist()
+        for page in range(graph.n_pages)
     }
     ranks = oracles.true_pagerank(oracles.Web(links=rows))
     return {urls[page]: rank for page, rank in ranks.items()}

@@ -161,10 +161,7 @@ def test_the_robots_txt_in_force_is_the_one_that_was_read_last(tmp_path):
 
 def test_lines_of_nginx_and_apache_are_read():
     plain = parse_line(line(0, "/a?b=1"))
-    assert plain[:9] == (
-        *("", "10.0.0.1", 1_790_000_000, 1.0, None),
-        *("GET", "/a?b=1", 200, BOT),
-    )
+    assert plain[:9] == (*("", "10.0.0.1", 1_790_000_000, 1.0, None), *("GET", "/a?b=1", 200, BOT))
     hosted = parse_line(line(0, "/", host="A.test:80", extra=" 0.250 1790000000.125"))
     assert hosted[:5] == ("a.test:80", "10.0.0.1", 1_790_000_000.125, 0.001, 0.25)
     absolute = parse_line(line(0, "http://a.test/x", extra=' "rt=1.500"'))

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from crawls import ADDON, ONE_AT_A_TIME, ROOT, Answer, Site, killed_once, options, run_spider
+from crawls import ONE_AT_A_TIME, ROOT, Answer, Site, killed_once, options, run_spider
 from oracles import novelty as oracle
 from spiders import Follower
 from stores import change, visited_pages, visited_urls
@@ -244,16 +244,6 @@ def test_near_needs_a_package_and_says_so(monkeypatch):
     monkeypatch.setitem(sys.modules, "rensa", None)
     with pytest.raises(ConfigError, match=r"run pip install 'crawlprio\[novelty\]'"):
         fingerprints("near")
-
-
-def test_a_frontier_in_redis_refuses_the_setting():
-    settings = {"CRAWLPRIO_FRONTIER": "redis", "CRAWLPRIO_NOVELTY": "exact", **ADDON}
-    with Site({}) as site:
-        run = run_spider(SiteSpider, settings, site=site, seeds="http://a.test/")
-    assert run.messages() == [
-        "CRAWLPRIO_NOVELTY is on, which a frontier in Redis does not support; unset it, or set "
-        "CRAWLPRIO_FRONTIER = 'local'."
-    ]
 
 
 def test_near_fingerprints_are_close_for_texts_that_differ_in_a_word_of_many():

@@ -4,22 +4,10 @@ from fractions import Fraction
 
 import networkx as nx
 import pytest
-from graphs import (
-    TOPIC_PHRASES,
-    cho_figure_3,
-    power_law_web,
-    seeds_of,
-    webs,
-)
+from graphs import TOPIC_PHRASES, cho_figure_3, power_law_web, seeds_of, webs
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from oracles import (
-    Topic,
-    crawl,
-    crawling,
-    pagerank,
-    true_pagerank,
-)
+from oracles import Topic, crawl, crawling, pagerank, true_pagerank
 from oracles.rank import iterated, solved
 
 TOPIC = Topic(TOPIC_PHRASES)

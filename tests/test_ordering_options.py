@@ -215,10 +215,7 @@ def test_the_scores_of_a_crawl_store_are_the_pagerank_of_its_pages(tmp_path):
             ["http://a/,1", "http://b/,c,2"],
             ":2: expected URL,score; found 3 fields (quote a URL that has commas).",
         ),
-        (
-            ["http://a/"],
-            ":1: expected URL,score; found 1 fields (quote a URL that has commas).",
-        ),
+        (["http://a/"], ":1: expected URL,score; found 1 fields (quote a URL that has commas)."),
         (["http://a/,1", "http://b/,x"], ":2: the score is 'x'; it must be a finite number."),
         (["http://a/,1", "http://b/,inf"], ":2: the score is 'inf'; it must be a finite number."),
     ],

@@ -1,7 +1,6 @@
 """PageRank compared with a worked example, a slow twin, and NetworkX."""
 
 import random
-from itertools import pairwise
 
 import networkx as nx
 import numpy as np
@@ -13,15 +12,7 @@ from linkgraphs import as_arrays
 
 from crawlprio.errors import GraphError
 from crawlprio.graph.synthetic import synthetic_web
-from crawlprio.ranking.pagerank import (
-    NO_GROUP,
-    lump_equal_rows,
-    order_by_component,
-    pagerank,
-    partial_pagerank,
-    quotient,
-    round_significant,
-)
+from crawlprio.ranking.pagerank import pagerank, partial_pagerank, round_significant
 
 Rows = list[list[int]]
 
@@ -111,15 +102,6 @@ def test_the_vector_is_bit_for_bit_the_same_in_each_run():
     assert pagerank(*arrays).tobytes() == pagerank(*arrays).tobytes()
 
 
-def test_ranks_do_not_depend_on_where_the_iteration_starts():
-    rows = random_rows(8, n_pages=300, most_links=5)
-    arrays = as_arrays(rows)
-    cold = pagerank(*arrays, tolerance=1e-13)
-    start = np.random.default_rng(0).dirichlet(np.ones(300))
-    assert np.abs(pagerank(*arrays, tolerance=1e-13, start=start) - cold).sum() < 1e-11
-    assert np.abs(pagerank(*arrays, tolerance=1e-13, start=np.zeros(300)) - cold).sum() < 1e-11
-
-
 def test_no_pages_have_no_ranks_and_one_page_has_all():
     assert pagerank(np.array([0]), np.array([], dtype=np.int32)).tolist() == []
     assert pagerank(np.array([0, 0]), np.array([], dtype=np.int32)).tolist() == [1.0]
@@ -133,19 +115,11 @@ def test_no_pages_have_no_ranks_and_one_page_has_all():
         ({"tolerance": 0.0}, "tolerance is 0; it must be above 0"),
         ({"max_iterations": 0}, "max_iterations is 0; it must be at least 1"),
         ({"max_iterations": 2}, "did not converge to 1e-10 in 2 sweeps"),
-        ({"start": np.ones(9) / 9}, "start has 9 ranks for 3 pages"),
     ],
 )
 def test_options_out_of_bounds_are_refused(options, complaint):
     with pytest.raises(GraphError, match=complaint):
         pagerank(np.array([0, 2, 3, 4]), np.array([1, 2, 2, 0]), **options)
-
-
-def test_invalid_arrays_are_refused():
-    with pytest.raises(GraphError, match="indices holds ids from 0 to 3; give 0 to 2"):
-        pagerank(np.array([0, 2, 2, 2]), np.array([0, 3]))
-    with pytest.raises(GraphError, match="indptr has 3 elements; it must run from 0 to"):
-        pagerank(np.array([0, 2, 3]), np.array([0, 1]))
 
 
 def test_a_partial_crawl_is_the_graph_of_the_fetched_rows():
@@ -165,20 +139,6 @@ def test_a_partial_crawl_is_the_graph_of_the_fetched_rows():
     assert ranks == pytest.approx(slow_pagerank(seen, tolerance=1e-16), rel=1e-10)
 
 
-def test_a_growing_crawl_may_start_from_its_last_ranks():
-    rows = random_rows(10, n_pages=300, most_links=6)
-    ranks = np.empty(0)
-    for n_fetched in (1, 2, 10, 100, 101, 300):
-        seen = [row if page < n_fetched else [] for page, row in enumerate(rows)]
-        n_seen = 1 + max([n_fetched - 1, *(t for row in seen for t in row)])
-        indptr, indices = as_arrays(seen[:n_seen])
-        lengths = np.diff(indptr).astype(np.int32)
-        cold = partial_pagerank(indptr[:-1], lengths, indices)
-        ranks = partial_pagerank(indptr[:-1], lengths, indices, start=ranks)
-        assert ranks == pytest.approx(cold, rel=1e-11)
-        assert round_significant(ranks).tolist() == round_significant(cold).tolist()
-
-
 @given(st.lists(st.floats(1e-200, 1e200), min_size=2, max_size=30), st.integers(1, 15))
 @settings(deadline=None)
 def test_rounding_keeps_the_order_and_errs_by_half_a_digit(values, digits):
@@ -186,44 +146,6 @@ def test_rounding_keeps_the_order_and_errs_by_half_a_digit(values, digits):
     rounded = round_significant(array, digits)
     assert np.all(np.diff(rounded) >= 0)
     assert np.all(np.abs(rounded / array - 1) <= 0.5000001 * 10.0 ** (1 - digits))
-
-
-@pytest.mark.parametrize("seed", range(4))
-def test_pages_share_a_group_exactly_if_their_rows_are_equal(seed):
-    rows = random_rows(seed, n_pages=150, most_links=3)
-    indptr, indices = as_arrays(rows)
-    lengths = np.diff(indptr).astype(np.int32)
-    group, chosen, weight = lump_equal_rows(indptr[:-1], lengths, indices)
-    firsts = {}
-    for page, row in enumerate(rows):
-        if row:
-            firsts.setdefault(tuple(row), page)
-    order = {row: g for g, row in enumerate(firsts)}
-    expected = [order[tuple(row)] if row else NO_GROUP for row in rows]
-    assert group.tolist() == expected
-    assert chosen.tolist() == list(firsts.values())
-    assert weight.tolist() == [expected.count(g) for g in range(len(firsts))]
-
-    ptr, targets = quotient(indptr[:-1], lengths, indices, group, chosen)
-    assert [targets[a:b].tolist() for a, b in pairwise(ptr)] == [
-        [expected[t] for t in rows[page] if expected[t] != NO_GROUP] for page in firsts.values()
-    ]
-
-
-@pytest.mark.parametrize("seed", range(4))
-def test_components_agree_with_networkx_in_topological_order(seed):
-    rows = random_rows(seed, n_pages=120, most_links=2)
-    position, bounds = order_by_component(*as_arrays(rows))
-    assert sorted(position.tolist()) == list(range(120))
-    node = np.argsort(position)
-    graph = nx.DiGraph([(s, t) for s, row in enumerate(rows) for t in row])
-    graph.add_nodes_from(range(120))
-    found = [set(node[a:b].tolist()) for a, b in pairwise(bounds)]
-    assert sorted(map(sorted, found)) == sorted(
-        map(sorted, nx.strongly_connected_components(graph))
-    )
-    component = np.searchsorted(bounds, position, side="right")
-    assert all(component[s] <= component[t] for s, row in enumerate(rows) for t in row)
 
 
 def test_a_long_chain_does_not_exhaust_the_stack():

@@ -13,7 +13,7 @@ from crawlprio.plugins.manners.signatures import read_key
 
 pytest.importorskip("redis")
 
-from crawlprio.plugins.redis.connection import check_server, connect, shown_url
+from crawlprio.plugins.shared.connection import check_server, connect, shown_url
 
 URLS = (
     *("redis://:hush@127.0.0.1:1/0", "redis://me:hush@127.0.0.1:1x/0"),
@@ -85,10 +85,7 @@ def test_a_robots_txt_that_cannot_be_read_is_named_without_its_password(caplog):
     from crawls import Answer
 
     settings = {"ADDONS": {"crawlprio.Addon": 500}, "ROBOTSTXT_OBEY": True, "RETRY_ENABLED": False}
-    with (
-        Site({"/": page(), "/robots.txt": Answer("", 0)}) as site,
-        caplog.at_level(logging.INFO),
-    ):
+    with Site({"/": page(), "/robots.txt": Answer("", 0)}) as site, caplog.at_level(logging.INFO):
         run_spider(Visitor, settings, site=site, address=site.address)
     told = [record.getMessage() for record in caplog.records if record.name == "crawlprio"]
     (line,) = [text for text in told if "robots.txt could not be read" in text]

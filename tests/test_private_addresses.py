@@ -12,6 +12,7 @@ from scrapy import Request, Spider, signals
 from scrapy.exceptions import DontCloseSpider, IgnoreRequest
 from scrapy.http import TextResponse
 from scrapy.http.request import NO_CALLBACK
+from shared_crawls import brain_of
 from twisted.internet.address import IPv4Address, IPv6Address
 from twisted.internet.interfaces import IHostnameResolver
 from zope.interface import implementer
@@ -109,15 +110,6 @@ def test_networks_addresses_and_names_can_be_granted(mode):
     assert [host for host in hosts if private.allows_host(host)] == hosts[:3]
     assert private.allowed_of("api.test", ["127.0.0.1"]) == ["127.0.0.1"]
     assert private.allowed_of("b.test", ["127.0.0.1", "10.1.1.1"]) == ["10.1.1.1"]
-
-
-def test_all_or_none_can_be_requested():
-    open_to_all, closed = PrivateAddresses("allow"), PrivateAddresses("refuse")
-    for host in LITERALS + NAMES:
-        assert open_to_all.allows_host(host)
-        assert not closed.allows_host(host)
-    assert open_to_all.allowed_of("a.test", ["127.0.0.1"]) == ["127.0.0.1"]
-    assert closed.allowed_of("a.test", ["127.0.0.1", "8.8.8.8"]) == ["8.8.8.8"]
 
 
 @pytest.mark.parametrize("obeys", [False, True])
@@ -494,10 +486,11 @@ class Again(Follower):
         yield Request("http://inside.test/", dont_filter=True)
 
 
-def test_all_workers_of_a_crawl_in_redis_use_what_the_first_resolved(redis_server):
+def test_all_workers_of_a_crawl_in_redis_use_what_the_first_resolved(redis_server, tmp_path):
     def connected(inside):
-        with Names({"inside.test": [inside]}), Sockets() as sockets:
-            run = run_spider(Again, settings)
+        brain = brain_of(tmp_path, Again, settings)
+        with Names({"inside.test": [inside]}), Sockets() as sockets, brain:
+            run = run_spider(Again, {**settings, "CRAWLPRIO_BRAIN": "never"})
         return sockets.connected, refused(run).get("refused/private-address", 0)
 
     shared = {"CRAWLPRIO_FRONTIER": "redis", "REDIS_URL": redis_server.url}

@@ -2,7 +2,7 @@
 
 By default 24 run. `CRAWLPRIO_SPIDERS=1000 pytest tests/test_random_spiders.py` draws a
 thousand and kills every 20th. `CRAWLPRIO_SPIDERS_SEED` draws others. `python
-tests/kit/random_spiders.py SEED [--shrink]` runs one, or shrinks it to a minimal difference.
+tests/kit/random_spiders.py SEED` runs one.
 """
 
 import json

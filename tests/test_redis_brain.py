@@ -6,139 +6,29 @@ import json
 import os
 import random
 import signal
-import socket
 import sqlite3
 import subprocess
 import sys
-import threading
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing, suppress
 from pathlib import Path
 from time import monotonic, sleep
-from typing import Any
 
 import pytest
-from logged_web import FORBIDDEN, LoggedWeb
-from redis_servers import ClusterOfServers, RedisServer, migrate_slot, require_redis
+from logged_web import LoggedWeb
+from redis_servers import (
+    ClusterOfServers,
+    RedisServer,
+    migrate_slot,
+    require_redis,
+    sentinel_of,
+)
+from shared_crawls import DELAY, N_RUNS, InRedis, Proxy, Run
+from watched_crawls import ADDRESS, Client
 
+from crawlprio.plugins.shared.far_crawls import set_state
 from crawlprio.plugins.shared.mailbox import Mailbox
-
-DELAY, TERM = 0.15, 6.0
-
-N_RUNS = int(os.environ.get("CRAWLPRIO_FAULT_RUNS", "2"))
-"""Runs with random faults."""
-
-
-class Shared:
-    """A crawl of a web by workers, in a folder, with a server of its own."""
-
-    def __init__(self, folder: Path, web: LoggedWeb, *more: str, server: Any = None) -> None:
-        self.folder, self.web = folder, web
-        (folder / "redis").mkdir()
-        self.server = server or RedisServer(
-            folder / "redis", "--appendonly", "yes", "--appendfsync", "everysec"
-        )
-        self.server.start()
-        self.more = (
-            *("--delay", str(DELAY), "--at-once", "8"),
-            *("-s", "CRAWLPRIO_PRIVATE_NETWORKS=127.0.0.0/8"),
-            *("-s", f"CRAWLPRIO_LEASE_SECONDS={TERM}"),
-            *("-s", "CRAWLPRIO_COMPILE=False", "-s", "CRAWLPRIO_FRONTIER=redis"),
-            *("-s", f"REDIS_URL={self.server.url}", "-s", "LOG_LEVEL=INFO"),
-            *("-s", "SCHEDULER_PERSIST=True"),
-            *more,
-        )
-        self.workers: list[subprocess.Popen[bytes]] = []
-        self._n_started = 0
-        self.mailbox = Mailbox(self.server.client(), "site")
-
-    def start(self, n: int = 1, *more: str, brain: str = "auto") -> None:
-        for _ in range(n):
-            self._n_started += 1
-            with open(self.folder / f"worker{self._n_started}.log", "ab") as log:
-                self.workers.append(
-                    subprocess.Popen(
-                        [
-                            *(sys.executable, "-m", "crawlprio", "crawl", self.web.url(0)),
-                            *("--follow", "web", *self.more, "-s", f"CRAWLPRIO_BRAIN={brain}"),
-                            *more,
-                        ],
-                        stdout=log,
-                        stderr=log,
-                        cwd=self.folder,
-                    )
-                )
-
-    @property
-    def store(self) -> Path:
-        return self.folder / "crawls" / "site" / "crawl.sqlite"
-
-    def brain(self) -> int | None:
-        """Return the process id of the brain."""
-        with suppress(Exception):
-            name = self.mailbox.brain()
-            return int(name.split()[-1]) if name.count(" ") else None
-        return None
-
-    def alive(self) -> list[subprocess.Popen[bytes]]:
-        return [worker for worker in self.workers if worker.poll() is None]
-
-    def logs(self) -> str:
-        logs = sorted(self.folder.glob("worker*.log"))
-        return "\n".join(f"{log.name}\n{log.read_text()[-4000:]}" for log in logs)
-
-    def log(self) -> str:
-        return "\n".join(log.read_text() for log in sorted(self.folder.glob("worker*.log")))
-
-    def wait(self, condition: Callable[[], object], seconds: float = 120.0) -> None:
-        until = monotonic() + seconds
-        while not condition():
-            assert monotonic() < until, self.logs()
-            sleep(0.01)
-
-    def wait_for_fetches(self, n: int) -> None:
-        self.wait(lambda: len(self.web.seen) >= n or not self.alive())
-        assert self.alive(), self.logs()
-
-    def wait_for_brain(self) -> int:
-        self.wait(self.brain)
-        found = self.brain()
-        assert found is not None
-        return found
-
-    def end(self, seconds: float = 240.0) -> list[int]:
-        """Wait until all workers and the brain have ended; return the statuses of those alive."""
-        alive = self.alive()
-        try:
-            statuses = [worker.wait(seconds) for worker in alive]
-        except subprocess.TimeoutExpired:
-            raise AssertionError(self.logs()) from None
-        self.wait(lambda: not self.mailbox.brain())
-        return statuses
-
-    def stop(self) -> None:
-        brain = self.brain()
-        for worker in self.alive():
-            worker.kill()
-            worker.wait()
-        if brain is not None:
-            with suppress(ProcessLookupError):
-                os.kill(brain, signal.SIGKILL)
-        self.server.kill()
-
-    # The store
-
-    def rows(self, query: str) -> list[Any]:
-        with closing(sqlite3.connect(self.store)) as db:
-            return db.execute(query).fetchall()
-
-    def visits(self) -> Counter[str]:
-        query = "SELECT url FROM visits JOIN pages ON id = page WHERE status > 0"
-        return Counter(url for (url,) in self.rows(query))
-
-    def pairs(self) -> list[tuple[str, str]]:
-        return self.rows("SELECT source_url, target_url FROM link_urls")
 
 
 @pytest.fixture
@@ -148,31 +38,21 @@ def web() -> Iterator[LoggedWeb]:
 
 
 @pytest.fixture
-def crawl(tmp_path: Path, web: LoggedWeb) -> Iterator[Shared]:
+def crawl(tmp_path: Path, web: LoggedWeb) -> Iterator[InRedis]:
     require_redis()
-    shared = Shared(tmp_path, web)
+    shared = InRedis(tmp_path, web)
     yield shared
     shared.stop()
 
 
-def check_whole(crawl: Shared, *, most_refetched: int = 0) -> None:
-    """Check that all was got and recorded, once, and nothing else, however the crawl went."""
-    web, everything = crawl.web, {crawl.web.url(page) for page in range(crawl.web.n_pages)}
-    fetches = web.fetches()
-    assert not [url for url in fetches if url.endswith(FORBIDDEN)]
-    assert set(fetches) == everything
-    assert fetches.total() - len(fetches) <= most_refetched
-    assert crawl.visits() == dict.fromkeys(everything, 1)
-    pairs = crawl.pairs()
-    assert len(pairs) == len(set(pairs))
-    assert set(pairs) == web.pairs()
-    assert min(web.starts()) >= DELAY
-
-
-def test_two_workers_get_every_page_once_and_keep_robots_and_delays(crawl: Shared) -> None:
+def test_two_workers_get_every_page_once_and_keep_robots_and_delays(crawl: InRedis) -> None:
     crawl.start(2, "-s", "SCHEDULER_PERSIST=False")
-    assert crawl.end() == [0, 0], crawl.logs()
-    check_whole(crawl)
+    crawl.wait_for_fetches(20)
+    for body in (b"\x80\x04pickle", b"[]", b'{"a": 1}'):
+        crawl.mailbox.send("nobody", [(1, body)])
+    assert crawl.end() == [0, 0], crawl.said()
+    crawl.check_whole()
+    assert crawl.said().count("A message in Redis is none of crawlprio:") == 3
     assert min(crawl.web.rests()) >= DELAY
     n_robots = sum(each.path == "/robots.txt" for each in crawl.web.seen)
     assert n_robots == crawl.web.n_sites
@@ -181,17 +61,18 @@ def test_two_workers_get_every_page_once_and_keep_robots_and_delays(crawl: Share
     assert crawl.server.client().keys("*") == []
 
 
-def test_a_brain_that_is_killed_is_replaced_and_nothing_is_lost(crawl: Shared) -> None:
-    crawl.start(2)
+def test_a_brain_that_is_killed_is_replaced_and_nothing_is_lost(crawl: InRedis) -> None:
+    crawl.start(2, "-s", "SCHEDULER_PERSIST=False")
     for n_fetched in (15, 60, 100):
         crawl.wait_for_fetches(n_fetched)
-        os.kill(crawl.wait_for_brain(), signal.SIGKILL)
-    assert crawl.end() == [0, 0], crawl.logs()
-    check_whole(crawl)
+        crawl.kill_brain()
+    assert crawl.end() == [0, 0], crawl.said()
+    crawl.check_whole()
+    assert crawl.server.client().keys("*") == [], "the last brain knows that the crawl is over"
     assert min(crawl.web.rests()) >= DELAY
 
 
-def test_workers_that_are_killed_lose_nothing(crawl: Shared) -> None:
+def test_workers_that_are_killed_lose_nothing(crawl: InRedis) -> None:
     rng = random.Random(3)
     crawl.start(2)
     for n_fetched in (15, 60, 100):
@@ -200,45 +81,44 @@ def test_workers_that_are_killed_lose_nothing(crawl: Shared) -> None:
         worker.kill()
         worker.wait()
         crawl.start()
-    assert crawl.end() == [0, 0], crawl.logs()
-    check_whole(crawl, most_refetched=3 * crawl.web.n_sites)
+    assert crawl.end() == [0, 0], crawl.said()
+    crawl.check_whole(most_refetched=3 * crawl.web.n_sites)
 
 
-def test_a_worker_that_is_stopped_beyond_its_term_comes_back(crawl: Shared) -> None:
+def test_a_worker_that_is_stopped_beyond_its_term_comes_back(crawl: InRedis) -> None:
     crawl.start(2)
     crawl.wait_for_fetches(30)
     stopped = crawl.alive()[0]
     stopped.send_signal(signal.SIGSTOP)
-    sleep(1.5 * TERM)
+    sleep(1.5 * crawl.term)
     n_before = len(crawl.web.seen)
     stopped.send_signal(signal.SIGCONT)
     crawl.wait_for_fetches(min(n_before + 5, 150))
-    assert crawl.end() == [0, 0], crawl.logs()
-    check_whole(crawl, most_refetched=crawl.web.n_sites)
+    assert crawl.end() == [0, 0], crawl.said()
+    crawl.check_whole(most_refetched=crawl.web.n_sites)
 
 
-def test_a_brain_that_is_stopped_beyond_its_term_is_ended_by_the_next(crawl: Shared) -> None:
+def test_a_brain_that_is_stopped_beyond_its_term_is_ended_by_the_next(crawl: InRedis) -> None:
     crawl.start(2)
     crawl.wait_for_fetches(30)
-    stopped = crawl.wait_for_brain()
-    os.kill(stopped, signal.SIGSTOP)
+    stopped = crawl.kill_brain(signal.SIGSTOP)
     crawl.wait(lambda: crawl.brain() not in (None, stopped))
-    assert crawl.end() == [0, 0], crawl.logs()
-    check_whole(crawl)
+    assert crawl.end() == [0, 0], crawl.said()
+    crawl.check_whole()
 
 
-def test_a_server_that_is_killed_and_comes_back_loses_nothing(crawl: Shared) -> None:
+def test_a_server_that_is_killed_and_comes_back_loses_nothing(crawl: InRedis) -> None:
     crawl.start(2)
     for n_fetched in (30, 90):
         crawl.wait_for_fetches(n_fetched)
         crawl.server.kill()
         sleep(1.0)
         crawl.server.start()
-    assert crawl.end() == [0, 0], crawl.logs()
-    check_whole(crawl)
+    assert crawl.end() == [0, 0], crawl.said()
+    crawl.check_whole()
 
 
-def test_a_server_that_forgets_everything_loses_nothing(crawl: Shared) -> None:
+def test_a_server_that_forgets_everything_loses_nothing(crawl: InRedis) -> None:
     """What hands have said and the brain has not heard, they say again."""
     crawl.start(2)
     crawl.wait_for_fetches(50)
@@ -246,93 +126,123 @@ def test_a_server_that_forgets_everything_loses_nothing(crawl: Shared) -> None:
     for file in (crawl.folder / "redis" / "appendonlydir").iterdir():
         file.unlink()
     crawl.server.start()
-    assert crawl.end() == [0, 0], crawl.logs()
-    check_whole(crawl)
+    assert crawl.end() == [0, 0], crawl.said()
+    crawl.check_whole()
 
 
-def test_a_job_goes_on_though_brain_and_server_are_lost(crawl: Shared) -> None:
-    crawl.start(1, "--folder", "job")
+def test_a_job_goes_on_though_brain_and_server_are_lost(crawl: InRedis) -> None:
+    crawl.job = crawl.folder / "job"
+    crawl.start()
     crawl.wait_for_fetches(50)
     brain = crawl.wait_for_brain()
     crawl.workers[0].kill()
     crawl.workers[0].wait()
     os.kill(brain, signal.SIGKILL)
     crawl.server.client().flushall()
-    crawl.start(2, "--folder", "job")
-    assert crawl.end() == [0, 0], crawl.logs()
-    (crawl.folder / "crawls").mkdir()
-    (crawl.folder / "job").rename(crawl.folder / "crawls" / "site")
-    check_whole(crawl, most_refetched=crawl.web.n_sites + 4)
+    crawl.start(2)
+    assert crawl.end() == [0, 0], crawl.said()
+    crawl.check_whole(most_refetched=crawl.web.n_sites + 4)
 
 
-def test_ctrl_c_lets_workers_finish_and_the_crawl_goes_on_later(crawl: Shared) -> None:
+def test_ctrl_c_lets_workers_finish_and_the_crawl_goes_on_later(crawl: InRedis) -> None:
     crawl.start(2)
     crawl.wait_for_fetches(40)
     for worker in crawl.alive():
         worker.send_signal(signal.SIGINT)
-    assert crawl.end() == [0, 0], crawl.logs()
+    assert crawl.end() == [0, 0], crawl.said()
     n_fetched = crawl.web.fetches().total()
     assert crawl.visits().total() == n_fetched < crawl.web.n_pages
     crawl.start(2)
-    assert crawl.end() == [0, 0], crawl.logs()
-    check_whole(crawl)
+    assert crawl.end() == [0, 0], crawl.said()
+    crawl.check_whole()
 
 
-def test_a_worker_without_the_folder_of_the_crawl_is_no_brain(crawl: Shared) -> None:
+def test_a_worker_without_the_folder_of_the_crawl_is_no_brain(crawl: InRedis) -> None:
     crawl.start()
     crawl.wait_for_fetches(40)
     crawl.alive()[0].send_signal(signal.SIGINT)
     assert crawl.end() == [0]
-    (crawl.folder / "elsewhere").mkdir()
-    folder, crawl.folder = crawl.folder, crawl.folder / "elsewhere"
+    crawl.cwd = crawl.folder / "elsewhere"
+    crawl.cwd.mkdir()
     crawl.start()
-    crawl.wait(lambda: "can be no brain" in crawl.log())
-    crawl.folder = folder
+    crawl.wait(lambda: "can be no brain" in crawl.said())
+    crawl.cwd = crawl.folder
     crawl.start(brain="only")
     crawl.workers.pop()
-    assert crawl.end() == [0], crawl.logs()
-    check_whole(crawl)
+    assert crawl.end() == [0], crawl.said()
+    crawl.check_whole()
 
 
-def test_a_full_server_makes_a_crawl_wait(crawl: Shared) -> None:
+def test_a_full_server_makes_a_crawl_wait(crawl: InRedis) -> None:
     crawl.start(2)
     crawl.wait_for_fetches(30)
     with crawl.server.client() as client:
         client.config_set("maxmemory", "1mb")
-        crawl.wait(lambda: crawl.log().count("Redis is unavailable") >= 2)
+        crawl.wait(lambda: crawl.said().count("Redis is unavailable") >= 2)
         client.config_set("maxmemory", "0")
-    assert crawl.end() == [0, 0], crawl.logs()
-    check_whole(crawl)
-    assert crawl.log().count("Redis is available again") >= 2
+    assert crawl.end() == [0, 0], crawl.said()
+    crawl.check_whole()
+    assert crawl.said().count("Redis is available again") >= 2
 
 
-def test_a_server_that_hangs_makes_a_crawl_wait(crawl: Shared) -> None:
+def test_a_server_that_hangs_makes_a_crawl_wait(crawl: InRedis) -> None:
     crawl.start(2)
     crawl.wait_for_fetches(30)
     crawl.server.send(signal.SIGSTOP)
-    sleep(1.5 * TERM)
+    sleep(1.5 * crawl.term)
     crawl.server.send(signal.SIGCONT)
-    assert crawl.end() == [0, 0], crawl.logs()
-    check_whole(crawl, most_refetched=crawl.web.n_sites)
+    assert crawl.end() == [0, 0], crawl.said()
+    crawl.check_whole(most_refetched=crawl.web.n_sites)
 
 
 def test_a_cluster_moves_the_slot_of_a_crawl_whose_brain_is_killed(
+    tmp_path: Path, web: LoggedWeb, redis_cluster: ClusterOfServers
+) -> None:
+    crawl = InRedis(tmp_path, web, server=redis_cluster)
+    try:
+        crawl.start(1, "--delay", "0.5")
+        crawl.wait_for_fetches(30)
+
+        def start_worker(n_moved: int) -> None:
+            """Once some keys have moved, start another worker, and wait until it waits."""
+            if n_moved and len(crawl.workers) == 1:
+                crawl.start(1, "--delay", "0.5")
+                crawl.wait(lambda: "Redis is unavailable" in crawl.said())
+
+        assert migrate_slot(redis_cluster, crawl.mailbox.prefix, each=start_worker) >= 3
+        crawl.wait_for_fetches(80)
+        crawl.kill_brain()
+        assert set(crawl.end()) == {0}, crawl.said()
+        crawl.check_whole()
+    finally:
+        crawl.stop()
+
+
+def test_a_crawl_goes_on_with_the_replica_that_sentinels_promote(
     tmp_path: Path, web: LoggedWeb
 ) -> None:
     require_redis()
-    (tmp_path / "nodes").mkdir()
-    cluster = ClusterOfServers(tmp_path / "nodes")
-    crawl = Shared(tmp_path, web, server=cluster)
+    for name in ("first", "second"):
+        (tmp_path / name).mkdir()
+    first = RedisServer(tmp_path / "first")
+    first.start()
+    replica = ("--replicaof", "127.0.0.1", str(first.port), "--repl-diskless-sync-delay", "0")
+    second = RedisServer(tmp_path / "second", *replica)
+    second.start()
+    crawl = InRedis(tmp_path, web, server=first)
     try:
-        crawl.start(2)
-        crawl.wait_for_fetches(30)
-        assert migrate_slot(cluster, crawl.mailbox.prefix) >= 3
-        crawl.wait_for_fetches(80)
-        os.kill(crawl.wait_for_brain(), signal.SIGKILL)
-        assert crawl.end() == [0, 0], crawl.logs()
-        check_whole(crawl)
+        with sentinel_of(first, tmp_path) as address:
+            crawl.start(2, url=f"redis+sentinel://{address}/crawls/0")
+            crawl.wait_for_fetches(30)
+            first.kill()
+            crawl.mailbox = Mailbox(second.client(), "site")
+            assert crawl.end() == [0, 0], crawl.said()
+        crawl.check_whole()
+        assert second.client().role()[0] in (b"master", "master")
     finally:
         crawl.stop()
+        for server in (first, second):
+            server.kill()
 
 
 @pytest.mark.parametrize(
@@ -352,11 +262,11 @@ def test_a_cluster_moves_the_slot_of_a_crawl_whose_brain_is_killed(
     ids=lambda chosen: chosen[1],
 )
 def test_one_worker_with_one_fetch_at_a_time_has_the_order_of_a_local_crawl(
-    crawl: Shared, chosen: tuple[str, ...]
+    crawl: InRedis, chosen: tuple[str, ...]
 ) -> None:
     at_once = ("--delay", "0", "--at-once", "1", "--pages", "120", *chosen)
     crawl.start(1, *at_once)
-    assert crawl.end() == [0], crawl.logs()
+    assert crawl.end() == [0], crawl.said()
     there = pages_in_order(crawl.web)
     crawl.web.seen.clear()
     here = [
@@ -399,7 +309,7 @@ if __name__ == "__main__":
 """
 
 
-def test_any_spider_with_media_keeps_robots_and_delays_and_stores_items(crawl: Shared) -> None:
+def test_any_spider_with_media_keeps_robots_and_delays_and_stores_items(crawl: InRedis) -> None:
     web = crawl.web
     for number in range(10):
         web.others[f"/file-{number}"] = "text/plain", b"media"
@@ -415,7 +325,7 @@ def test_any_spider_with_media_keeps_robots_and_delays_and_stores_items(crawl: S
         "DOWNLOAD_DELAY": DELAY,
         "CONCURRENT_REQUESTS_PER_DOMAIN": 1,
         "CRAWLPRIO_PRIVATE_NETWORKS": ["127.0.0.0/8"],
-        "CRAWLPRIO_LEASE_SECONDS": TERM,
+        "CRAWLPRIO_LEASE_SECONDS": crawl.term,
         "CRAWLPRIO_COMPILE": False,
         "CRAWLPRIO_ITEMS": True,
         "CRAWLPRIO_MAX_PAGES": 40,
@@ -423,15 +333,9 @@ def test_any_spider_with_media_keeps_robots_and_delays_and_stores_items(crawl: S
         "FEEDS": {str(crawl.folder / "items-%(time)s.jsonl"): {"format": "jsonlines"}},
         "LOG_LEVEL": "INFO",
     }
-    (crawl.folder / "media.py").write_text(MEDIA_SPIDER.format(start=web.url(0), settings=settings))
-    for number in range(2):
-        with open(crawl.folder / f"worker{number}.log", "ab") as log:
-            crawl.workers.append(
-                subprocess.Popen(
-                    [sys.executable, "media.py"], stdout=log, stderr=log, cwd=crawl.folder
-                )
-            )
-    assert crawl.end() == [0, 0], crawl.logs()
+    for _ in range(2):
+        crawl.run_script(MEDIA_SPIDER.format(start=web.url(0), settings=settings))
+    assert crawl.end() == [0, 0], crawl.said()
     assert min(web.starts()) >= DELAY
     fetches = web.fetches()
     assert not [url for url in fetches if "/private/" in url]
@@ -442,49 +346,12 @@ def test_any_spider_with_media_keeps_robots_and_delays_and_stores_items(crawl: S
     assert n_items == n_feed >= 40
 
 
-class Proxy:
-    """Passes bytes on to a server, and cuts its clients off from it on demand."""
-
-    def __init__(self, port: int) -> None:
-        self._port = port
-        self._sockets: list[socket.socket] = []
-        self.is_cut = False
-        self._listener = socket.create_server(("127.0.0.1", 0))
-        self.port = self._listener.getsockname()[1]
-        threading.Thread(target=self._serve, daemon=True).start()
-
-    def cut(self) -> None:
-        self.is_cut = True
-        for each in self._sockets:
-            with suppress(OSError):
-                each.shutdown(socket.SHUT_RDWR)
-
-    def _serve(self) -> None:
-        while True:
-            client, _ = self._listener.accept()
-            if self.is_cut:
-                client.close()
-                continue
-            server = socket.create_connection(("127.0.0.1", self._port))
-            self._sockets += [client, server]
-            for one, other in ((client, server), (server, client)):
-                threading.Thread(target=self._pass_on, args=(one, other), daemon=True).start()
-
-    def _pass_on(self, one: socket.socket, other: socket.socket) -> None:
-        with suppress(OSError):
-            while found := one.recv(65536):
-                other.sendall(found)
-        for each in (one, other):
-            with suppress(OSError):
-                each.shutdown(socket.SHUT_RDWR)
-
-
 @pytest.mark.parametrize("is_healed", [False, True], ids=["for ever", "for a while"])
 def test_a_running_brain_that_is_cut_off_from_redis_is_replaced(
-    crawl: Shared, is_healed: bool
+    crawl: InRedis, is_healed: bool
 ) -> None:
     proxy = Proxy(crawl.server.port)
-    crawl.start(1, "-s", f"REDIS_URL=redis://127.0.0.1:{proxy.port}/0", brain="only")
+    crawl.start(1, brain="only", url=proxy.url)
     first = crawl.wait_for_brain()
     crawl.start(2)
     crawl.wait_for_fetches(30)
@@ -492,42 +359,42 @@ def test_a_running_brain_that_is_cut_off_from_redis_is_replaced(
     crawl.wait(lambda: crawl.brain() not in (first, None))
     if is_healed:
         proxy.is_cut = False
-    assert crawl.end()[-2:] == [0, 0], crawl.logs()
-    check_whole(crawl)
+    assert crawl.end()[-2:] == [0, 0], crawl.said()
+    crawl.check_whole()
 
 
 def test_a_worker_that_is_cut_off_from_redis_fetches_nothing_of_what_it_loses(
-    crawl: Shared,
+    crawl: InRedis,
 ) -> None:
     proxy = Proxy(crawl.server.port)
     crawl.start()
     crawl.wait_for_brain()
-    crawl.start(1, "-s", f"REDIS_URL=redis://127.0.0.1:{proxy.port}/0", brain="never")
+    crawl.start(1, brain="never", url=proxy.url)
     crawl.wait(lambda: len(crawl.mailbox.client.keys("*:out:*")) == 2)
     crawl.wait_for_fetches(30)
     proxy.cut()
-    sleep(1.5 * TERM)
+    sleep(1.5 * crawl.term)
     proxy.is_cut = False
-    assert crawl.end() == [0, 0], crawl.logs()
-    check_whole(crawl, most_refetched=crawl.web.n_sites)
+    assert crawl.end() == [0, 0], crawl.said()
+    crawl.check_whole(most_refetched=crawl.web.n_sites)
 
 
 def test_a_site_with_several_fetches_at_once_keeps_its_delay_between_their_starts(
-    crawl: Shared,
+    crawl: InRedis,
 ) -> None:
     crawl.web.latency = 0.9
     crawl.start(
         *(2, "--delay", "0.4", "-s", "CONCURRENT_REQUESTS_PER_DOMAIN=4", "--pages", "60"),
     )
     crawl.wait_for_fetches(40)
-    os.kill(crawl.wait_for_brain(), signal.SIGKILL)
-    assert crawl.end() == [0, 0], crawl.logs()
+    crawl.kill_brain()
+    assert crawl.end() == [0, 0], crawl.said()
     assert min(crawl.web.starts()) >= 0.25, "0.4 s less what a start takes on a busy machine"
     assert min(crawl.web.rests()) < 0, "fetches overlap"
     assert max(crawl.visits().values()) == 1
 
 
-def test_start_urls_that_others_push_are_fetched(crawl: Shared) -> None:
+def test_start_urls_that_others_push_are_fetched(crawl: InRedis) -> None:
     client = crawl.server.client()
     crawl.start(
         *(1, "-s", "REDIS_START_URLS_KEY=%(name)s:start_urls"),
@@ -537,36 +404,39 @@ def test_start_urls_that_others_push_are_fetched(crawl: Shared) -> None:
     lonely = f"http://{crawl.web.host(0)}:{crawl.web.port}/lonely.html"
     crawl.web.others["/lonely.html"] = "text/html", b"<html><title>Lonely</title>no links</html>"
     client.rpush("site:start_urls", lonely)
-    assert crawl.end() == [0], crawl.logs()
+    assert crawl.end() == [0], crawl.said()
     assert crawl.visits()[lonely] == 1
 
 
-def test_what_a_robots_txt_forbids_or_delays_is_so_for_all_workers(crawl: Shared) -> None:
+def test_what_a_robots_txt_forbids_or_delays_is_so_for_all_workers(crawl: InRedis) -> None:
     crawl.web.robots = b"User-agent: *\nCrawl-delay: 1\nDisallow: /private/\nDisallow: /page-9\n"
     crawl.web.n_pages = 40
     crawl.start(2)
-    assert crawl.end() == [0, 0], crawl.logs()
+    assert crawl.end() == [0, 0], crawl.said()
     assert not [url for url in crawl.web.fetches() if "/private" in url or "/page-9" in url]
     assert min(crawl.web.rests()[1:]) >= DELAY
     by_site = crawl.web.page_rests()
     assert min(by_site) >= 1.0
 
 
-def test_a_site_whose_robots_txt_cannot_be_read_is_left_alone_by_all(crawl: Shared) -> None:
+def test_a_site_whose_robots_txt_cannot_be_read_is_left_alone_by_all(crawl: InRedis) -> None:
     crawl.web.robots_status = 503
     crawl.start(2, "-s", "RETRY_ENABLED=False")
-    assert set(crawl.end()) <= {0, 1}, crawl.logs()
+    assert set(crawl.end()) <= {0, 1}, crawl.said()
     assert not crawl.web.fetches()
     assert sum(each.path == "/robots.txt" for each in crawl.web.seen) <= 3
 
 
-def frontier_command(crawl: Shared, *words: str) -> str:
-    line = [sys.executable, "-m", "crawlprio", "frontier", *words]
-    line += ["-s", f"REDIS_URL={crawl.server.url}"]
+def command(*words: str) -> list[str]:
+    return [sys.executable, "-m", "crawlprio", *words]
+
+
+def frontier_command(crawl: InRedis, *words: str) -> str:
+    line = [*command("frontier", *words), "-s", f"REDIS_URL={crawl.server.url}"]
     return subprocess.run(line, check=True, capture_output=True, text=True, timeout=60).stdout
 
 
-def test_a_crawl_is_shown_paused_resumed_drained_and_deleted(crawl: Shared) -> None:
+def test_a_crawl_is_shown_paused_resumed_drained_and_deleted(crawl: InRedis) -> None:
     crawl.start(1, "--delay", "1")
     crawl.wait_for_fetches(20)
     assert frontier_command(crawl).splitlines()[1].split()[:2] == ["site", "running"]
@@ -582,13 +452,13 @@ def test_a_crawl_is_shown_paused_resumed_drained_and_deleted(crawl: Shared) -> N
     frontier_command(crawl, "resume", "site")
     crawl.wait_for_fetches(n_fetched + 5)
     frontier_command(crawl, "drain", "site")
-    assert crawl.end() == [0], crawl.logs()
+    assert crawl.end() == [0], crawl.said()
     assert len(crawl.web.seen) < crawl.web.n_pages
     assert "kept" in frontier_command(crawl, "delete", "site", "--yes")
     assert frontier_command(crawl) == "There is no crawl in Redis.\n"
 
 
-def test_sitemaps_archive_and_values_are_those_of_a_crawl_alone(crawl: Shared) -> None:
+def test_sitemaps_archive_and_values_are_those_of_a_crawl_alone(crawl: InRedis) -> None:
     web = crawl.web
     lonely = f"http://{web.host(0)}:{web.port}/lonely.html"
     sitemap = f"<urlset><url><loc>{lonely}</loc></url></urlset>"
@@ -599,7 +469,7 @@ def test_sitemaps_archive_and_values_are_those_of_a_crawl_alone(crawl: Shared) -
         *("--warc", "warc", "--value", "words:words", "--keep-text"),
         *("--sitemaps", f"http://{web.host(0)}:{web.port}/sitemap.xml"),
     )
-    assert crawl.end() == [0, 0], crawl.logs()
+    assert crawl.end() == [0, 0], crawl.said()
     index = "".join(file.read_text() for file in (crawl.folder / "warc").glob("*.cdxj"))
     assert len(index.splitlines()) == len(web.seen)
     rows = crawl.rows("SELECT title, text, value FROM page_values JOIN visits USING (seq)")
@@ -608,21 +478,209 @@ def test_sitemaps_archive_and_values_are_those_of_a_crawl_alone(crawl: Shared) -
     assert lonely in crawl.visits()
 
 
-def test_a_worker_with_other_settings_is_refused(crawl: Shared) -> None:
+def test_a_worker_with_other_settings_is_refused(crawl: InRedis) -> None:
     crawl.start(1, "--delay", "2")
     crawl.wait_for_fetches(10)
     crawl.start(1, "--delay", "3")
     assert crawl.workers[1].wait(60) != 0
-    assert "was begun with DOWNLOAD_DELAY 2.0, but this worker has 3.0" in crawl.log()
+    assert "was begun with DOWNLOAD_DELAY 2.0, but this worker has 3.0" in crawl.said()
     crawl.start(1, "--delay", "2", "--allow", "page")
     assert crawl.workers[2].wait(60) != 0
-    assert "was begun with allow none, but this worker has page" in crawl.log()
+    assert "was begun with allow none, but this worker has page" in crawl.said()
     crawl.workers[0].send_signal(signal.SIGINT)
-    assert crawl.end() == [0], crawl.logs()
+    assert crawl.end() == [0], crawl.said()
+
+
+def test_limits_of_pages_hold_for_all_workers_together(crawl: InRedis) -> None:
+    site = ("-s", "CRAWLPRIO_MAX_PAGES_PER_SITE=6")
+    crawl.start(3, "--pages", "40", *site)
+    assert crawl.end() == [0, 0, 0], crawl.said()
+    assert crawl.visits().total() == 40
+    assert crawl.web.fetches().total() == 40
+    assert max(Counter(url.split("/")[2] for url in crawl.visits()).values()) <= 6
+
+
+def test_a_crawl_moves_to_workers_and_back_and_its_store_is_copied(
+    crawl: InRedis, tmp_path: Path
+) -> None:
+    alone = Run(tmp_path / "job", crawl.web, "--pages", "40", workers=0)
+    assert alone.start().end() == 0, alone.said()
+    crawl.job = alone.folder
+    crawl.start(2, "--delay", "1")
+    crawl.wait_for_fetches(90)
+    set_state(crawl.server.client(), "site", "draining")
+    assert crawl.end() == [0, 0], crawl.said()
+    assert 90 <= len(crawl.web.seen) < crawl.web.n_pages
+    asked_again = ("-s", "CRAWLPRIO_FRONTIER=local", "-s", f"REDIS_URL={crawl.server.url}")
+    alone.more = (*alone.options(), *asked_again)
+    assert alone.start().end() == 0, alone.said()
+    crawl.check_whole()
+    copy = tmp_path / "copy.sqlite"
+    line = command("links", "collect", "site", str(copy), "-s", f"REDIS_URL={crawl.server.url}")
+    collected = subprocess.run(line, cwd=tmp_path, capture_output=True, text=True, check=True)
+    (n_visits,) = crawl.rows("SELECT count(*) FROM visits")[0]
+    assert f"{n_visits} visits and" in collected.stdout
+    with closing(sqlite3.connect(copy)) as db:
+        assert db.execute("SELECT count(*) FROM link_urls").fetchone() == (len(crawl.pairs()),)
+    again = subprocess.run(line, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert again.stderr == f"{copy}: the file exists; name a new one.\n"
+
+
+def test_a_crawl_of_the_same_name_begins_anew_in_a_folder_of_its_own(crawl: InRedis) -> None:
+    crawl.start(1, "--pages", "20")
+    assert crawl.end() == [0], crawl.said()
+    crawl.start(1, "--pages", "30", "-s", "SCHEDULER_FLUSH_ON_START=True")
+    assert crawl.end() == [0], crawl.said()
+    assert crawl.visits().total() == 30
+    crawl.job = crawl.folder / "crawls" / "site.1"
+    assert crawl.visits().total() == 20
+
+
+ODD_SPIDER = """
+import os
+
+import crawlprio
+from scrapy import Request, Spider
+from scrapy.crawler import CrawlerProcess
+
+
+class LongestFirst(crawlprio.Ordering):
+    def observe(self, visit):
+        for target in visit.targets:
+            self.keys[target] = len(self.pages.url(target))
+        return visit.targets
+
+    def site_key(self, site, best_key, n_waiting):
+        return -best_key
+
+
+class Odd(Spider):
+    name = "odd"
+    start_urls = ["data:,text", {start!r}]
+    custom_settings = {settings!r}
+
+    def parse(self, response):
+        yield {{"from": response.url[:5]}}
+        if response.url.startswith("data:"):
+            return
+        yield Request({start!r} + "?lambda", lambda response: None)
+        yield Request({start!r}[:-1] + "8", self.parse_thing, meta={{"n": 3}})
+
+    def parse_thing(self, response):
+        if response.meta["n"] == 3:
+            os._exit(9)
+
+
+if __name__ == "__main__":
+    process = CrawlerProcess()
+    process.crawl(Odd)
+    process.start()
+"""
+
+
+def test_what_cannot_be_written_as_json_is_dropped_and_a_page_that_kills_is_a_dead_letter(
+    crawl: InRedis,
+) -> None:
+    settings = {
+        **{"ADDONS": {"crawlprio.Addon": 500}, "CRAWLPRIO_FRONTIER": "redis"},
+        **{"REDIS_URL": crawl.server.url, "SCHEDULER_PERSIST": True, "LOG_LEVEL": "INFO"},
+        **{"CRAWLPRIO_PRIVATE_NETWORKS": ["127.0.0.0/8"], "CRAWLPRIO_LEASE_SECONDS": 2.0},
+        **{"CRAWLPRIO_REDIS_CRAWL": "site", "CRAWLPRIO_COMPILE": False},
+        **{"ORDERING": "__main__.LongestFirst", "ORDERING_OPTIONS": {"site_share": 1}},
+    }
+    script = ODD_SPIDER.format(start=crawl.web.url(0), settings=settings)
+    for _ in range(4):
+        crawl.run_script(script)
+    assert sorted(crawl.end(300)) == [0, 9, 9, 9], crawl.said()
+    assert "It is dropped because other workers could not fetch it" in crawl.said()
+    rows = crawl.rows("SELECT url, error FROM visits JOIN pages ON id = page WHERE error != ''")
+    assert rows == [(crawl.web.url(8), "worker died")]
+
+
+FAILING_SPIDER = """
+import redis
+from scrapy import Request, Spider
+from scrapy.crawler import CrawlerProcess
+
+
+class Failing(Spider):
+    name = "failing"
+
+    async def start(self):
+        client = redis.Redis.from_url({url!r})
+        client.delete("crawlprio:{{failing:0}}:in")
+        client.set("crawlprio:{{failing:0}}:in", "no stream")
+        try:
+            await self.crawler.engine.download_async(Request("http://127.0.0.1:1/media"))
+        except Exception as error:
+            print(type(error).__name__, flush=True)
+        for request in ():
+            yield request
+
+
+process = CrawlerProcess(
+    {{"ADDONS": {{"crawlprio.Addon": 500}}, "CRAWLPRIO_FRONTIER": "redis", "REDIS_URL": {url!r},
+      "CRAWLPRIO_BRAIN": "never", "CRAWLPRIO_LEASE_SECONDS": 4, "CRAWLPRIO_COMPILE": False}}
+)
+process.crawl(Failing)
+process.start()
+"""
+
+
+def test_a_request_without_a_lease_does_not_wait_for_a_frontier_that_failed(
+    crawl: InRedis,
+) -> None:
+    crawl.run_script(FAILING_SPIDER.format(url=crawl.server.url))
+    crawl.workers[0].wait(120)
+    assert "\nIgnoreRequest\n" in crawl.said()
+    assert "The frontier in Redis is unusable" in crawl.said()
+
+
+def test_the_live_view_of_a_brain_shows_pauses_and_stops_all_workers(crawl: InRedis) -> None:
+    crawl.start(2, "--monitor", "0")
+    crawl.wait(lambda: ADDRESS.search(crawl.said()))
+    told = ADDRESS.search(crawl.said())
+    assert told is not None
+    client = Client(int(told[1]), told[2])
+    crawl.wait_for_fetches(20)
+    crawl.wait(lambda: len(client.state()["tables"]["workers"]) == 2)
+    assert client.post("/first", url=crawl.web.url(crawl.web.n_pages - 1)).status in (200, 409)
+    assert client.post("/pause").body["said"].startswith("Paused")
+    crawl.wait(lambda: not client.state()["tables"]["flight"])
+    n_before = len(crawl.web.seen)
+    crawl.wait(lambda: client.state()["state"] == "paused")
+    assert client.post("/resume").status == 200
+    crawl.wait_for_fetches(n_before + 5)
+    assert client.post("/stop").status == 200
+    assert crawl.end() == [0, 0], crawl.said()
+    assert len(crawl.web.seen) < crawl.web.n_pages
+
+
+def test_no_log_and_no_key_tells_the_password_of_the_server(tmp_path: Path, web: LoggedWeb) -> None:
+    require_redis()
+    (tmp_path / "guarded").mkdir()
+    server = RedisServer(tmp_path / "guarded")
+    server.start()
+    server.client().config_set("requirepass", "hush")
+    server.url = server.url.replace("//", "//:hush@")
+    crawl = InRedis(tmp_path, web, server=server)
+    try:
+        crawl.start(1, "--pages", "20", "-s", "LOG_LEVEL=DEBUG")
+        assert crawl.end() == [0], crawl.said()
+        client = server.client()
+        dumped = b"".join(client.dump(key) for key in client.keys("*"))
+        assert dumped
+        shown = frontier_command(crawl, "show", "site")
+        files = [*tmp_path.glob("*.log"), *crawl.store.parent.iterdir()]
+        kept = b"".join(file.read_bytes() for file in files if file.is_file())
+        assert b"hush" not in dumped + shown.encode() + kept
+    finally:
+        crawl.stop()
+        server.kill()
 
 
 @pytest.mark.parametrize("seed", range(N_RUNS))
-def test_any_sequence_of_faults_loses_and_doubles_nothing(crawl: Shared, seed: int) -> None:
+def test_any_sequence_of_faults_loses_and_doubles_nothing(crawl: InRedis, seed: int) -> None:
     print("seed", seed)
     rng = random.Random(seed)
     n_fetched, n_faults = 10, 0
@@ -642,7 +700,7 @@ def test_any_sequence_of_faults_loses_and_doubles_nothing(crawl: Shared, seed: i
         if brain is not None and brain not in asleep and fault == "stop brain":
             with suppress(ProcessLookupError):
                 os.kill(brain, signal.SIGSTOP)
-                stopped.append((monotonic() + rng.uniform(0.5, 2 * TERM), brain))
+                stopped.append((monotonic() + rng.uniform(0.5, 2 * crawl.term), brain))
         if fault == "kill hand" and awake:
             worker = rng.choice(awake)
             worker.kill()
@@ -651,15 +709,15 @@ def test_any_sequence_of_faults_loses_and_doubles_nothing(crawl: Shared, seed: i
         if fault == "stop hand" and len(awake) > 1:
             number = rng.choice(awake).pid
             os.kill(number, signal.SIGSTOP)
-            stopped.append((monotonic() + rng.uniform(0.5, 2 * TERM), number))
+            stopped.append((monotonic() + rng.uniform(0.5, 2 * crawl.term), number))
         if fault in ("redis", "both"):
             crawl.server.kill()
             sleep(rng.uniform(0, 2))
             crawl.server.start()
         n_fetched = len(crawl.web.seen) + rng.randrange(1, 40)
     crawl.wait(lambda: _wake(stopped) or not stopped)
-    assert set(crawl.end()) == {0}, crawl.logs()
-    check_whole(crawl, most_refetched=n_faults * crawl.web.n_sites)
+    assert set(crawl.end()) == {0}, crawl.said()
+    crawl.check_whole(most_refetched=n_faults * crawl.web.n_sites)
 
 
 def _wake(stopped: list[tuple[float, int]]) -> bool:

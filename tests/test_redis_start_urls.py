@@ -1,4 +1,8 @@
-"""Any spider fetches start URLs that are pushed to Redis, even while it runs."""
+"""Start URLs that are pushed to Redis are fetched, even while a crawl runs.
+
+Workers of a shared crawl read them in test_redis_brain.py, and as scrapy-redis in
+test_scrapy_redis.py.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +14,11 @@ import pytest
 from crawls import ADDON, Run, Site, page, run_spider
 from redis import Redis
 from redis_servers import RedisServer
-from scrapy import Request, Spider
+from scrapy import Request, Spider, signals
+from scrapy.crawler import Crawler
+
+from crawlprio.plugins.shared.connection import connect
+from crawlprio.plugins.shared.start_urls import StartUrls
 
 KEY = "shop:start_urls"
 PAGES = {f"/{name}": page(title=name) for name in "abcd"}
@@ -25,23 +33,29 @@ class Shop(Spider):
         yield {"url": response.url, "meta": response.meta.get("job"), "by": "parse"}
 
 
-def crawl(server: RedisServer, spider: type[Spider] = Shop, **settings: Any) -> tuple[Run, Site]:
+class Reads:
+    """An extension that reads start URLs, in a crawl whose frontier is in this process."""
+
+    def __init__(self, crawler: Crawler, kind: str, seconds: float) -> None:
+        client = connect(crawler.settings["REDIS_URL"], {})
+        self.urls = StartUrls(crawler, client, KEY, kind=kind, batch_size=1, max_idle=seconds)
+        crawler.signals.connect(self.urls.close, signal=signals.spider_closed)
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Reads:
+        return cls(crawler, crawler.settings["KIND"], crawler.settings["SECONDS"])
+
+
+def crawl(
+    server: RedisServer, spider: type[Spider] = Shop, kind: str = "list", seconds: float = 0.5
+) -> tuple[Run, Site]:
     with Site(PAGES) as site:
-        run = run_spider(
-            spider,
-            {
-                **ADDON,
-                "CRAWLPRIO_FRONTIER": "redis",
-                "REDIS_URL": server.url,
-                "REDIS_START_URLS_KEY": "%(name)s:start_urls",
-                "MAX_IDLE_TIME_BEFORE_CLOSE": 1,
-                "CONCURRENT_REQUESTS": 1,
-                "ORDERING": "breadth-first",
-                **settings,
-            },
-            site=site,
-        )
-        return run, site
+        settings = {
+            **{**ADDON, "REDIS_URL": server.url, "EXTENSIONS": {Reads: 1}},
+            **{"KIND": kind, "SECONDS": seconds},
+            **{"CONCURRENT_REQUESTS": 1, "ORDERING": "breadth-first"},
+        }
+        return run_spider(spider, settings, site=site), site
 
 
 def fetched(site: Site) -> list[str]:
@@ -61,11 +75,7 @@ def test_all_start_urls_of_a_list_set_or_sorted_set_are_fetched(
         client.sadd(KEY, *urls)
     else:
         client.zadd(KEY, {url: -at for at, url in enumerate(urls)})
-    run, site = crawl(
-        redis_server,
-        REDIS_START_URLS_AS_SET=kind == "set",
-        REDIS_START_URLS_AS_ZSET=kind == "zset",
-    )
+    run, site = crawl(redis_server, kind=kind)
     assert run.reason == "finished", run.messages()
     paths = fetched(site)
     assert sorted(paths) == sorted(PAGES)
@@ -86,7 +96,7 @@ def test_a_start_url_pushed_during_the_crawl_is_fetched(
                 client.rpush(KEY, json.dumps({"url": "http://shop.test/b", "meta": {"job": 3}}))
 
     client.rpush(KEY, "http://shop.test/a")
-    run, site = crawl(redis_server, Pushing, MAX_IDLE_TIME_BEFORE_CLOSE=4)
+    run, site = crawl(redis_server, Pushing, seconds=2.0)
     assert fetched(site) == ["/a", "/b"]
     assert [item["meta"] for item in run.items] == [None, 3]
 
@@ -120,13 +130,3 @@ def test_a_spider_may_make_the_requests_itself(
     run, site = crawl(redis_server, Own)
     assert fetched(site) == ["/c"]
     assert run.items[0]["meta"] == "own"
-
-
-def test_nothing_is_read_unless_a_key_is_named(
-    redis_server: RedisServer,
-) -> None:
-    client: Redis = redis_server.client()
-    client.rpush(KEY, "http://shop.test/a")
-    _, site = crawl(redis_server, REDIS_START_URLS_KEY=None)
-    assert fetched(site) == []
-    assert client.llen(KEY) == 1

@@ -1,20 +1,16 @@
 """`crawlprio replay` of a WARC file and of a crawl store: what is fetched, recorded and shown."""
 
 import os
-import random
 import re
 import sqlite3
 import subprocess
 import sys
-from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
 import networkx as nx
 import pytest
 from crawls import ROOT, fetched_urls, options, scrapy
-from stores import change
-from warcio.archiveiterator import ArchiveIterator
 from warcs import write_warc
 
 HTML = [("Content-Type", "text/html; charset=utf-8")]
@@ -85,11 +81,7 @@ EXPECTED = {
     "http://a.test/missing": (404, [], []),
     "http://a.test/new": (200, ["http://c.test/deep/copy"], []),
     "http://a.test/old": (302, ["http://a.test/new"], []),
-    "http://a.test/one": (
-        200,
-        ["http://a.test/two.html?b=1&a=2", "http://a.test/two.html"],
-        [],
-    ),
+    "http://a.test/one": (200, ["http://a.test/two.html?b=1&a=2", "http://a.test/two.html"], []),
     "http://a.test/two.html": TWO,
     "http://a.test/two.html?b=1&a=2": (200, ["http://a.test/one"], []),
     "http://c.test/deep/copy": (200, [], []),
@@ -335,52 +327,3 @@ def test_recorded_links_are_found_again_without_crawlprio(by_opic, warc):
     assert (judged.returncode, judged.stderr) == (0, "")
     for cause in ("empty path", "default port", "duplicate by: ", "rel=nofollow", "/cgi-bin/"):
         assert cause in judged.stdout
-
-
-@pytest.mark.parametrize(
-    ("damage", "complaint"),
-    [
-        ("targets = json_remove(targets, '$[1]')", "unexplained: 'two.html#part'"),
-        ("targets = json_insert(targets, '$[#]', 9)", "unexplained: recorded, not found"),
-        ("outside = NULL", "unexplained: '/private'"),
-        ("n_bytes = n_bytes + 1", "unexplained: not the body"),
-    ],
-)
-def test_a_wrongly_recorded_link_is_unexplained(warc, tmp_path, by_opic, damage, complaint):
-    copy = tmp_path / "wrong.sqlite"
-    copy.write_bytes(by_opic.store.read_bytes())
-    assert change(copy, f"UPDATE visits SET {damage} WHERE page = 0") == 1
-    judged = compare(warc, copy, 100)
-    assert judged.returncode == 1
-    assert complaint in judged.stdout
-
-
-def first_records(warc, n_records, part):
-    """Copy the beginning of a WARC file, up to the end of a record, and return its URLs."""
-    with warc.open("rb") as file:
-        records = ArchiveIterator(file)
-        urls = [
-            record.rec_headers.get_header("WARC-Target-URI")
-            for record in islice(records, n_records)
-            if record.rec_type == "response"
-        ]
-        end = records.get_record_offset() + records.get_record_length()
-        file.seek(0)
-        part.write_bytes(file.read(end))
-    return urls
-
-
-def test_a_real_recording_is_replayed_faithfully(tmp_path):
-    whole_file = ROOT.parent / "shared" / "data" / "uci-ics.warc.gz"
-    if not whole_file.is_file():
-        pytest.skip("the recording of a real crawl is not here")
-    part, seeds, seed = tmp_path / "part.warc.gz", tmp_path / "seeds.txt", 0
-    urls = first_records(whole_file, 2000, part)
-    print(f"seed {seed}")
-    seeds.write_text("\n".join(random.Random(seed).sample(urls, 100)))
-    replayed = replay(part, tmp_path / "real", f"-aseeds=@{seeds}", CLOSESPIDER_PAGECOUNT=300)
-    assert (replayed.done.returncode, replayed.done.stderr) == (0, "")
-    judged = compare(part, replayed.store, 300)
-    print(judged.stdout)
-    assert (judged.returncode, judged.stdout.splitlines()[-1]) == (0, "0 unexplained.")
-    assert int(re.findall(r"^(\d+) of", judged.stdout)[0]) > 100

@@ -35,10 +35,7 @@ def test_a_crawl_that_nothing_limited_is_just_finished():
     ("settings", "cuts"),
     [
         # The home page and 3 more are admitted. Each of those links to /a7 and /b2 once more.
-        (
-            {"CRAWLPRIO_MAX_PAGES_PER_SITE": 4},
-            ["14 links refused by CRAWLPRIO_MAX_PAGES_PER_SITE"],
-        ),
+        ({"CRAWLPRIO_MAX_PAGES_PER_SITE": 4}, ["14 links refused by CRAWLPRIO_MAX_PAGES_PER_SITE"]),
         (
             {"CRAWLPRIO_MAX_PAGES_PER_DOMAIN": 4},
             ["14 links refused by CRAWLPRIO_MAX_PAGES_PER_DOMAIN"],

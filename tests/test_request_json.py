@@ -560,9 +560,6 @@ def nothing_runs():
     assert SPIDER.asked == []
 
 
-DAMAGE = st.tuples(st.integers(0, 10_000), st.binary(min_size=1, max_size=4))
-
-
 def read(data):
     """Read hostile data: return a request, or None if it is refused in one sentence."""
     with nothing_runs():
@@ -626,18 +623,6 @@ class TestHostile:
             with_fields = attributes(request)
             assert with_fields["url"] == fields["url"]
             assert isinstance(with_fields["meta"], dict)
-
-    # Drawing a request takes most of the time, so each is damaged in several ways.
-    @given(requests(), st.lists(DAMAGE, min_size=8, max_size=8))
-    @settings(max_examples=50, deadline=None)
-    def test_damaged_bytes_are_a_request_or_refused(self, request, damages):
-        try:
-            stored = to_json(request, SPIDER)
-        except RequestNotStorable:
-            return
-        for place, damage in damages:
-            at = place % len(stored)
-            read(stored[:at] + damage + stored[at + len(damage) :])
 
     @pytest.mark.parametrize(
         ("fields", "reason"),

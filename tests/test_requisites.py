@@ -330,7 +330,6 @@ def test_a_paused_crawl_fetches_them_once_it_goes_on(tmp_path):
     [
         ({"CRAWLPRIO_WARC": None}, "CRAWLPRIO_WARC names no folder to archive them in"),
         ({"CRAWLPRIO_STORE": None}, "CRAWLPRIO_STORE is None, so there is nowhere to record them"),
-        ({"CRAWLPRIO_FRONTIER": "redis"}, "CRAWLPRIO_FRONTIER is redis, whose workers have no"),
     ],
 )
 def test_where_they_cannot_be_kept_the_crawl_is_refused_in_one_sentence(

@@ -22,9 +22,12 @@ class Queue:
         sites["limit"], sites["ready_at"] = N_PAGES, -math.inf
         totals = np.zeros(1, dtype=records.TOTALS)
         self.pages = np.zeros(N_PAGES, dtype=records.PAGE)
-        self.arrays = (self.pages, sites, heaps.no_entries(N_SITES), totals)
+        self.arrays = records.Queue(self.pages, sites, heaps.no_entries(N_SITES), totals)
+        self.addresses = records.QUEUE.addresses(self.arrays)
         for page in range(N_PAGES):
-            heaps.push(*self.arrays, page, draw.randrange(N_SITES), 0, draw.choice([0.0, 1.0, 2.0]))
+            heaps.push(
+                self.addresses, page, draw.randrange(N_SITES), 0, draw.choice([0.0, 1.0, 2.0])
+            )
 
     def first(self):
         waiting = np.flatnonzero(self.pages["state"] == records.WAITING)
@@ -32,7 +35,7 @@ class Queue:
 
     def check_sites(self):
         """Assert that each site is placed by the key of its own best page, which is its head."""
-        for site, row in enumerate(self.arrays[1]):
+        for site, row in enumerate(self.arrays.sites):
             waiting = (self.pages["state"] == records.WAITING) & (self.pages["site"] == site)
             if waiting.any():
                 best = self.pages["key"][waiting].max()
@@ -44,7 +47,7 @@ class Queue:
         changed = np.array(self.draw.sample(range(N_PAGES), n), dtype=np.int32)
         before = self.pages["key"][changed]
         self.pages["key"][changed] = [self.draw.choice([0.0, 1.0, 2.0, 3.0]) for _ in range(n)]
-        heaps.resettle_changed(*self.arrays, N_PAGES, changed, before)
+        heaps.resettle_changed(self.addresses, N_PAGES, changed, before)
 
 
 def test_pages_leave_by_key_however_many_keys_were_written_at_once():
@@ -56,4 +59,4 @@ def test_pages_leave_by_key_however_many_keys_were_written_at_once():
             queue.write_keys(draw.randrange(20))
             queue.check_sites()
             expected = queue.first()
-            assert heaps.pop(*queue.arrays, 0.0) == expected
+            assert heaps.pop(queue.addresses, 0.0) == expected

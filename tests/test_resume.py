@@ -1,10 +1,8 @@
 """A crawl with a job directory resumes where it was, however it ended."""
 
 import logging
-import random
 import shutil
 import sqlite3
-import sys
 from collections import Counter
 
 import pytest
@@ -14,58 +12,14 @@ from crawls import (
     ONE_AT_A_TIME,
     Answer,
     Site,
-    crawl_demo_web,
-    killed_once,
-    options,
     page,
     run_spider,
 )
-from stores import change, query, visited_urls
+from stores import change, query
 
 from crawlprio.frontier import Politeness
 from crawlprio.spiders.site import SiteSpider
 from crawlprio.store import Store
-
-SETTINGS = {
-    **ONE_AT_A_TIME,
-    "CRAWLPRIO_DEMO_PAGES": 300,
-    "CRAWLPRIO_DEMO_SITES": 8,
-    "CRAWLPRIO_DEMO_SEED": 1,
-    "LOG_LEVEL": "WARNING",
-    "CRAWLPRIO_PLOT": None,
-    "CRAWLPRIO_PRINT": False,
-}
-
-
-@pytest.mark.parametrize(
-    "settings",
-    [
-        {"ORDERING": "batch-pagerank"},
-        {"ORDERING": "opic", "ORDERING_OPTIONS": '{"site_share": 2}'},
-    ],
-    ids=["batch-pagerank", "in turns"],
-)
-def test_killed_at_random_moments_it_fetches_the_same_pages_in_the_same_order(tmp_path, settings):
-    """As `test_kills.py` tests in depth for OPIC."""
-    seed = 20261121
-    print("seed", seed)
-    choose = random.Random(seed)
-    undisturbed, killed = tmp_path / "undisturbed", tmp_path / "killed"
-    undisturbed.mkdir()
-    killed.mkdir()
-    whole = crawl_demo_web(undisturbed, {**SETTINGS, **settings}, pages=300, sites=8)
-    order = visited_urls(whole.store)
-    (killed / "scrapy.cfg").write_text("[settings]\ndefault = crawlprio.settings\n")
-    line = [sys.executable, "-m", "scrapy", "crawl", "site"]
-    line += options({**SETTINGS, **settings, "JOBDIR": "job"})
-    for n_more in (choose.randint(10, 100), choose.randint(10, 100)):
-        killed_once(line, killed / "job" / "crawl.sqlite", n_more, killed)
-        so_far = visited_urls(killed / "job" / "crawl.sqlite")
-        assert so_far == order[: len(so_far)]
-    last = crawl_demo_web(killed, {**SETTINGS, **settings, "JOBDIR": "job"})
-    assert last.exit_status == 0
-    assert visited_urls(killed / "job" / "crawl.sqlite") == order
-
 
 ROOT = "http://shop.test"
 
@@ -276,23 +230,6 @@ def test_pages_in_flight_come_first_after_a_restart_with_many_at_once(tmp_path):
         assert store.leased() == []
 
 
-def test_pages_in_flight_are_recorded_while_many_are_fetched_at_once(tmp_path):
-    """At the kill the store lists the pages that were handed out before the last visit."""
-    noted = []
-
-    def answer(host, path):
-        if path == "/0" and host == "shop.test":
-            sql = "SELECT url FROM pages JOIN leased ON id = page"
-            noted.append([url for (url,) in query(tmp_path / "crawl.sqlite", sql)])
-        return None
-
-    with Site(CHAIN, answer) as site:
-        run_links(tmp_path, site)
-    assert len(noted) == 1
-    with Store.open(tmp_path / "crawl.sqlite") as store:
-        assert store.leased() == []
-
-
 def test_there_are_never_more_unrecorded_fetches_than_may_be_in_flight(tmp_path):
     """A kill at any moment costs at most those, whichever share a transaction."""
     n, at_once = 120, 4
@@ -307,10 +244,7 @@ def test_there_are_never_more_unrecorded_fetches_than_may_be_in_flight(tmp_path)
 
     with Site(web, answer) as site:
         run_links(
-            tmp_path,
-            site,
-            CONCURRENT_REQUESTS=at_once,
-            CONCURRENT_REQUESTS_PER_DOMAIN=at_once,
+            tmp_path, site, CONCURRENT_REQUESTS=at_once, CONCURRENT_REQUESTS_PER_DOMAIN=at_once
         )
     assert len(unrecorded) == len(site.fetches) > 2 * n
     assert max(unrecorded) <= at_once

@@ -143,14 +143,6 @@ def test_a_line_that_the_limit_cuts_is_not_read():
     assert robots_txt.MAX_BYTES - len(rule) <= len(text) <= robots_txt.MAX_BYTES
 
 
-def test_rules_beyond_the_bound_are_counted(monkeypatch):
-    monkeypatch.setattr(robots_txt, "MAX_RULES", 3)
-    rules, is_cut = rules_for(
-        "User-agent: *\nDisallow: /1\nDisallow: /2\nAllow: /3\nAllow: /4", "x"
-    )
-    assert (rules.splitlines()[1:], is_cut) == (["Disallow: /1", "Disallow: /2", "Allow: /3"], True)
-
-
 def test_wildcards_beyond_the_bound_are_not_obeyed(monkeypatch):
     monkeypatch.setattr(robots_txt, "MAX_WILDCARDS", 3)
     rules, is_cut = rules_for("User-agent: *\nDisallow: /*a$\nDisallow: /$*\nDisallow: /b", "x")

@@ -1,5 +1,6 @@
 """The saved state of a crawl: a resume from it goes on as a replay of all visits does."""
 
+import json
 import logging
 import random
 import shutil
@@ -17,6 +18,7 @@ from crawlprio.live.recorder import Recorder
 from crawlprio.live.requests import Identities
 from crawlprio.settings_table.config import CrawlConfig
 from crawlprio.store.outcomes import ROBOTS
+from crawlprio.store.saved_state import FORMAT
 
 N_PAGES = 400
 
@@ -202,7 +204,7 @@ class TestOnlyAFittingStateIsUsed:
     def test_one_that_is_not_damaged(self, job):
         assert not self.is_replayed(job)
 
-    @pytest.mark.parametrize("damage", ["flipped", "cut", "empty", "head"])
+    @pytest.mark.parametrize("damage", ["flipped", "cut", "empty", "head", "nested", "vast"])
     def test_not_a_damaged_one(self, job, damage, caplog):
         path = state_keeper.state_path(job / "crawl.sqlite")
         content = bytearray(path.read_bytes())
@@ -210,7 +212,14 @@ class TestOnlyAFittingStateIsUsed:
             content[len(content) // 2] ^= 1
         if damage == "head":
             content[3] ^= 1
-        path.write_bytes({"cut": content[:-500], "empty": b""}.get(damage, bytes(content)))
+        vast = {"format": FORMAT, "facts": {}, "arrays": [["a", "S0", 10**14]]}
+        others = {
+            "cut": content[:-500],
+            "empty": b"",
+            "nested": b"[" * 1_000_000 + b"\n",
+            "vast": json.dumps(vast).encode() + b"\n" + bytes(32),
+        }
+        path.write_bytes(others.get(damage, bytes(content)))
         with caplog.at_level(logging.WARNING):
             assert self.is_replayed(job)
         assert "all visits are replayed" in caplog.text

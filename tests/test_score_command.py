@@ -16,7 +16,6 @@ from crawls import options, scrapy
 from driver import WebPages
 from graphs import power_law_web
 from linkgraphs import graph_of_web
-from scrapy.settings import Settings
 from stores import query
 
 from crawlprio.commands.score import Command
@@ -26,7 +25,7 @@ from crawlprio.graph.npz import write_npz
 from crawlprio.graph.pages import NO_PAGES, PageTable, Visit
 from crawlprio.measure.crawl_order import cumulative_pagerank, kendall_tau
 from crawlprio.measure.importance import open_repository
-from crawlprio.measure.metrics import IMPORTANCES, importance_of
+from crawlprio.measure.metrics import importance_of
 from crawlprio.ranking.pagerank import round_significant
 from crawlprio.store import Store
 from crawlprio.store.graph_files import read_graph
@@ -244,28 +243,6 @@ def test_the_models_of_cho_et_al_match_the_paper(folder):
     assert found["threshold"]["ideal"] == ideal
 
 
-def test_a_buffer_keeps_the_pages_with_the_most_backlinks_seen(folder):
-    """With room for a tenth of the pages, by a list that drops the last of the lowest."""
-    assert score(
-        "crawl.sqlite", "--importance", "backlinks", "--model", "buffer", "--json", "out.json"
-    ) == 0  # fmt: skip
-    (scored,) = figures_in("out.json")["importances"]
-    graph = read_graph("crawl.sqlite")
-    values = importance_of(graph, "backlinks")
-    size = round(0.1 * graph.n_pages)
-    seen = np.zeros(graph.n_pages)
-    held = []
-    for page in range(N_FETCHED):
-        seen[graph.indices[graph.indptr[page] : graph.indptr[page + 1]]] += 1
-        held.append(page)
-        if len(held) > size:
-            least = min(seen[p] for p in held)
-            held.remove([p for p in held if seen[p] == least][-1])
-    hot = values >= np.sort(values)[::-1][size - 1]
-    performance = dict(map(tuple, scored["models"]["buffer"]["performance"]))
-    assert performance[size / graph.n_pages] == pytest.approx(hot[held].sum() / size)
-
-
 def test_days_and_tops_match_najork_and_wiener(folder, capsys):
     arguments = ["--by-day", "6", "--top", "30,1", "--json", "out.json", "--plot", "out.svg"]
     assert score("crawl.sqlite", *arguments) == 0
@@ -374,17 +351,6 @@ def test_a_store_with_only_seeds_has_no_order_yet(folder):
     assert score("young.sqlite", "--json", "out.json") == 0
     (scored,) = figures_in("out.json")["importances"]
     assert (figures_in("out.json")["fetched"], scored["order"]) == (0, None)
-
-
-def test_help_names_every_importance():
-    import argparse
-
-    parser = argparse.ArgumentParser()
-    command = Command()
-    command.settings = Settings()
-    command.add_options(parser)
-    (action,) = [action for action in parser._actions if "--importance" in action.option_strings]
-    assert sorted(str(action.help).partition("Names: ")[2].split(", ")) == sorted(IMPORTANCES)
 
 
 BAD_INPUT = [

@@ -89,14 +89,6 @@ def test_a_fetched_page_passes_on_what_reaches_it_later_as_far_as_the_budget_goe
     assert gained(threshold=1000.0) == 1.0
 
 
-def test_replayed_visits_give_the_same_keys_as_the_crawl_that_was_interrupted():
-    graph = graph_of(random_rows(300, 4, seed=3), [page % 5 for page in range(300)])
-    order = crawl_order(graph, [0], Scout(), budget=200).tolist()
-    crawls = [Crawl(graph).fetch(*order), Crawl(graph).fetch(*order)]
-    keys = [crawl.ordering.keys[: len(crawl.pages)].tolist() for crawl in crawls]
-    assert keys[0] == keys[1]
-
-
 @pytest.mark.parametrize(
     ("option", "value", "bound"),
     [

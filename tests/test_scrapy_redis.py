@@ -16,21 +16,17 @@ from crawls import ROOT, server_log
 from redis_servers import RedisServer
 
 from crawlprio.demo.process import LoopbackServer
-from crawlprio.plugins.redis.collect import collect
-from crawlprio.plugins.redis.shards import prefix_of
 from crawlprio.store import Store
 
 pytest.importorskip("scrapy_redis", reason="scrapy-redis is not installed (extra dev)")
 
 N_PAGES, N_SITES = 60, 4
-WITH_BRAIN = "crawlprio.schedulers.RedisScheduler"
-IN_REDIS = "crawlprio.plugins.redis.scheduler.RedisScheduler"
 
 SETTINGS = """
 SPIDER_MODULES = ["example.spiders"]
 USER_AGENT = "example (+https://example.org/)"
 DUPEFILTER_CLASS = "scrapy_redis.dupefilter.RFPDupeFilter"
-SCHEDULER = {scheduler!r}
+SCHEDULER = "crawlprio.schedulers.RedisScheduler"
 SCHEDULER_PERSIST = True
 ITEM_PIPELINES = {{
     "example.pipelines.ExamplePipeline": 300,
@@ -45,7 +41,7 @@ DOWNLOAD_HANDLERS = {{
     "https": "crawlprio.demo.handler.LoopbackHandler",
 }}
 CRAWLPRIO_LOOPBACK = {loopback!r}
-{added}
+ADDONS = {{"crawlprio.Addon": 500}}
 """
 
 PIPELINES = """
@@ -85,29 +81,19 @@ class MyCrawler(RedisCrawlSpider):
 class Project:
     """The project and the web that it crawls."""
 
-    def __init__(self, folder: Path, redis_url: str, scheduler: str) -> None:
+    def __init__(self, folder: Path, redis_url: str) -> None:
         self.folder = folder
         self.log = folder / "server.jsonl"
         self.web = LoopbackServer(pages=N_PAGES, sites=N_SITES, seed=1, port=0, log=self.log)
         self.web.start()
-        self._redis_url = redis_url
         package = folder / "example"
         (package / "spiders").mkdir(parents=True)
         (package / "__init__.py").write_text("")
         (package / "pipelines.py").write_text(PIPELINES)
         (package / "spiders" / "__init__.py").write_text(SPIDERS)
         (folder / "scrapy.cfg").write_text("[settings]\ndefault = example.settings\n")
-        self.configure(scheduler, 'ADDONS = {"crawlprio.Addon": 500}')
-
-    def configure(self, scheduler: str, added: str) -> None:
-        """Write the settings."""
-        text = SETTINGS.format(
-            scheduler=scheduler,
-            redis=self._redis_url,
-            loopback=self.web.address,
-            added=added,
-        )
-        (self.folder / "example" / "settings.py").write_text(text)
+        settings = SETTINGS.format(redis=redis_url, loopback=self.web.address)
+        (package / "settings.py").write_text(settings)
 
     def start(self, spider: str) -> subprocess.Popen[str]:
         return subprocess.Popen(
@@ -130,13 +116,9 @@ class Project:
         return Counter(fetch["url"] for fetch in server_log(self.log))
 
 
-@pytest.fixture(params=[WITH_BRAIN, IN_REDIS], ids=["brain", "in-redis"])
-def project(
-    redis_server: RedisServer,
-    tmp_path: Path,
-    request: pytest.FixtureRequest,
-) -> Iterator[Project]:
-    project = Project(tmp_path, redis_server.url, request.param)
+@pytest.fixture
+def project(redis_server: RedisServer, tmp_path: Path) -> Iterator[Project]:
+    project = Project(tmp_path, redis_server.url)
     yield project
     project.web.stop()
 
@@ -178,7 +160,5 @@ def test_a_crawl_spider_on_two_workers_fetches_every_page_once(
     assert {url for url, n in fetched.items() if n > 1} <= set(project.web.seeds)
     assert client.llen("mycrawler_redis:items") == len(pages) - len(project.web.seeds)
     stored = project.folder / "crawls" / "mycrawler_redis" / "crawl.sqlite"
-    if not stored.exists():
-        collect(client, prefix_of("mycrawler_redis"), stored := project.folder / "crawl.sqlite")
     with Store.open(stored, readonly=True) as store:
         assert store.load_pages().urls(store.seeds()) == list(project.web.seeds)

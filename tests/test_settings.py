@@ -17,10 +17,9 @@ from twisted.internet.defer import Deferred
 from crawlprio.errors import ConfigError
 from crawlprio.live.virtual import plot_path
 from crawlprio.middlewares import RefusalMiddleware
-from crawlprio.settings_table import SECTIONS, SETTINGS, config
+from crawlprio.settings_table import SECTIONS, SETTINGS
 from crawlprio.settings_table.config import CrawlConfig, misspelt_names, read_setting
-from crawlprio.settings_table.crawling import SHARING
-from crawlprio.settings_table.surroundings import INTERNAL, PLOT_SUFFIXES
+from crawlprio.settings_table.table import INTERNAL, PLOT_SUFFIXES, SHARING
 from crawlprio.show import figures
 from crawlprio.web.scope import SKIP_EXTENSIONS
 
@@ -56,10 +55,10 @@ def test_the_page_matches_the_table(page):
 
 @pytest.mark.parametrize("setting", SETTINGS.values(), ids=SETTINGS)
 def test_both_defaults_are_what_a_crawl_gets(setting):
-    assert read_setting(bundled(), setting.name) == setting.parse(setting.default)
+    assert read_setting(bundled(), setting.name) == setting.kind.parse(setting.default)
     if setting.name != "USER_AGENT":
-        assert read_setting(Settings(), setting.name) == setting.parse(setting.guest_default)
-    assert read_setting(BaseSettings(), setting.name) == setting.parse(setting.guest_default)
+        assert read_setting(Settings(), setting.name) == setting.kind.parse(setting.guest_default)
+    assert read_setting(BaseSettings(), setting.name) == setting.kind.parse(setting.guest_default)
 
 
 def test_for_scrapys_settings_the_add_on_default_is_scrapys():
@@ -432,8 +431,3 @@ def test_zero_concurrency_means_no_limit_as_in_scrapy(in_all):
         run = run_spider(Plain, settings, site=site)
     assert run.reason == "finished"
     assert len(asked) == 30
-
-
-def test_config_offers_only_the_table_to_read():
-    with pytest.raises(KeyError):
-        config.read_setting(Settings(), "CRAWLPRIO_NO_SUCH")

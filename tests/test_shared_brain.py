@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 from remote_frontier import local_frontier
 
-from crawlprio.frontier.protocol import Entry, Handout, PageVisit
+from crawlprio.frontier.protocol import Entry, Exchange, Handout, PageVisit
 from crawlprio.items import Directives, LinkPairs, TextNotes
-from crawlprio.plugins.archive.warc_records import Exchange
 from crawlprio.plugins.shared.brain import DIED, MOST_DEATHS, Brain, Hand
 from crawlprio.plugins.shared.messages import (
     Statement,
@@ -53,8 +52,9 @@ class TestMessages:
         exchange = Exchange(URL, 1.5, 200, "text/html", *records, ["http://a.test/style.css"])
         visit = PageVisit(pairs, True, 1e9, 0.5, "cause", ['{"item":1}'], exchange, b"\xff\x00body")
         assert row_visit(sent(visit_row(visit))) == visit
-        plain = PageVisit(LinkPairs(URL, []))
-        assert row_visit(sent(visit_row(plain)))._replace(items=()) == plain
+        for notes, value in ((None, None), (TextNotes(), 0.0)):
+            plain = PageVisit(LinkPairs(URL, [], notes=notes, value=value))
+            assert row_visit(sent(visit_row(plain)))._replace(items=()) == plain
 
     def test_entries_and_handouts_arrive_as_they_were_sent(self) -> None:
         entry = Entry(URL, URL, "a.test", 3, -2, b'{"url": "x"}', True, True)
@@ -115,3 +115,17 @@ class TestDeaths:
     def test_only_methods_of_the_clock_can_be_called(self, brain: Brain) -> None:
         hand = Hand(lambda statements: None)
         brain.received(hand, [["clock", "restore", [], {}], ["clock", "_save", [0], {}]])
+
+
+def test_a_domain_has_at_most_half_of_the_fetches_of_all_hands() -> None:
+    settings = {"ORDERING": "breadth-first", "DOWNLOAD_DELAY": 0, "CONCURRENT_REQUESTS": 4}
+    brain = Brain(local_frontier(settings))
+    many = [f"http://{n}.evil.test/" for n in range(2_000)]
+    brain.frontier.add_seeds([*many, "http://good.test/", "http://other.test/"])
+    hands = [Hand(lambda statements: None) for _ in range(3)]
+    brain.frontier.share_between(12)  # what three workers of four fetches each want
+    left = []
+    while (handout := brain.frontier.next_page(monotonic())) is not None:
+        brain.lease(hands[len(left) % 3], handout)
+        left.append(handout.url)
+    assert left == [*many[:6], "http://good.test/", "http://other.test/"]

@@ -1,6 +1,5 @@
 """Sibling sampling: samples of groups, a trap, resuming, and the oracle on what is large."""
 
-import math
 import random
 
 import numpy as np
@@ -93,24 +92,6 @@ def test_no_more_links_are_kept_than_the_option_says():
     assert len(links) == 1024, "40,000 links were seen"
 
 
-def test_replayed_visits_give_the_same_keys_as_the_crawl_that_was_interrupted():
-    rng = random.Random(3)
-    graph = graph_of([rng.sample(range(300), 4) for _ in range(300)], [p % 5 for p in range(300)])
-    order = crawl_order(graph, [0], SiblingSampling(), budget=200)
-    keys = []
-    for _ in range(2):
-        pages, ordering = GraphPages(graph), SiblingSampling()
-        ordering.open(pages)
-        ordering.learn(Visit(NO_PAGE, pages.discover(np.array([0], dtype=np.int32))), len(pages))
-        for page in order:
-            local = int(pages.local_of[page])
-            visit = Visit(local, pages.discover(graph.out_links(page)))
-            ordering.learn(visit, len(pages))
-            ordering.learn(visit, len(pages), again=True)
-        keys.append(ordering.keys[: len(pages)].copy())
-    assert keys[0].tolist() == keys[1].tolist()
-
-
 def test_a_calendar_does_not_keep_a_crawl_from_the_other_pages():
     """Page 1 of a tree leads to a chain of 300 days, each of which leads to the next alone."""
     rows = [[at for at in range(3 * page + 1, 3 * page + 4) if at < 700] for page in range(700)]
@@ -155,66 +136,6 @@ def test_as_many_waiting_siblings_count_as_the_crawl_can_visit_per_site_and_16_m
     assert keys[4:] == pytest.approx([0.95 + share + n_counted / 1.5 * share] * n_children)
 
 
-@pytest.mark.parametrize("n_fetched", [0, 1, 4])
-def test_the_fewer_siblings_are_fetched_the_larger_the_benefit_of_the_doubt(n_fetched):
-    """The seed shows 20 pages without links, of which the first are fetched."""
-    graph = graph_of([[*range(1, 21)], *([] for _ in range(20))])
-    keys = [
-        keys_after(graph, range(n_fetched + 1), SiblingSampling(novelty=0.0, optimism=optimism))[20]
-        for optimism in (0.0, 0.5)
-    ]
-    doubt = 0.5 * math.sqrt(math.log(n_fetched + 1 + 2) / (n_fetched + 1))
-    assert keys[1] - keys[0] == pytest.approx(doubt)
-
-
-def keys_after(graph, order, ordering):
-    """Return the key of each page after some visits, from page 0 on."""
-    pages = GraphPages(graph)
-    ordering.open(pages)
-    ordering.learn(Visit(NO_PAGE, pages.discover(np.array([0], dtype=np.int32))), len(pages))
-    for page in order:
-        targets = pages.discover(graph.out_links(page))
-        ordering.learn(Visit(int(pages.local_of[page]), targets), len(pages))
-    return ordering.keys[pages.local_of].tolist()
-
-
-def test_a_crawl_in_which_nothing_gives_attention_has_one_site():
-    """The first visit is that of a page that a project requested, which is no seed; no links
-    between sites. After 30 visits the site vouches for itself."""
-    graph = graph_of([[*range(1, 31)], [*range(31, 131)], *([] for _ in range(129))])
-    pages, ordering = GraphPages(graph), SiblingSampling(novelty=0.0, optimism=0.0, decay=0.95)
-    ordering.open(pages)
-    pages.discover(np.array([0], dtype=np.int32))
-    for page in (0, *range(2, 31), 1):
-        targets = pages.discover(graph.out_links(page))
-        ordering.learn(Visit(int(pages.local_of[page]), targets), len(pages))
-    share = 0.85 * (0.95 + 0.85 * 0.95 / 30) / 100
-    key = ordering.keys[pages.local_of[31]]
-    assert key == pytest.approx(0.95**2 + share + (16 + 31) / 1.5 * share)
-
-
-@pytest.mark.parametrize(("n_visits", "n_counted"), [(29, 16), (30, 16 + 31 * 0.5)])
-def test_only_16_siblings_count_on_a_site_that_no_established_site_vouches_for(n_visits, n_counted):
-    """Page 0 shows 30 pages of its site and page 1 of another, which shows 200 of its own.
-
-    Page 0 passes 1 on to page 1, so both sites have as much attention.
-    """
-    rows = [[1, *range(2, 32)], [*range(32, 232)], *([] for _ in range(230))]
-    graph = graph_of(rows, [0, 1] + [0] * 30 + [1] * 200)
-    pages, ordering = (
-        GraphPages(graph),
-        SiblingSampling(novelty=0.0, optimism=0.0, decay=0.95, seed_mass=31 / 0.85),
-    )
-    ordering.open(pages)
-    ordering.learn(Visit(NO_PAGE, pages.discover(np.array([0], dtype=np.int32))), len(pages))
-    for page in (0, *range(2, n_visits + 1), 1):
-        targets = pages.discover(graph.out_links(page))
-        ordering.learn(Visit(int(pages.local_of[page]), targets), len(pages))
-    share = 0.85 * (0.95 + 1) / 200
-    key = ordering.keys[pages.local_of[32]]
-    assert key == pytest.approx(0.95**2 + share + n_counted / 1.5 * share)
-
-
 def test_calendars_on_many_sites_do_not_keep_a_crawl_from_the_other_sites():
     """40 sites of 10 pages that link to each other and to 20 calendars.
 
@@ -244,24 +165,6 @@ def test_calendars_on_many_sites_do_not_keep_a_crawl_from_the_other_sites():
 
     assert n_found("sibling-sampling") >= 0.75 * n_honest > 2 * n_found("breadth-first")
     assert n_found("sibling-sampling", decay=0.95) >= 0.95 * n_honest
-
-
-@pytest.mark.parametrize(("n_visits", "is_preferred"), [(29, False), (30, True)])
-def test_a_new_site_is_preferred_if_the_site_that_showed_it_has_30_visits(n_visits, is_preferred):
-    """Page 0 shows page 1 of a second site of 40 pages, whose last page shows a third site."""
-    rows = [[1], [*range(2, 41)], *([] for _ in range(2, 41)), []]
-    rows[n_visits] = [41]
-    graph = graph_of(rows, [0] + [1] * 40 + [2])
-    keys = {}
-    for novelty in (0.0, 0.2):
-        pages, ordering = GraphPages(graph), SiblingSampling(novelty=novelty)
-        ordering.open(pages)
-        ordering.learn(Visit(NO_PAGE, pages.discover(np.array([0], dtype=np.int32))), len(pages))
-        for page in range(n_visits + 1):
-            targets = pages.discover(graph.out_links(page))
-            ordering.learn(Visit(int(pages.local_of[page]), targets), len(pages))
-        keys[novelty] = ordering.keys[pages.local_of[41]]
-    assert bool(keys[0.2] > keys[0.0]) is is_preferred
 
 
 @pytest.mark.parametrize(

@@ -361,33 +361,9 @@ def test_the_table_has_a_dash_where_a_figure_has_no_meaning(folder, capsys):
     assert [word == "-" for word in row[3:]] == [False, False, True, True, False]
 
 
-def test_users_get_a_one_line_error(folder):
-    for arguments, sentence in (
-        (["absent.npz"], "absent.npz: there is no such file; give a graph or a crawl store.\n"),
-        (["graph.npz", "--budget"], "scrapy: argument --budget: expected one argument\n"),
-    ):
-        done = scrapy_simulate(*arguments)
-        assert (done.returncode, done.stderr, done.stdout) == (2, sentence, "")
-
-
-def test_help_names_every_option():
-    done = scrapy_simulate("--help")
-    assert done.returncode == 0
-    for option in (
-        "--ordering", "--ordering-options", "--seeds", "--budget", "--robots", "--delay",
-        "--pages-per-visit", "--bandwidth", "--latency", "--page-bytes", "--order", "--plot",
-        "--json",
-    ):  # fmt: skip
-        assert f"{option} " in done.stdout
-
-
 def test_loading_the_command_is_fast():
     loaded = subprocess.run(
-        [
-            sys.executable,
-            "-c",
-            "import sys, crawlprio.commands.simulate; print(*sys.modules)",
-        ],
+        [sys.executable, "-c", "import sys, crawlprio.commands.simulate; print(*sys.modules)"],
         capture_output=True,
         text=True,
         check=True,

@@ -79,7 +79,7 @@ def test_a_page_is_one_item_with_its_links_in_page_order():
 def test_text_is_filled_only_if_somebody_needs_it():
     spider = make_spider(seeds=SEED)
     assert only_item(spider, answer("<p>visible")).text == ""
-    spider.wants_text = True
+    spider.crawler = Crawler(SiteSpider, Settings({"TOPIC": "chess"}))
     assert only_item(spider, answer("<p>visible")).text == "visible"
 
 

@@ -283,7 +283,6 @@ def test_under_the_add_on_pages_go_to_the_spiders_parse(tmp_path, scheduler):
     [
         ({"ROBOTSTXT_OBEY": False}, "ROBOTSTXT_OBEY is off"),
         ({"CRAWLPRIO_STORE": None}, "CRAWLPRIO_STORE is None"),
-        ({"CRAWLPRIO_FRONTIER": "redis"}, "CRAWLPRIO_FRONTIER is redis"),
         ({"CRAWLPRIO_SITEMAPS": "ftp://a.test/"}, "neither 'robots' nor an http(s) URL"),
     ],
 )

@@ -219,22 +219,6 @@ class TestRecording:
             store.record(visit(3), pages)
             assert query(path, "SELECT page FROM leased") == [(1,)]
 
-    def test_numpy_numbers_work_like_python_numbers(self, path):
-        with Store.create(path) as store:
-            store.record(
-                visit(np.int32(1), 0, status=np.int16(404), elapsed=np.float32(0.5)), letters(2)
-            )
-            (one,) = store.visits()
-        assert (one.page, one.status, one.elapsed) == (1, 404, 0.5)
-
-    def test_all_empty_anchors_are_not_stored(self, path):
-        with Store.create(path) as store:
-            store.record(visit(0, 1, 2, anchors=["", ""]), letters(3))
-            (one,) = store.visits()
-        assert list(one.anchors) == []
-        assert query(path, "SELECT anchors FROM visits") == [(None,)]
-        assert query(path, "SELECT * FROM links") == [(0, 1, ""), (0, 2, "")]
-
     def test_text_is_truncated_at_its_limit(self, path):
         with Store.create(path) as store:
             store.record(visit(0, text="ä" * MAX_TEXT + "end"), letters(1))
@@ -251,13 +235,7 @@ class TestRecording:
     )
     @settings(max_examples=60, deadline=None)
     def test_no_text_is_refused_and_characters_outside_utf8_are_replaced(
-        self,
-        title,
-        text,
-        error,
-        anchors,
-        outside,
-        url,
+        self, title, text, error, anchors, outside, url
     ):
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder, "crawl.sqlite")
@@ -452,13 +430,6 @@ class TestViews:
             (True, [(1,), (2,)]),
         ]
 
-    def test_link_urls_names_the_pages(self, path):
-        with Store.create(path) as store:
-            store.record(visit(1, 0, anchors=["home"]), letters(2))
-        assert query(path, "SELECT * FROM link_urls") == [
-            ("http://site1.example/1", "http://site0.example/0", "home")
-        ]
-
     def test_the_queries_in_the_documentation_return_rows(self, path):
         pages = table("https://example.org/", "http://b.example/", "http://c.example/")
         asked = Directives(content_usage="train-ai=n")
@@ -469,7 +440,6 @@ class TestViews:
         assert [query(path, sql) for sql in re.findall(r"```sql\n(.*?)```", text, re.DOTALL)] == [
             [("http://c.example/", 2)],
             [("example.org", 500, "server", 1)],
-            [("Example", 1)],
             [("http://b.example/", "train-ai=n", "")],
         ]
 
@@ -579,33 +549,12 @@ class TestBadFiles:
 
 
 class TestWriters:
-    def test_a_killed_crawl_loses_no_committed_visit(self, path, child):
-        for _ in range(300):
-            child.stdout.readline()
-        child.kill()
-        rest = child.stdout.read()
-        last = int(rest.split("\n")[-2]) if "\n" in rest else 300
-        with Store.open(path, readonly=True) as store:
-            n_visits = store.n_visits
-            assert last <= n_visits <= last + 1
-        with Store.open(path) as store:
-            pages = store.load_pages()
-            assert [one.page for one in store.visits()] == list(range(n_visits))
-            assert store.record(visit(0), pages) == n_visits + 1
-            assert query(path, "PRAGMA integrity_check") == [("ok",)]
-
     def test_a_second_writer_is_told_the_process_of_the_first(self, path, child):
         child.stdout.readline()
         for make in (Store.open, Store.create, keep_existing):
             with pytest.raises(StoreInUse, match=f"process {child.pid} is writing") as caught:
                 make(path)
             assert caught.value.pid == child.pid
-
-    def test_a_second_concurrent_crawl_takes_the_next_numbered_name(self, path, child):
-        child.stdout.readline()
-        with Store.create_numbered(path) as first, Store.create_numbered(path) as second:
-            assert [first.path.name, second.path.name] == ["crawl.1.sqlite", "crawl.2.sqlite"]
-            assert first.record(visit(0), letters(1)) == 1
 
     def test_no_two_processes_ever_hold_the_lock_of_one_store(self, path):
         code = (

@@ -1,7 +1,6 @@
 """Invalid rows of a store are reported in one sentence to every reader, and never crash."""
 
 import contextlib
-import json
 import sqlite3
 import tempfile
 from pathlib import Path
@@ -12,7 +11,7 @@ from crawls import Site, page
 from forked import run_forked
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from stores import change, query
+from stores import change
 
 from crawlprio.errors import CrawlprioError, StoreError
 from crawlprio.frontier import PageQueue
@@ -116,28 +115,6 @@ def test_a_damaged_row_is_read_as_something_or_refused_in_one_sentence(damage, v
 
 
 @pytest.mark.parametrize(
-    ("table", "column", "value", "read"),
-    [
-        ("requests", "page", 99, lambda store: list(store.requests())),
-        ("leased", "page", 99, Store.leased),
-        ("unfiltered", "page", -1, Store.unfiltered),
-        ("site_states", "pause", "long", Store.site_states),
-        ("site_states", "crawl_delay", -1.0, Store.site_states),
-        ("site_states", "refusals", "many", Store.site_states),
-        ("aliases", "page", 99, Store.load_pages),
-    ],
-)
-def test_state_kept_for_a_restart_is_checked_before_it_is_used(
-    tmp_path, table, column, value, read
-):
-    path = tmp_path / "crawl.sqlite"
-    make_store(path)
-    assert damaged(path, table, column, value, one_row=True)
-    with Store.open(path) as store, pytest.raises(StoreError, match="damaged"):
-        read(store)
-
-
-@pytest.mark.parametrize(
     ("table", "damage"),
     [
         pytest.param("aliases", {**dict.fromkeys(range(-9, 6), 255), 9: 153}, id="a huge length"),
@@ -186,30 +163,3 @@ def test_no_command_ends_in_a_traceback(tmp_path, damage):
         assert done.returncode in (0, 2)
         assert "Traceback" not in done.stderr
         assert (done.returncode == 2) <= (len(done.stderr.splitlines()) == 1)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "line",
-    [
-        '{"url": [], "links": []}',
-        '{"url": "x", "links": []}',
-        '{"url": "http://127.0.0.1/1", "links": 7}',
-        '{"url": "http://127.0.0.1/1", "links": ["http://["]}',
-        '{"url": "http://127.0.0.1/1", "links": [null]}',
-        "[1]",
-        "null",
-        "[" * 100_000,
-    ],
-)
-def test_damaged_evidence_of_walks_is_left_out(tmp_path, line):
-    with Site({"/": page("/1", "/2"), "/1": page("/2"), "/2": page()}) as site:
-        words = f"crawl http://{site.address}/ --folder job --delay 0 --pages 2"
-        assert run_forked("crawlprio", words.split(), tmp_path).returncode == 0
-        store = tmp_path / "job" / "crawl.sqlite"
-        ((created,),) = query(store, "SELECT value FROM meta WHERE key = 'created'")
-        evidence = tmp_path / "job" / "crawl.walks.jsonl"
-        evidence.write_text(f"{json.dumps({'store': created})}\n{line}\n")
-        done = run_forked("crawlprio", ["certify", "job", "--walks", "5", "--delay", "0"], tmp_path)
-    assert (done.returncode, "Traceback" in done.stderr) == (0, False), done.stderr
-    assert line not in evidence.read_text().splitlines()

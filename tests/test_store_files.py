@@ -1,6 +1,5 @@
 """A crawl store's files: private to their user, one writer under any name, never renamed in use."""
 
-import mmap
 import os
 import sqlite3
 import stat
@@ -15,7 +14,6 @@ from stores import letters, query, visit
 
 from crawlprio.errors import StoreError
 from crawlprio.store import Store, StoreInUse, keep_existing, make_private_folder
-from crawlprio.store.files import is_open_elsewhere
 from crawlprio.store.transaction import Checkpoints
 
 with suppress(ImportError):  # Windows has none.
@@ -341,19 +339,6 @@ class TestRenaming:
             keep_existing(path)
         assert store.n_visits == 1
         assert keep_existing(path) == path.with_name("crawl.1.sqlite")
-
-    @linux
-    def test_a_lease_detects_what_this_process_has_open_and_nothing_else(self, path):
-        path.write_bytes(b"data")
-        assert not is_open_elsewhere(path)
-        with path.open("rb") as file:
-            assert is_open_elsewhere(path)
-            mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-        assert is_open_elsewhere(path)
-        mapped.close()
-        assert not is_open_elsewhere(path)
-        assert not is_open_elsewhere(path.parent / "none")
-        assert not is_open_elsewhere(path.parent)
 
     @posix
     def test_what_a_killed_crawl_left_is_one_file_under_the_new_name(self, path):

@@ -31,6 +31,8 @@ def path(tmp_path):
     with Store.create(path) as store:
         store.record_pages(pages, [0, 1])
         store.keep_site_state(SiteState("site1.example", 2.0, 1, 4.0, 1e9))
+        store.mark_leased(6)
+        store.mark_unfiltered(7, unfiltered=True)
         for page in range(6):
             store.record(
                 visit(page, 6, 7, anchors=["six", "seven"], outside=[("http://b.example/", "b")]),
@@ -355,6 +357,12 @@ class TestRows:
             ("requests", "id", -5),
             ("site_states", "host", b"bytes"),
             ("site_states", "pause", float("inf")),
+            ("site_states", "pause", "long"),
+            ("site_states", "crawl_delay", -1.0),
+            ("site_states", "refusals", "many"),
+            ("leased", "page", 99),
+            ("unfiltered", "page", -1),
+            ("aliases", "page", 99),
         ],
     )
     def test_so_is_any_other_invalid_row(self, path, table, column, value):

@@ -11,11 +11,7 @@ from hypothesis import strategies as st
 from crawlprio.errors import GraphError
 from crawlprio.graph import synthetic as models
 from crawlprio.graph.linkgraph import LinkGraph
-from crawlprio.graph.synthetic import (
-    home_pages,
-    synthetic_web,
-    twin,
-)
+from crawlprio.graph.synthetic import home_pages, synthetic_web, twin
 from crawlprio.measure.crawl_order import reachable
 from crawlprio.ranking.pagerank import pagerank
 from crawlprio.store.graph_files import read_graph

@@ -20,12 +20,9 @@ from stores import query
 from crawlprio import read
 from crawlprio.demo.web import VOCABULARY
 from crawlprio.errors import StoreError
-from crawlprio.frontier.protocol import PageVisit
 from crawlprio.graph.pages import NO_PAGE, PageTable, Visit
-from crawlprio.items import LinkPairs, TextNotes
+from crawlprio.items import TextNotes
 from crawlprio.measure.arrow_tables import TEXT_COLUMNS
-from crawlprio.plugins.redis.entries import visit_of
-from crawlprio.plugins.redis.wire import record
 from crawlprio.plugins.value.kept_texts import KeptText, first_pages, kept_texts
 from crawlprio.plugins.value.model import LEAST, language_of
 from crawlprio.spiders.site import SiteSpider
@@ -324,13 +321,6 @@ def test_bad_input_of_the_command_gets_one_sentence(line, names, tmp_path, monke
     said = refusal(capsys, "texts", *line)
     assert all(name in said for name in names), said
     assert list(tmp_path.iterdir()) == []
-
-
-def test_notes_pass_through_the_stream_of_a_shared_frontier():
-    for notes in (None, TextNotes(), TextNotes("de", "de-AT", "http://a.test/terms")):
-        sent = record(PageVisit(LinkPairs("http://a.test/", [], text=GERMAN, notes=notes)))
-        visit = visit_of(3, [], json.loads(sent), []).visit
-        assert (visit.text, visit.notes, visit.value) == (GERMAN, notes, None)
 
 
 def test_the_table_of_texts_has_a_column_for_each_field_of_a_kept_text():

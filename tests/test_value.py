@@ -16,12 +16,8 @@ from hypothesis import strategies as st
 from spiders import Follower
 
 from crawlprio.errors import ConfigError, StoreError
-from crawlprio.frontier.protocol import PageVisit
 from crawlprio.graph.pages import NO_PAGE, PageTable, Visit
 from crawlprio.graph.topic import HotQueue, Topic
-from crawlprio.items import LinkPairs
-from crawlprio.plugins.redis.entries import visit_of
-from crawlprio.plugins.redis.wire import record
 from crawlprio.plugins.value.classifier import Classifier, cross_validate, read_examples, train
 from crawlprio.plugins.value.model import ValueModelError, page_of
 from crawlprio.plugins.value.models import make_model
@@ -359,13 +355,6 @@ def test_a_damaged_table_of_values_is_one_sentence(tmp_path):
             store._db.executescript(sql)
         with Store.open(path, readonly=True) as store, pytest.raises(StoreError, match="damaged"):
             list(store.visits())
-
-
-def test_values_pass_through_the_stream_of_a_shared_frontier():
-    for value in (None, 0.0, 0.5):
-        sent = record(PageVisit(LinkPairs("http://a.test/", [], value=value)))
-        visit = visit_of(3, [], json.loads(sent), []).visit
-        assert (visit.value, visit.directives) == (value, LinkPairs("", []).directives)
 
 
 @given(st.text(alphabet=st.one_of(st.characters(), st.sampled_from(" _-.aZé9ß\u2019\u00b6\ud800"))))

@@ -14,9 +14,6 @@ from test_orderings import with_urls
 
 from crawlprio.errors import StoreError
 from crawlprio.graph.pages import NO_PAGE, Visit
-from crawlprio.measure import explanations
-from crawlprio.measure.explanations import explain_head, explain_url
-from crawlprio.orderings import make_ordering
 from crawlprio.store import Store, visit_columns
 from crawlprio.store.outcomes import is_refusal
 from crawlprio.store.visit_rows import target_list
@@ -116,24 +113,3 @@ def test_a_damaged_visit_is_refused_by_both(tmp_path, column, value):
         for read in (store.visits, store.visit_columns):
             with pytest.raises(StoreError, match="damaged"):
                 list(read())
-
-
-@pytest.mark.parametrize("name", ["opic", "sibling-sampling", "breadth-first"])
-def test_explanations_are_the_same_by_columns_and_by_visits(tmp_path, monkeypatch, name):
-    path = stored(tmp_path / "crawl.sqlite")
-    policy = explanations.Policy(lambda ruled: make_ordering(name))
-    with Store.open(path, readonly=True) as store:
-        urls = list(store.page_urls())
-    found = []
-    monkeypatch.setattr(visit_columns, "MOST_VISITS", 9)
-    for plain_until in (0, 10**6):
-        monkeypatch.setattr(explanations, "plain_until", lambda limit=plain_until: limit)
-        found.append(
-            [explain_head(path, policy, 100), *(explain_url(path, policy, u) for u in urls)]
-        )
-    states = {explained["state"] for explained in found[0][1:]}
-    assert states == {"waiting", "in-flight", "fetched", "failed", "refused"}
-    for explained in found:
-        for each in explained[1:]:  # counts from now
-            each.get("site", {}).pop("not_before_seconds", None)
-    assert found[0] == found[1]

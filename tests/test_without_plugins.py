@@ -31,12 +31,12 @@ LACKING = {
         f"simulate {FULL} --ordering fica",
         "simulate web.graph --ordering breadth-first",
     ],
-    "redis": [
+    "shared": [
+        f"{CRAWL} --workers 2",
         f"{CRAWL} -s CRAWLPRIO_FRONTIER=redis",
         "frontier show site",
         "links collect site collected.sqlite",
     ],
-    "shared": [f"{CRAWL} --workers 2"],
     "value": [
         f"{CRAWL} --ordering value",
         f"{CRAWL} --value words:garden",

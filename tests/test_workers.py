@@ -7,102 +7,16 @@ import os
 import random
 import re
 import signal
-import sqlite3
-import subprocess
-import sys
-from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import closing
+from collections.abc import Iterator
 from pathlib import Path
-from time import monotonic, sleep
-from typing import Any
+from time import sleep
 
 import pytest
-from logged_web import FORBIDDEN, LoggedWeb
+from logged_web import LoggedWeb
+from shared_crawls import DELAY, N_RUNS, Run, is_alive
 from watched_crawls import Client
 
-DELAY, TERM = 0.15, 6.0
-
-N_RUNS = int(os.environ.get("CRAWLPRIO_FAULT_RUNS", "2"))
-"""Runs with random faults."""
-
-
-class Run:
-    """A crawl of a web by one process and its workers, in a folder."""
-
-    def __init__(self, folder: Path, web: LoggedWeb, *more: str, workers: int = 2) -> None:
-        self.folder, self.web = folder, web
-        self._more = (
-            *("--workers", str(workers), "--delay", str(DELAY)),
-            *("-s", "CRAWLPRIO_PRIVATE_NETWORKS=127.0.0.0/8"),
-            *("-s", f"CRAWLPRIO_LEASE_SECONDS={TERM}"),
-            *("-s", "CRAWLPRIO_COMPILE=False"),
-            *more,
-        )
-        self.stderr = folder.with_suffix(".stderr")
-        self.process: subprocess.Popen[bytes] | None = None
-
-    def start(self) -> Run:
-        if (self.folder / "crawl.sqlite").exists():
-            what = ["resume", str(self.folder)]
-        else:
-            what = ["crawl", self.web.url(0), "--folder", str(self.folder), "--follow", "web"]
-        with open(self.stderr, "ab") as errors:
-            self.process = subprocess.Popen(
-                [sys.executable, "-m", "crawlprio", *what, *self._more],
-                stdout=errors,
-                stderr=errors,
-                cwd=self.folder.parent,
-            )
-        return self
-
-    @property
-    def brain(self) -> int:
-        assert self.process is not None
-        return self.process.pid
-
-    def hands(self) -> list[int]:
-        """Return the process ids of the workers that live."""
-        found = []
-        for task in Path(f"/proc/{self.brain}/task").glob("*/children"):
-            found += [int(number) for number in task.read_text().split()]
-        return [hand for hand in found if is_alive(hand)]
-
-    def wait(self, condition: Callable[[], bool], seconds: float = 120.0) -> None:
-        until = monotonic() + seconds
-        while not condition():
-            assert monotonic() < until, self.stderr.read_text()
-            sleep(0.01)
-
-    def wait_for_fetches(self, n: int) -> None:
-        assert self.process is not None
-        self.wait(lambda: len(self.web.seen) >= n or self.process.poll() is not None)  # type: ignore[union-attr]
-        assert self.process.poll() is None, self.stderr.read_text()
-
-    def end(self, seconds: float = 180.0) -> int:
-        assert self.process is not None
-        return self.process.wait(seconds)
-
-    # The store
-
-    def rows(self, query: str) -> list[Any]:
-        with closing(sqlite3.connect(self.folder / "crawl.sqlite")) as db:
-            return db.execute(query).fetchall()
-
-    def visits(self) -> Counter[str]:
-        query = "SELECT url FROM visits JOIN pages ON id = page WHERE status > 0"
-        return Counter(url for (url,) in self.rows(query))
-
-    def pairs(self) -> list[tuple[str, str]]:
-        return self.rows("SELECT source_url, target_url FROM link_urls")
-
-
-def is_alive(number: int) -> bool:
-    try:
-        state = Path(f"/proc/{number}/stat").read_text().rpartition(")")[2].split()[0]
-    except OSError:
-        return False
-    return state != "Z"
+from crawlprio.live.hand_settings import BRAIN_VARIABLE, VARIABLE, brain_facts, hand_facts
 
 
 @pytest.fixture
@@ -115,37 +29,21 @@ def web() -> Iterator[LoggedWeb]:
 def run(tmp_path: Path, web: LoggedWeb) -> Iterator[Run]:
     crawl = Run(tmp_path / "job", web)
     yield crawl
-    if crawl.process is not None and crawl.process.poll() is None:
-        crawl.process.kill()
-        crawl.process.wait()
-
-
-def check_whole(run: Run, *, most_refetched: int = 0) -> None:
-    """Check that all was got and recorded, once, and nothing else, however the crawl went."""
-    web, everything = run.web, {run.web.url(page) for page in range(run.web.n_pages)}
-    fetches = web.fetches()
-    assert not [url for url in fetches if url.endswith(FORBIDDEN)]
-    assert set(fetches) == everything
-    assert fetches.total() - len(fetches) <= most_refetched
-    assert run.visits() == dict.fromkeys(everything, 1)
-    pairs = run.pairs()
-    assert len(pairs) == len(set(pairs))
-    assert set(pairs) == web.pairs()
-    assert min(web.starts()) >= DELAY
+    crawl.stop()
 
 
 def test_two_workers_get_every_page_once_and_keep_robots_and_delays(run: Run) -> None:
     run.start()
     run.wait_for_fetches(20)
     assert len(run.hands()) == 2
-    assert run.end() == 0, run.stderr.read_text()
-    check_whole(run)
+    assert run.end() == 0, run.said()
+    run.check_whole()
     assert min(run.web.rests()) >= DELAY
     n_robots = sum(each.path == "/robots.txt" for each in run.web.seen)
     assert n_robots == run.web.n_sites
     receipt = json.loads((run.folder / "receipt.json").read_text())
     assert receipt["got"]["pages"] == run.web.n_pages
-    assert run.stderr.read_text().count("pages fetched") == 1
+    assert run.said().count("pages fetched") == 1
 
 
 def test_workers_that_are_killed_are_replaced_and_lose_nothing(run: Run) -> None:
@@ -155,9 +53,9 @@ def test_workers_that_are_killed_are_replaced_and_lose_nothing(run: Run) -> None
         run.wait_for_fetches(n_fetched)
         run.wait(lambda: len(run.hands()) == 2)
         os.kill(rng.choice(run.hands()), signal.SIGKILL)
-    assert run.end() == 0, run.stderr.read_text()
-    check_whole(run, most_refetched=3 * run.web.n_sites)
-    assert run.stderr.read_text().count("died; another takes its place") == 3
+    assert run.end() == 0, run.said()
+    run.check_whole(most_refetched=3 * run.web.n_sites)
+    assert run.said().count("died; another takes its place") == 3
 
 
 def test_a_worker_that_is_stopped_for_longer_than_its_term_is_replaced(run: Run) -> None:
@@ -165,9 +63,9 @@ def test_a_worker_that_is_stopped_for_longer_than_its_term_is_replaced(run: Run)
     run.wait_for_fetches(30)
     stopped = run.hands()[0]
     os.kill(stopped, signal.SIGSTOP)
-    assert run.end() == 0, run.stderr.read_text()
+    assert run.end() == 0, run.said()
     assert not is_alive(stopped)
-    check_whole(run, most_refetched=run.web.n_sites)
+    run.check_whole(most_refetched=run.web.n_sites)
 
 
 def test_a_brain_that_is_stopped_goes_on_with_its_workers(run: Run) -> None:
@@ -176,13 +74,13 @@ def test_a_brain_that_is_stopped_goes_on_with_its_workers(run: Run) -> None:
     run.wait(lambda: len(run.hands()) == 2)
     hands = run.hands()
     os.kill(run.brain, signal.SIGSTOP)
-    sleep(1.5 * TERM)
+    sleep(1.5 * run.term)
     os.kill(run.brain, signal.SIGCONT)
     n_before = len(run.web.seen)
     run.wait_for_fetches(n_before + 20)
     assert run.hands() == hands
-    assert run.end() == 0, run.stderr.read_text()
-    check_whole(run)
+    assert run.end() == 0, run.said()
+    run.check_whole()
 
 
 def test_a_killed_brain_leaves_no_worker_and_its_crawl_is_resumed(run: Run) -> None:
@@ -196,8 +94,8 @@ def test_a_killed_brain_leaves_no_worker_and_its_crawl_is_resumed(run: Run) -> N
         n_kills += 1
         run.wait(lambda hands=hands: not any(map(is_alive, hands)))  # type: ignore[misc]
         run.start()
-    assert run.end() == 0, run.stderr.read_text()
-    check_whole(run, most_refetched=n_kills * run.web.n_sites)
+    assert run.end() == 0, run.said()
+    run.check_whole(most_refetched=n_kills * run.web.n_sites)
 
 
 @pytest.mark.parametrize("seed", range(N_RUNS))
@@ -219,7 +117,7 @@ def test_any_sequence_of_faults_loses_and_doubles_nothing(run: Run, seed: int) -
             run.start()
         elif fault == "stop brain":
             os.kill(run.brain, signal.SIGSTOP)
-            sleep(rng.uniform(0.1, 1.2 * TERM))
+            sleep(rng.uniform(0.1, 1.2 * run.term))
             os.kill(run.brain, signal.SIGCONT)
         elif alive and fault == "kill hand":
             os.kill(rng.choice(alive), signal.SIGKILL)
@@ -228,8 +126,8 @@ def test_any_sequence_of_faults_loses_and_doubles_nothing(run: Run, seed: int) -
             os.kill(stopped[-1], signal.SIGSTOP)
         most_refetched += run.web.n_sites
         n_fetched = len(run.web.seen) + rng.randrange(1, 40)
-    assert run.end() == 0, run.stderr.read_text()
-    check_whole(run, most_refetched=most_refetched)
+    assert run.end() == 0, run.said()
+    run.check_whole(most_refetched=most_refetched)
 
 
 def test_ctrl_c_lets_workers_finish_and_the_crawl_is_resumed(run: Run) -> None:
@@ -237,13 +135,13 @@ def test_ctrl_c_lets_workers_finish_and_the_crawl_is_resumed(run: Run) -> None:
     run.wait_for_fetches(40)
     hands = run.hands()
     os.kill(run.brain, signal.SIGINT)
-    assert run.end() == 0, run.stderr.read_text()
+    assert run.end() == 0, run.said()
     assert not any(map(is_alive, hands))
     n_fetched = run.web.fetches().total()
     assert run.visits().total() == n_fetched < run.web.n_pages
     run.start()
-    assert run.end() == 0, run.stderr.read_text()
-    check_whole(run)
+    assert run.end() == 0, run.said()
+    run.check_whole()
 
 
 def test_archive_values_texts_and_sitemaps_are_those_of_a_crawl_alone(
@@ -261,11 +159,9 @@ def test_archive_values_texts_and_sitemaps_are_those_of_a_crawl_alone(
             web,
             *("--warc", f"{name}-warc", "--value", "words:words", "--keep-text"),
             *("--sitemaps", f"http://{web.host(0)}:{web.port}/sitemap.xml"),
-            workers=max(workers, 1),
+            workers=workers,
         )
-        if not workers:
-            run._more = run._more[2:]
-        assert run.start().end() == 0, run.stderr.read_text()
+        assert run.start().end() == 0, run.said()
         index = [file.read_text() for file in (tmp_path / f"{name}-warc").glob("*.cdxj")]
         records = [json.loads(line.split(" ", 2)[2]) for line in "".join(index).splitlines()]
         archived = sorted((record["url"], record.get("status")) for record in records)
@@ -285,19 +181,19 @@ def test_the_live_view_shows_what_workers_have(tmp_path: Path) -> None:
 
 
 def _check_live_view(run: Run) -> None:
-    run._more += ("--monitor", "0")
+    run.more += ("--monitor", "0")
     run.start()
     address = re.compile(r"live view at http://127\.0\.0\.1:(\d+)/#token=(\S+)")
-    run.wait(lambda: address.search(run.stderr.read_text()) is not None)
-    said = address.search(run.stderr.read_text())
+    run.wait(lambda: address.search(run.said()) is not None)
+    said = address.search(run.said())
     assert said is not None
     run.wait_for_fetches(10)
     client = Client(int(said[1]), said[2])
     run.wait(lambda: "at a worker" in json.dumps(client.state()))
     tables = client.state()["tables"]
     assert run.web.host(0) in json.dumps(tables["slow"])
-    assert run.end() == 0, run.stderr.read_text()
-    check_whole(run)
+    assert run.end() == 0, run.said()
+    run.check_whole()
 
 
 def test_what_workers_cannot_do_is_refused_in_one_sentence(run: Run) -> None:
@@ -305,11 +201,11 @@ def test_what_workers_cannot_do_is_refused_in_one_sentence(run: Run) -> None:
         (("-o", "out.jsonl"), "items go to a file (FEEDS, -o)"),
         (("-s", "CRAWLPRIO_FRONTIER=redis"), "processes of one machine"),
     ):
-        run._more, kept = (*run._more, *more), run._more
+        run.more, kept = (*run.more, *more), run.more
         assert run.start().end() == 2
-        run._more = kept
-        assert said in run.stderr.read_text()
-    assert "Traceback" not in run.stderr.read_text()
+        run.more = kept
+        assert said in run.said()
+    assert "Traceback" not in run.said()
     assert not run.web.seen
 
 
@@ -317,8 +213,8 @@ def test_a_site_with_several_fetches_at_once_keeps_its_delay_between_their_start
     run: Run,
 ) -> None:
     run.web.latency = 0.9
-    run._more += ("--delay", "0.4", "-s", "CONCURRENT_REQUESTS_PER_DOMAIN=4", "--pages", "60")
-    assert run.start().end() == 0, run.stderr.read_text()
+    run.more += ("--delay", "0.4", "-s", "CONCURRENT_REQUESTS_PER_DOMAIN=4", "--pages", "60")
+    assert run.start().end() == 0, run.said()
     assert min(run.web.starts()) >= 0.25, "0.4 s less what a start takes on a busy machine"
     assert min(run.web.rests()) < 0, "fetches overlap"
 
@@ -329,7 +225,19 @@ def test_workers_that_die_at_once_end_the_crawl(run: Run, monkeypatch: pytest.Mo
     )
     monkeypatch.setenv("PYTHONPATH", str(run.folder.parent))
     assert run.start().end() == 1
-    assert "workers in a row died" in run.stderr.read_text()
+    assert "workers in a row died" in run.said()
+
+
+def test_a_crawl_that_a_worker_starts_is_none_of_its_workers(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for variable, facts in ((VARIABLE, hand_facts), (BRAIN_VARIABLE, brain_facts)):
+        monkeypatch.setenv(variable, '{"at_once": 4}')
+        facts.cache_clear()
+        assert (facts(), facts()) == ({"at_once": 4}, {"at_once": 4})
+        assert variable not in os.environ
+        facts.cache_clear()
+        assert facts() is None
 
 
 def test_one_worker_and_one_fetch_at_a_time_have_the_order_of_a_crawl_alone(
@@ -339,9 +247,7 @@ def test_one_worker_and_one_fetch_at_a_time_have_the_order_of_a_crawl_alone(
     for name, workers in (("shared", 1), ("alone", 0)):
         web.seen.clear()
         free = ("--at-once", "1", "--delay", "0", "-s", "ROBOTSTXT_OBEY=False")
-        run = Run(tmp_path / name, web, *free, workers=max(workers, 1))
-        if not workers:
-            run._more = run._more[2:]
-        assert run.start().end() == 0, run.stderr.read_text()
+        run = Run(tmp_path / name, web, *free, workers=workers)
+        assert run.start().end() == 0, run.said()
         orders.append([each.path for each in web.seen if each.path != "/robots.txt"])
     assert orders[0] == orders[1]

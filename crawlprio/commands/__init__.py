@@ -6,6 +6,7 @@ This module has what they share: help, and how a command ends when its input is 
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 import textwrap
 from collections.abc import Mapping, Sequence
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, NoReturn
 from scrapy.commands import ScrapyCommand, ScrapyHelpFormatter
 
 from crawlprio.errors import ConfigError, CrawlprioError
+from crawlprio.settings_table.kinds import Kind, Number, Setting, Whole, checked
 
 if TYPE_CHECKING:
     from scrapy.settings import Settings
@@ -22,13 +24,64 @@ if TYPE_CHECKING:
 _EXAMPLES = "examples:\n"
 
 
+class Option(NamedTuple):
+    """An option of a command: an argument, or a switch if `metavar` is None.
+
+    The command gets its text as `kind` parses it, or `default`. `alone` stands for the text if the
+    option may be given without one. If it sets a `setting`, that gets the text as it is, once the
+    `kind` has accepted it.
+    """
+
+    metavar: str | None
+    meaning: str
+    kind: Kind | None = None
+    default: Any = None
+    may_repeat: bool = False
+    setting: str = ""
+    alone: str | None = None
+
+
+_LINK = re.compile(r" \(\[[^]]*\]\([^)]*\)\)")
+
+
+def setting_option(
+    setting: Setting,
+    metavar: str | None,
+    default: Any,
+    *,
+    kind: Kind | None = None,
+    meaning: str = "",
+    alone: str | None = None,
+    names: Mapping[str, str] | None = None,
+) -> Option:
+    """Return the option for a setting, whose help is the setting's own sentence by default.
+
+    `names` are options to name in it instead of settings. Of `kind`s, by default the setting's own,
+    numbers alone are checked at once.
+    """
+    text = meaning or _LINK.sub("", setting.meaning).replace("`", "").rstrip(".").replace("%", "%%")
+    for name, option in (names or {}).items():
+        text = text.replace(name, option)
+    shown = setting.kind.none if default is None else f"{default}"
+    if shown and default is not False and "; default" not in text:
+        text += f"; default: {shown}"
+    checks = kind or (setting.kind if isinstance(setting.kind, Number | Whole) else None)
+    text = text[0].lower() + text[1:]
+    return Option(metavar, text, checks, setting=setting.name, alone=alone)
+
+
 class Described:
-    """What a command says of itself: its arguments, one line, and the paragraph of `--help`."""
+    """What a command says of itself: its arguments, one line, the paragraph of `--help`, options.
+
+    `--help` shows the options, by their names, under `title`.
+    """
 
     takes: ClassVar[str] = ""
     does: ClassVar[str] = ""
     about: ClassVar[str] = ""
     examples: ClassVar[Sequence[str]] = ()
+    title: ClassVar[str] = ""
+    options: ClassVar[Mapping[str, Option]] = {}
 
     def syntax(self) -> str:
         return self.takes
@@ -39,14 +92,37 @@ class Described:
     def long_desc(self) -> str:
         return self.about
 
+    def own_options(self) -> Mapping[str, Option]:
+        """Return the options by their names; default: the attribute `options`."""
+        return self.options
 
-class Option(NamedTuple):
-    """An option of a command. `metavar` is None for a switch."""
+    def set_up(self, parser: argparse.ArgumentParser) -> None:
+        """Add the options and examples, given without the program's name, to a parser."""
+        group = parser.add_argument_group(title=self.title) if self.title else parser
+        for names, option in self.own_options().items():
+            kind: dict[str, Any] = {"default": option.default, "metavar": option.metavar}
+            if option.metavar is None:
+                kind = {"action": "store_const", "const": option.alone or True}
+            elif option.alone is not None:
+                kind |= {"nargs": "?", "const": option.alone}
+            elif option.may_repeat:
+                kind["action"] = "append"
+            group.add_argument(*names.split(", "), help=option.meaning, **kind)
+        parser.formatter_class = HelpFormatter
+        parser.epilog = _EXAMPLES + "".join(f"  {program()} {each}\n" for each in self.examples)
+        # argparse would print some twenty lines of usage before the error.
+        setattr(parser, "error", exit_in_one_line)  # noqa: B010
 
-    metavar: str | None
-    meaning: str
-    default: str | None = None
-    may_repeat: bool = False
+    def parse_options(self, opts: argparse.Namespace) -> None:
+        """Parse what is given for each option that has a kind; raise `ConfigError` for another."""
+        for names, option in self.own_options().items():
+            field = field_of(names)
+            text = getattr(opts, field)
+            if option.setting and text == "":
+                raise ConfigError(f"{names} is empty; give a value, or leave it out.")
+            if option.kind is not None and text is not None:
+                parsed = checked(names, option.kind, text)
+                setattr(opts, field, text if option.setting else parsed)
 
 
 class OneLineCommand(Described, ScrapyCommand):
@@ -60,32 +136,19 @@ class OneLineCommand(Described, ScrapyCommand):
     requires_project = False
     requires_crawler_process = False
     default_settings: ClassVar[dict[str, Any]] = {"LOG_ENABLED": False}
-    title: ClassVar[str] = ""
-    options: ClassVar[Mapping[str, Option]] = {}
 
     def execute(self, args: list[str], opts: argparse.Namespace) -> None:
         """Run the command; raise `CrawlprioError` for invalid input."""
         raise NotImplementedError
 
-    def own_options(self) -> Mapping[str, Option]:
-        """Return the options by their names, which `--help` shows under `title`."""
-        return self.options
-
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         super().add_options(parser)
-        set_up_help(parser, self.examples)
-        group = parser.add_argument_group(title=self.title) if self.title else parser
-        for names, (metavar, meaning, default, may_repeat) in self.own_options().items():
-            kind: dict[str, Any] = {"metavar": metavar, "default": default}
-            if metavar is None:
-                kind = {"action": "store_true"}
-            elif may_repeat:
-                kind["action"] = "append"
-            group.add_argument(*names.split(", "), help=meaning, **kind)
+        self.set_up(parser)
 
     def run(self, args: list[str], opts: argparse.Namespace) -> None:
         """Call `execute`; set `exitcode` to 2, or to 130 on an interrupt."""
         try:
+            self.parse_options(opts)
             self.execute(args, opts)
         except CrawlprioError as error:
             print(error, file=sys.stderr)
@@ -119,12 +182,9 @@ class HelpFormatter(ScrapyHelpFormatter):
         return "\n".join(f"{indent}{line}" for line in lines)
 
 
-def set_up_help(parser: argparse.ArgumentParser, examples: Sequence[str]) -> None:
-    """Add examples to the help of a command, given without the program's name."""
-    parser.formatter_class = HelpFormatter
-    parser.epilog = _EXAMPLES + "".join(f"  {program()} {example}\n" for example in examples)
-    # argparse would print some twenty lines of usage before the error.
-    setattr(parser, "error", exit_in_one_line)  # noqa: B010
+def field_of(names: str) -> str:
+    """Return the attribute in which argparse leaves the value of an option, by its last name."""
+    return names.rpartition("--")[2].replace("-", "_")
 
 
 def program() -> str:

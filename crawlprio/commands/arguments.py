@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from crawlprio.commands import OneLineCommand, program
 from crawlprio.errors import ConfigError
 from crawlprio.outside.opening import open_file
-from crawlprio.settings_table.kinds import Kind, checked
 
 if TYPE_CHECKING:
     from scrapy.settings import Settings
@@ -53,14 +52,6 @@ def store_of(name: str) -> Path:
     if not (path / "crawl.sqlite").is_file():
         raise ConfigError(f"{path} has no crawl.sqlite; name the store itself.")
     return path / "crawl.sqlite"
-
-
-def checked_option(option: str, kind: Kind, text: str | None) -> Any:
-    """Return the value of an option, parsed by its kind; None if it is not given.
-
-    Raises `ConfigError` if it is not allowed.
-    """
-    return None if text is None else checked(option, kind, text)
 
 
 def json_object(option: str, text: str, example: str) -> dict[str, Any]:
@@ -139,6 +130,12 @@ def named_outputs(opts: argparse.Namespace, *options: str) -> list[tuple[str, Pa
     """Return the option and the file of each option that names one."""
     given = [(option, getattr(opts, option[2:])) for option in options]
     return [(option, Path(path)) for option, path in given if path]
+
+
+def write_json(opts: argparse.Namespace, figures: Callable[[], Any]) -> None:
+    """Write figures to the file of `--json`, if it is given."""
+    if opts.json:
+        write_text("--json", opts.json, json.dumps(figures()) + "\n")
 
 
 def write_text(option: str, path: str | Path, text: str) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Callable, Iterator
 from typing import Any, ClassVar
 
@@ -14,11 +13,10 @@ from crawlprio.commands import OneLineCommand, Option
 from crawlprio.commands.arguments import (
     SPREADSHEET,
     check_outputs,
-    checked_option,
     named_outputs,
     only_argument,
     store_of,
-    write_text,
+    write_json,
 )
 from crawlprio.errors import printable
 from crawlprio.measure.link_audit import Audit, Faults, Findings
@@ -122,7 +120,7 @@ class Command(OneLineCommand):
     )
     title = "Audit"
     options: ClassVar = {
-        "--slow": Option("SECONDS", "list the pages that took longer; default: 2", "2"),
+        "--slow": Option("SECONDS", "list the pages that took longer; default: 2", Number(), 2.0),
         "--csv": Option("FILE", "write all findings, one page a line"),
         "--spreadsheet": Option(None, SPREADSHEET),
         "--json": Option("FILE", "write the numbers, and the first 1,000 of each kind"),
@@ -130,17 +128,15 @@ class Command(OneLineCommand):
 
     def execute(self, args: list[str], opts: argparse.Namespace) -> None:
         path = store_of(only_argument("audit", "STORE or FOLDER", args))
-        slow = checked_option("--slow", Number(), opts.slow)
         check_outputs(named_outputs(opts, "--csv", "--json"), inputs={"STORE": str(path)})
         from crawlprio.graph.link_tables import as_text
         from crawlprio.measure.link_audit import Audit
         from crawlprio.store import Store
 
         with Store.open(path, readonly=True) as store:
-            audit = Audit.of(store, slow_seconds=slow)
+            audit = Audit.of(store, slow_seconds=opts.slow)
         if opts.csv:
             rows = csv_rows(audit, as_text if opts.spreadsheet else str)
             write_csv(opts.csv, COLUMNS, rows)
-        if opts.json:
-            write_text("--json", opts.json, json.dumps(as_json(audit)) + "\n")
+        write_json(opts, lambda: as_json(audit))
         print_audit(audit)

@@ -21,15 +21,15 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 from scrapy import Request, signals
 from scrapy.exceptions import DontCloseSpider
 
-from crawlprio.commands.arguments import checked_option, only_argument, store_of
+from crawlprio.commands import Option
+from crawlprio.commands.arguments import only_argument, store_of
 from crawlprio.commands.planning import planning_settings
-from crawlprio.commands.site_crawl import OPTIONS, SiteCrawlCommand
+from crawlprio.commands.site_crawl import OPTIONS, ROBOT, SiteCrawlCommand
 from crawlprio.errors import ConfigError, CrawlprioError, StoreError
 from crawlprio.graph.pages import NO_PAGE, Visit
 from crawlprio.items import LinkPairs
 from crawlprio.live import engine
-from crawlprio.live.parts import Callbacks
-from crawlprio.live.running import RunningCrawl
+from crawlprio.live.running import Callbacks, RunningCrawl
 from crawlprio.measure.judged_web import (
     Judged,
     WalkAnswer,
@@ -73,7 +73,6 @@ class AskedWalks(NamedTuple):
     draw: str
     n_walks: int
     evidence: WalkEvidence
-    is_shared: bool
 
 
 class WalkSpider(SiteSpider):
@@ -116,7 +115,6 @@ class WalkSpider(SiteSpider):
                 self._depth_limit,
                 crawl.identities.of_url,
                 obeys_nofollow=self._obeys_nofollow,
-                is_shared=self._asked.is_shared,
                 answers=self._asked.evidence.found,
             )
             waiting = self.judged.waiting_seeds()
@@ -240,41 +238,39 @@ class Command(SiteCrawlCommand):
         "certify example --walks 1000 --delay 2",
         "certify example/crawl.sqlite --json",
     )
-    options: ClassVar = {name: OPTIONS[name] for name in ("pages", "delay", "at-once")}
-    arguments: ClassVar[dict[str, tuple[str, str]]] = {}
-
-    def add_crawl_options(self, group: argparse._ArgumentGroup) -> None:
-        group.add_argument(
-            "--walks",
-            metavar="N",
-            help=f"random walks, each of 6 fetches at most on average; default: {N_WALKS}",
-        )
-        group.add_argument("--json", action="store_true", help="print the result as JSON")
-        super().add_crawl_options(group)
+    options: ClassVar = {
+        "--walks": Option(
+            "N",
+            f"random walks, each of 6 fetches at most on average; default: {N_WALKS}",
+            Whole(1),
+            N_WALKS,
+        ),
+        "--json": Option(None, "print the result as JSON"),
+        **{name: OPTIONS[name] for name in ("--pages", "--delay", "--at-once")},
+        **ROBOT,
+    }
 
     def prepare(self, args: list[str], opts: argparse.Namespace) -> None:
         self._store = store_of(only_argument("certify", "STORE or FOLDER", args))
         if not self._store.is_file():
             raise ConfigError(f"{self._store} is missing; name the store of a crawl.")
-        n_walks = checked_option("--walks", Whole(1), opts.walks) or N_WALKS
         created, self._draw, self._n_visits = draw_of(self._store)
         self.take_recorded(self._store, opts)
-        is_shared = read_setting(self.settings, "CRAWLPRIO_FRONTIER") == "redis"
         self._folder = TemporaryDirectory()
         for name, value in walking_settings(self.settings, self._folder.name).items():
             self.set(name, value)
         beside = self._store.with_name(f"{self._store.stem}.walks.jsonl")
         evidence = WalkEvidence(beside, created)
-        opts.spargs["asked"] = AskedWalks(self._store, self._draw, n_walks, evidence, is_shared)
+        opts.spargs["asked"] = AskedWalks(self._store, self._draw, opts.walks, evidence)
 
     def run(self, args: list[str], opts: argparse.Namespace) -> None:
-        from crawlprio.live.progress import PipeSafeConsole
         from crawlprio.measure.receipt_document import (
             NAME,
             make_receipt,
             sentence_of_certificate,
             write_receipt,
         )
+        from crawlprio.show.tables import PipeSafeConsole
 
         with self._folder:
             spider = self.crawl(WalkSpider, opts).spider

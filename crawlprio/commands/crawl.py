@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+from typing import ClassVar
 
+from crawlprio.commands import Option
 from crawlprio.commands.site_crawl import SiteCrawlCommand
 from crawlprio.errors import ConfigError, printable
 
@@ -28,22 +30,17 @@ class Command(SiteCrawlCommand):
         "crawl --demo --pages 2000",
     )
 
-    def add_crawl_options(self, group: argparse._ArgumentGroup) -> None:
-        super().add_crawl_options(group)
-        group.add_argument(
-            "--folder",
-            metavar="FOLDER",
-            help="keep the crawl in FOLDER, to resume it with crawlprio resume",
-        )
-        group.add_argument(
-            "--demo", action="store_true", help="crawl the demo web, served on this machine"
-        )
-        group.add_argument(
-            "--plan",
-            action="store_true",
-            help="fetch robots.txt, sitemaps and home pages only, and say what a crawl would do",
-        )
-        group.add_argument("--json", action="store_true", help="with --plan: print it as JSON")
+    options: ClassVar = {
+        **SiteCrawlCommand.options,
+        "--folder": Option(
+            "FOLDER", "keep the crawl in FOLDER, to resume it with crawlprio resume"
+        ),
+        "--demo": Option(None, "crawl the demo web, served on this machine"),
+        "--plan": Option(
+            None, "fetch robots.txt, sitemaps and home pages only, and say what a crawl would do"
+        ),
+        "--json": Option(None, "with --plan: print it as JSON"),
+    }
 
     def prepare(self, args: list[str], opts: argparse.Namespace) -> None:
         self.take_options(opts)
@@ -75,7 +72,7 @@ class Command(SiteCrawlCommand):
         from tempfile import TemporaryDirectory
 
         from crawlprio.commands.planning import planning_settings
-        from crawlprio.live.receipts import limits_of
+        from crawlprio.settings_table.config import limits_of
 
         assert self.settings is not None
         self._limits = limits_of(self.settings)
@@ -90,7 +87,7 @@ class Command(SiteCrawlCommand):
         import json
 
         from crawlprio.commands.planning import PlanSpider, has_answer, lines_of_plan, plan_of
-        from crawlprio.live.progress import PipeSafeConsole
+        from crawlprio.show.tables import PipeSafeConsole
 
         with self._folder:
             spider = self.crawl(PlanSpider, opts).spider

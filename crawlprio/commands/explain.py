@@ -46,9 +46,9 @@ class Command(OneLineCommand):
                 f"crawlprio explain takes a STORE or FOLDER and perhaps a URL; {given}."
             )
         path = store_of(args[0])
-        from crawlprio.live.progress import PipeSafeConsole
         from crawlprio.measure.explanations import explain_head, explain_url
         from crawlprio.show.explained import lines_of_head, lines_of_url
+        from crawlprio.show.tables import PipeSafeConsole
         from crawlprio.store import Store
         from crawlprio.web.urls import normalise_url
 

@@ -6,25 +6,22 @@
 from __future__ import annotations
 
 import argparse
-import json
-from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from crawlprio.commands import Option
-from crawlprio.commands.arguments import SPREADSHEET, ExportCommand, write_text
+from crawlprio.commands.arguments import SPREADSHEET, ExportCommand, write_json
 
 if TYPE_CHECKING:
-    from crawlprio.store import Store
-    from crawlprio.store.graph_files import Exported, Row, Track
+    pass
 
 
 class Command(ExportCommand):
-    """`crawlprio links` writes the links of a store to a file, or collects them from Redis."""
+    """`crawlprio links` writes the links of a store to a file, or copies the store of a crawl."""
 
     what = "links"
     takes = "export [options] STORE FILE | collect CRAWL STORE"
-    does = "Export the links of a crawl store; collect those in Redis"
+    does = "Export the links of a crawl store; copy that of a crawl in Redis"
     examples = (
         "links export crawl.sqlite links.csv",
         "links export example/crawl.sqlite graph.npz",
@@ -44,9 +41,9 @@ class Command(ExportCommand):
             f"determines the format: {formats}. "
             "A page visited more than once has the links of its last visit. Commands "
             "that take a GRAPH read each of these formats. "
-            "collect moves what the workers of CRAWL have recorded in Redis (REDIS_URL) into "
-            "STORE, which is created, or extended if it holds what was collected before; CRAWL is "
-            "CRAWLPRIO_REDIS_CRAWL, or the name of the spider."
+            "collect copies the store of CRAWL, which many workers fetch, to the new file STORE, "
+            "on the machine that has it; CRAWL is CRAWLPRIO_REDIS_CRAWL, or the name of the "
+            "spider."
         )
 
     def execute(self, args: list[str], opts: argparse.Namespace) -> None:
@@ -55,73 +52,49 @@ class Command(ExportCommand):
             self._collect(args[1], Path(args[2]))
             return
         path, file = self.named(args)
+        from crawlprio.show.tables import tracked
         from crawlprio.store import Store
         from crawlprio.store.graph_files import export_links
 
         with Store.open(path, readonly=True) as store:
-            written = export_links(store, file, _progress(store), for_spreadsheets=opts.spreadsheet)
-        _report(written, opts.json)
+            written = export_links(
+                store,
+                file,
+                lambda rows: tracked(rows, "links", store.n_visits),
+                for_spreadsheets=bool(opts.spreadsheet),
+            )
+        *others, last = map(str, written.files)
+        names = f"{', '.join(others)} and {last}" if others else last
+        print(
+            f"{names}: {written.n_links:,} links of {written.n_visited:,} visited pages, "
+            f"{written.n_pages:,} pages in all"
+        )
+        write_json(
+            opts,
+            lambda: {
+                "files": [str(file) for file in written.files],
+                "pages": written.n_pages,
+                "visited": written.n_visited,
+                "links": written.n_links,
+            },
+        )
 
     def _collect(self, crawl: str, store: Path) -> None:
-        """Move the visits of a crawl from Redis into a store, and write its receipt."""
+        """Copy the store of a crawl that many workers fetch, and write the copy's receipt."""
         from crawlprio.extras import require
-        from crawlprio.plugins import require_plugin
+        from crawlprio.live.hand_settings import brain_folder
+        from crawlprio.plugins import load
         from crawlprio.settings_table.config import read_setting
 
-        require_plugin("redis", "links collect")
         require("redis", "redis", "links collect")
-        from crawlprio.plugins.redis.collect import collect
-        from crawlprio.plugins.redis.connection import check_server, connect
-        from crawlprio.plugins.redis.shards import prefix_of
-
-        url = read_setting(self.settings, "REDIS_URL")
-        client = connect(url, read_setting(self.settings, "REDIS_PARAMS"))
-        check_server(client, url)
-        collected = collect(client, prefix_of(crawl), store)
+        folder = Path(read_setting(self.settings, "JOBDIR") or brain_folder(crawl))
+        own = folder / (read_setting(self.settings, "CRAWLPRIO_STORE") or "crawl.sqlite")
+        collected = load("exports", "collect")(self.settings, crawl, store, own)
         if read_setting(self.settings, "CRAWLPRIO_RECEIPT"):
             from crawlprio.measure.receipt_document import NAME, make_receipt, write_receipt
 
             write_receipt(make_receipt(store), store.with_name(NAME))
         print(
-            f"{store}: {collected.n_visits:,} more visits, {collected.n_pages:,} more pages of "
-            f"crawl {crawl}"
+            f"{store}: {collected.n_visits:,} visits and {collected.n_pages:,} pages of crawl "
+            f"{crawl}"
         )
-
-
-def _report(written: Exported, json_file: str | None) -> None:
-    """Print what was written, and write the counts to a JSON file if there is one."""
-    *others, last = map(str, written.files)
-    names = f"{', '.join(others)} and {last}" if others else last
-    print(
-        f"{names}: {written.n_links:,} links of {written.n_visited:,} visited pages, "
-        f"{written.n_pages:,} pages in all"
-    )
-    if json_file is None:
-        return
-    counts = {
-        "files": [str(file) for file in written.files],
-        "pages": written.n_pages,
-        "visited": written.n_visited,
-        "links": written.n_links,
-    }
-    write_text("--json", json_file, json.dumps(counts) + "\n")
-
-
-def _progress(store: Store) -> Track:
-    """Return a progress bar over the visited pages, which is shown on a terminal only."""
-
-    def track(rows: Iterator[Row]) -> Iterable[Row]:
-        from rich.console import Console
-        from rich.progress import track as tracked
-
-        console = Console(stderr=True)
-        return tracked(
-            rows,
-            "links",
-            total=store.n_visits,
-            console=console,
-            transient=True,
-            disable=not console.is_terminal,
-        )
-
-    return track

@@ -19,8 +19,7 @@ from crawlprio.frontier.protocol import FetchClock
 from crawlprio.graph.pages import NO_PAGE, Visit
 from crawlprio.items import LinkPairs
 from crawlprio.live.host_clock import HostClock
-from crawlprio.live.parts import Callbacks
-from crawlprio.live.running import RunningCrawl
+from crawlprio.live.running import Callbacks, RunningCrawl
 from crawlprio.measure.receipt_document import duration, seconds_needed
 from crawlprio.measure.stored_crawl import SCRAPY_LIMITS, Pace
 from crawlprio.middlewares import RobotsMiddleware

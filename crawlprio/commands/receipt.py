@@ -73,8 +73,8 @@ def _print(receipt: Mapping[str, Any]) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    from crawlprio.live.progress import PipeSafeConsole
     from crawlprio.measure.receipt_document import rows, sentences
+    from crawlprio.show.tables import PipeSafeConsole
 
     console = PipeSafeConsole()
     table = Table(show_header=False)

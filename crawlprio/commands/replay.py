@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
+from typing import ClassVar
 
 from crawlprio.commands import program
 from crawlprio.commands.site_crawl import OPTIONS, SiteCrawlCommand
@@ -40,8 +41,7 @@ class Command(SiteCrawlCommand):
         "replay pages.warc.gz -a seeds=http://example.org/ -s TOPIC=chess",
     )
 
-    def add_crawl_options(self, group: argparse._ArgumentGroup) -> None:
-        group.add_argument("--value", metavar="MODEL", help=OPTIONS["value"][2])
+    options: ClassVar = {"--value": OPTIONS["--value"]}
 
     def prepare(self, args: list[str], opts: argparse.Namespace) -> None:
         from crawlprio.settings_table.config import read_setting

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +10,6 @@ from crawlprio.commands import OneLineCommand, Option
 from crawlprio.commands.arguments import (
     SPREADSHEET,
     check_outputs,
-    checked_option,
     json_object,
     lines_of,
     max_unpacked_bytes,
@@ -20,10 +18,11 @@ from crawlprio.commands.arguments import (
     paths_by_name,
     store_of,
     topic_config,
+    write_json,
     write_text,
 )
 from crawlprio.errors import ConfigError, GraphError
-from crawlprio.settings_table.kinds import Number, Whole
+from crawlprio.settings_table.kinds import Number, Whole, checked
 
 if TYPE_CHECKING:
     from crawlprio.measure.importance import RecordedCrawl, Repository
@@ -101,7 +100,7 @@ def asked_of(opts: argparse.Namespace, names: tuple[str, ...]) -> AskedScores:
             raise ConfigError(f"--model is {name!r}; known models: {', '.join(MODELS)}.")
     if opts.threshold is not None and "threshold" not in models:
         raise ConfigError(
-            f"--threshold is {opts.threshold}, but no model uses it; add --model threshold."
+            f"--threshold is {opts.threshold:g}, but no model uses it; add --model threshold."
         )
     tops = () if opts.top is None else opts.top.split(",")
     return AskedScores(
@@ -110,9 +109,9 @@ def asked_of(opts: argparse.Namespace, names: tuple[str, ...]) -> AskedScores:
         opts.order,
         None if opts.order is None else read_order(opts.order),
         models,
-        checked_option("--threshold", Number(), opts.threshold),
-        checked_option("--by-day", Whole(1), opts.by_day) or 0,
-        tuple(sorted({checked_option("--top", Whole(1), n) for n in tops})),
+        opts.threshold,
+        opts.by_day or 0,
+        tuple(sorted({checked("--top", Whole(1), n) for n in tops})),
     )
 
 
@@ -175,11 +174,13 @@ class Command(OneLineCommand):
                 "G",
                 "importance from which a page is hot under the model threshold; default: that of "
                 "the top 1 %% of the pages",
+                Number(),
             ),
             "--by-day": Option(
                 "N",
                 "report the mean importance of the pages fetched in each of N stretches with "
                 "equally many fetches (Najork & Wiener: 58 days)",
+                Whole(1),
             ),
             "--top": Option(
                 "N[,N...]",
@@ -248,8 +249,7 @@ class Command(OneLineCommand):
         for name, table in tables.items():
             rows = report.rows(name, for_spreadsheets=opts.spreadsheet)
             write_csv(table, ("url", "score"), rows)
-        if opts.json:
-            write_text("--json", opts.json, json.dumps(report.as_json()) + "\n")
+        write_json(opts, report.as_json)
         if opts.report:
             from crawlprio.show.report_page import report_of
 

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from crawlprio.commands import OneLineCommand, Option
+from crawlprio.commands import OneLineCommand, Option, field_of, setting_option
 from crawlprio.commands.arguments import (
     check_outputs,
-    checked_option,
     json_object,
     lines_of,
     max_unpacked_bytes,
@@ -22,6 +20,7 @@ from crawlprio.commands.arguments import (
     only_argument,
     paths_by_name,
     topic_config,
+    write_json,
     write_text,
 )
 from crawlprio.errors import ConfigError
@@ -31,7 +30,6 @@ from crawlprio.settings_table.kinds import OWN_PREFIX, Number, Setting, Whole
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from crawlprio.frontier import Politeness
     from crawlprio.graph.topic import HotQueue
     from crawlprio.orderings import Ordering
     from crawlprio.show.simulated import Run, Simulation
@@ -39,45 +37,67 @@ if TYPE_CHECKING:
     from crawlprio.simulator.network import Network
 
 
-RECORDED = ("--site-speed", "--latency", "--page-bytes")
-"""Options that may be `recorded`: a crawl store has their values for its pages and sites."""
-
 VALUED = (
     *("omniscient", "value", "value-and-importance", "parent-quality", "best-first"),
     *("breadth-first", "random"),
 )
 """The orderings to judge by value if none is named."""
 
+RECORDED = "recorded"
+"""Stands for what a crawl store has of its pages and sites."""
+
+_FROM_STORE = f"; '{RECORDED}': from the crawl store"
+
 _NETWORK = {
-    "--robots": ("R", Whole(1), "maximum concurrent fetches, one per site; default 1"),
-    "--pages-per-visit": (
-        *("K", Whole(1)),
-        "pages fetched per connection, without delay; default 1",
+    "--robots": Option("R", "maximum concurrent fetches, one per site; default 1", Whole(1)),
+    "--pages-per-visit": Option(
+        "K", "pages fetched per connection, without delay; default 1", Whole(1)
     ),
-    "--bandwidth": (
-        *("BYTES/S", Number(above_zero=True)),
+    "--bandwidth": Option(
+        "BYTES/S",
         "bandwidth that all transfers share; default: unlimited",
+        Number(above_zero=True),
     ),
-    "--site-speed": (
-        *("BYTES/S", Number(above_zero=True, also="recorded")),
-        "maximum bandwidth of a site; default: unlimited",
+    "--site-speed": Option(
+        "BYTES/S",
+        f"maximum bandwidth of a site; default: unlimited{_FROM_STORE}",
+        Number(above_zero=True, also=RECORDED),
     ),
-    "--latency": (
-        *("S", Number(also="recorded")),
-        "seconds to open a connection to a site; default 0",
+    "--latency": Option(
+        "S",
+        f"seconds to open a connection to a site; default 0{_FROM_STORE}",
+        Number(also=RECORDED),
     ),
-    "--page-bytes": ("N", Number(also="recorded"), "size of each page; default 0"),
+    "--page-bytes": Option(
+        "N", f"size of each page; default 0{_FROM_STORE}", Number(also=RECORDED)
+    ),
 }
-"""Metavar, kind and help of each option that is a field of `Network`."""
+"""The options that are fields of `Network`."""
+
+
+def _option_of(setting: Setting) -> str:
+    """Return the option that corresponds to a setting of live crawls."""
+    name = setting.name.removeprefix(OWN_PREFIX).removeprefix("DOWNLOAD_")
+    return "--" + name.lower().replace("_", "-")
+
 
 _RULES = {
-    rule: setting
+    _option_of(setting): setting
     for rule, setting in DELAY_RULES.items()
     if rule not in ("max_crawl_delay", "max_back_off")  # simulated sites ask for no delay
 }
-"""The settings of the delay rules that have an option here, by field of `Politeness`."""
+"""The settings of the delay rules that have an option here."""
 
-_METAVARS = {"seconds": "S", "pages": "N"}
+_METAVARS = {"": "F", "pages": "N"}
+"""What stands for values without a unit, and of some units."""
+
+
+def _rule_option(setting: Setting) -> Option:
+    """Return the option for a delay rule, whose help names options instead of settings."""
+    names = {other.name: option for option, other in _RULES.items()}
+    metavar = _METAVARS.get(setting.unit, setting.unit.upper())
+    option = setting_option(setting, metavar, setting.guest_default, names=names)
+    return option._replace(setting="")  # it sets a field of `Politeness`
 
 
 class Command(OneLineCommand):
@@ -106,18 +126,6 @@ class Command(OneLineCommand):
     def own_options(self) -> dict[str, Option]:
         from crawlprio.orderings import COMPARED
 
-        rules = {
-            _option_of(setting): Option(
-                _METAVARS.get(setting.unit, setting.unit.upper() or "F"), _meaning_of(setting)
-            )
-            for setting in _RULES.values()
-        }
-        network = {
-            name: Option(
-                metavar, meaning + ("; 'recorded': from the crawl store" * (name in RECORDED))
-            )
-            for name, (metavar, _, meaning) in _NETWORK.items()
-        }
         return {
             "--ordering": Option(
                 "NAME",
@@ -142,11 +150,14 @@ class Command(OneLineCommand):
                 "crawl store with texts",
             ),
             "--starts": Option(
-                "N", "with --value, crawl from N starts: the seeds, and single pages; default 1"
+                "N",
+                "with --value, crawl from N starts: the seeds, and single pages; default 1",
+                Whole(1),
+                1,
             ),
-            "--budget": Option("N", "maximum number of fetches; default: no limit"),
-            **rules,
-            **network,
+            "--budget": Option("N", "maximum number of fetches; default: no limit", Whole(1)),
+            **{option: _rule_option(setting) for option, setting in _RULES.items()},
+            **_NETWORK,
             "--order": Option(
                 "FILE",
                 "write the page ids in the order fetched, one per line; with several orderings, "
@@ -161,7 +172,6 @@ class Command(OneLineCommand):
 
         graph_path = only_argument("simulate", "GRAPH", args)
         network, recorded = _network(opts)
-        budget = checked_option("--budget", Whole(1), opts.budget)
         names = list(dict.fromkeys(opts.ordering or (VALUED if opts.value else COMPARED)))
         order_paths = paths_by_name("--order", opts.order, names, "orderings")
         orders = [("--order", path) for path in order_paths.values()]
@@ -172,7 +182,7 @@ class Command(OneLineCommand):
         orderings = {name: make_ordering(name, options[name]) for name in names}
         self._hot_queue()
         if opts.value is not None:
-            if opts.order is not None or budget is not None or network.takes_time:
+            if opts.order is not None or opts.budget is not None or network.takes_time:
                 raise ConfigError(
                     "--value crawls without a clock, to 40 % of the pages; leave out --order, "
                     "--budget and the options of the network."
@@ -201,7 +211,7 @@ class Command(OneLineCommand):
         simulation = Simulation(
             source.graph,
             seeds,
-            budget=budget,
+            budget=opts.budget,
             hot_queue=self._hot_queue,
             recorded=source.recorded(with_texts=self._hot_queue() is not None),
             network=_as_recorded(network, recorded, source),
@@ -212,11 +222,7 @@ class Command(OneLineCommand):
             if name in order_paths:
                 ids = "\n".join(map(str, runs[-1].order.tolist()))
                 write_text("--order", order_paths[name], f"{ids}\n" if ids else "")
-        if opts.json:
-            figures = simulation.as_json(runs)
-            for run in figures["runs"]:
-                run["options"] = dict(options[run["ordering"]])
-            write_text("--json", opts.json, json.dumps(figures) + "\n")
+        write_json(opts, lambda: _figures(simulation.as_json(runs), options))
         if opts.plot:
             plot_runs(Path(opts.plot), simulation, runs, Path(graph_path).name)
         if remark:
@@ -238,18 +244,16 @@ class Command(OneLineCommand):
         from crawlprio.plugins import load
         from crawlprio.simulator.graph_pages import Source
 
-        n_starts = checked_option("--starts", Whole(1), opts.starts) or 1
         source = Source.open(graph_path, max_unpacked_bytes(self.settings))
         has_topic = self._hot_queue() is not None
         seeds, _ = _start(source, opts.seeds)
-        lab = load("judges", "value")(source, opts.value, seeds, n_starts, with_texts=has_topic)
+        lab = load("judges", "value")(source, opts.value, seeds, opts.starts, with_texts=has_topic)
         runs = [lab.run(name, partial(make_ordering, name, options[name])) for name in names]
         if has_topic:
             runs.append(
                 lab.run("hot-queue", partial(make_ordering, "breadth-first"), self._hot_queue)
             )
-        if opts.json:
-            write_text("--json", opts.json, json.dumps(lab.as_json(runs)) + "\n")
+        write_json(opts, lambda: lab.as_json(runs))
         if opts.plot:
             lab.plot(Path(opts.plot), runs, f"{Path(graph_path).name}: value by {lab.model}")
         lab.print(runs, graph_path)
@@ -261,67 +265,35 @@ class Command(OneLineCommand):
 
 def _network(opts: argparse.Namespace) -> tuple[Network, list[str]]:
     """Return the network, as far as the options give numbers, and those to take from the store."""
+    from crawlprio.frontier import Politeness
     from crawlprio.simulator.network import Network
 
-    recorded = [option for option in RECORDED if _value(opts, option) == "recorded"]
-    given = {
-        option: checked_option(option, kind, _value(opts, option))
-        for option, (_, kind, _) in _NETWORK.items()
-        if option not in recorded
-    }
-    for option in ("--bandwidth", "--site-speed"):
-        if given.get(option) is not None and opts.page_bytes is None:
-            raise ConfigError(
-                f"{option} is {_value(opts, option)}, but pages have no size; give --page-bytes."
-            )
-    numbers = {_field(option): number for option, number in given.items() if number is not None}
-    return Network(politeness=_politeness(opts), **numbers), recorded
+    def values(options: Iterable[str]) -> dict[str, Any]:
+        given = {option: getattr(opts, field_of(option)) for option in options}
+        return {option: value for option, value in given.items() if value is not None}
 
-
-def _option_of(setting: Setting) -> str:
-    """Return the option that corresponds to a setting of live crawls."""
-    name = setting.name.removeprefix(OWN_PREFIX).removeprefix("DOWNLOAD_")
-    return "--" + name.lower().replace("_", "-")
-
-
-def _meaning_of(setting: Setting) -> str:
-    """Return the help text of a delay rule, naming options instead of settings."""
-    meaning = setting.meaning.rstrip(".")
-    for other in _RULES.values():
-        meaning = meaning.replace(other.name, _option_of(other))
-    unit = f"{setting.unit}: " if setting.unit else ""
-    default = setting.guest_default
-    shown = setting.kind.none if default is None else f"{default:g}"
-    return f"{unit}{meaning[0].lower()}{meaning[1:]}; default {shown}"
-
-
-def _politeness(opts: argparse.Namespace) -> Politeness:
-    """Return the delay rules that the options set."""
-    from crawlprio.frontier import Politeness
-
-    options = {rule: _option_of(setting) for rule, setting in _RULES.items()}
-    given = {
-        rule: checked_option(option, _RULES[rule].kind, _value(opts, option))
-        for rule, option in options.items()
-        if _value(opts, option) is not None
-    }
-    if "max_adaptive" in given and not given.get("adaptive"):
+    rules, network = values(_RULES), values(_NETWORK)
+    if "--max-adaptive-delay" in rules and not rules.get("--adaptive-delay"):
         raise ConfigError(
-            f"--max-adaptive-delay is {opts.max_adaptive_delay}, but there is no --adaptive-delay "
-            "to limit; give one, or leave it out."
+            f"--max-adaptive-delay is {opts.max_adaptive_delay:g}, but there is no "
+            "--adaptive-delay to limit; give one, or leave it out."
         )
-    return Politeness(**given)
+    recorded = [option for option, value in network.items() if value == RECORDED]
+    for option in ("--bandwidth", "--site-speed"):
+        if option in network and option not in recorded and opts.page_bytes is None:
+            raise ConfigError(
+                f"{option} is {network[option]:g}, but pages have no size; give --page-bytes."
+            )
+    fields = {field_of(name): value for name, value in network.items() if name not in recorded}
+    politeness = Politeness(**{_RULES[option].rule: value for option, value in rules.items()})
+    return Network(politeness=politeness, **fields), recorded
 
 
-def _value(opts: argparse.Namespace, option: str) -> str | None:
-    """Return the value given for an option."""
-    value: str | None = getattr(opts, _field(option))
-    return value
-
-
-def _field(option: str) -> str:
-    """Return the name of an option's value, which is that of the field of `Network` too."""
-    return option[2:].replace("-", "_")
+def _figures(figures: dict[str, Any], options: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the figures of a simulation, with the options of each ordering."""
+    for run in figures["runs"]:
+        run["options"] = dict(options[run["ordering"]])
+    return figures
 
 
 def _as_recorded(network: Network, recorded: Sequence[str], source: Source) -> Network:
@@ -335,7 +307,7 @@ def _as_recorded(network: Network, recorded: Sequence[str], source: Source) -> N
     from crawlprio.simulator.network import Network
 
     stored = Network.from_store(source.path)
-    fields = {_field(option): getattr(stored, _field(option)) for option in recorded}
+    fields = {field_of(option): getattr(stored, field_of(option)) for option in recorded}
     return dataclasses.replace(network, **fields)
 
 

@@ -12,82 +12,77 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from scrapy.commands import BaseRunSpiderCommand
 
-from crawlprio.commands import Described, refuse_unknown_options, set_up_help
-from crawlprio.commands.arguments import checked_option
+from crawlprio.commands import Described, Option, field_of, refuse_unknown_options, setting_option
 from crawlprio.errors import ConfigError, CrawlprioError
 from crawlprio.live.hand_settings import hand_facts
 from crawlprio.live.user_agent import robot_of, user_agent
 from crawlprio.settings_table import SETTINGS
-from crawlprio.settings_table.kinds import Number, Whole
+from crawlprio.settings_table.kinds import Whole
 
 if TYPE_CHECKING:
     from scrapy import Spider
     from scrapy.crawler import Crawler
     from scrapy.settings import Settings
 
-OPTIONS: dict[str, tuple[str, str | None, str]] = {
-    "ordering": ("ORDERING", "NAME", "how to choose the next page; default: {default}"),
-    "topic": ("TOPIC", "WORDS", "comma-separated words and phrases; pages about them come first"),
-    "value": (
+
+def _setting(name: str, metavar: str | None, **others: Any) -> Option:
+    return setting_option(SETTINGS[name], metavar, SETTINGS[name].default, **others)
+
+
+OPTIONS = {
+    "--ordering": _setting("ORDERING", "NAME"),
+    "--topic": _setting("TOPIC", "WORDS"),
+    "--value": _setting(
         "CRAWLPRIO_VALUE",
         "MODEL",
-        "what pages are worth: words:TERMS, query:WORDS, classifier:FILE.json, "
+        meaning="what pages are worth: words:TERMS, query:WORDS, classifier:FILE.json, "
         "fasttext:FILE:LABEL, language:CODES[:MODEL] or an import path",
     ),
-    "novelty": (
-        "CRAWLPRIO_NOVELTY",
-        "exact|near",
-        "put off pages that are likely to repeat the text of others (exact), or almost (near)",
-    ),
-    "pages": (
-        "CRAWLPRIO_MAX_PAGES",
-        "N",
-        "stop after N pages; in Redis, after N pages of all workers",
-    ),
-    "delay": ("DOWNLOAD_DELAY", "SECONDS", "minimum delay on a site; default: {default}"),
-    "at-once": (
+    "--novelty": _setting("CRAWLPRIO_NOVELTY", "exact|near"),
+    "--pages": _setting("CRAWLPRIO_MAX_PAGES", "N"),
+    "--delay": _setting("DOWNLOAD_DELAY", "SECONDS"),
+    "--at-once": _setting(
         "CONCURRENT_REQUESTS",
         "N",
-        "maximum concurrent fetches; default: {default}, and up to 100 on many domains",
+        meaning="maximum concurrent fetches; default: 16, and up to 100 on many domains",
+        kind=Whole(1),
     ),
-    "workers": (
+    "--workers": _setting(
         "CRAWLPRIO_WORKERS",
         "N",
-        "fetch and parse in N processes, and keep order, delays and the store in another",
+        meaning="fetch and parse in N processes, and keep order, delays and the store in another",
     ),
-    "depth": ("DEPTH_LIMIT", "N", "maximum links from a seed to a page; default: no limit"),
-    "sitemaps": (
-        "CRAWLPRIO_SITEMAPS",
-        "robots|URL",
-        "read the sitemaps that robots.txt names (robots), or these; their pages come last",
-    ),
-    "store": ("CRAWLPRIO_STORE", "FILE", "crawl store to record in; default: {default}"),
-    "monitor": (
+    "--depth": _setting("DEPTH_LIMIT", "N"),
+    "--sitemaps": _setting("CRAWLPRIO_SITEMAPS", "robots|URL"),
+    "--store": _setting("CRAWLPRIO_STORE", "FILE"),
+    "--monitor": _setting(
         "CRAWLPRIO_MONITOR",
         "PORT",
-        "show the crawl on a page of 127.0.0.1 while it runs; default port: any free one",
+        meaning="show the crawl on a page of 127.0.0.1 while it runs; default port: any free one",
+        alone="0",
     ),
-    "warc": ("CRAWLPRIO_WARC", "FOLDER", "archive requests and responses in FOLDER as WARC files"),
-    "keep-text": (
-        "CRAWLPRIO_KEEP_TEXT",
-        None,
-        "keep the text of each page with its language, for crawlprio texts export",
-    ),
-    "requisites": (
-        "CRAWLPRIO_REQUISITES",
-        "domain|all",
-        "archive images, styles and scripts of the pages too: on their domain, or on all hosts",
-    ),
+    "--warc": _setting("CRAWLPRIO_WARC", "FOLDER"),
+    "--keep-text": _setting("CRAWLPRIO_KEEP_TEXT", None, alone="True"),
+    "--requisites": _setting("CRAWLPRIO_REQUISITES", "domain|all"),
 }
-"""Options that set a setting: its name, the metavar (None: a switch), and the help text."""
+"""Options that set a setting."""
 
-ARGUMENTS = {
-    "follow": ("site|domain|web", "which links to follow: those within the seeds' hosts (default), "
-               "those within their registered domains, or all"),
-    "allow": ("REGEX", "follow only URLs that contain a match"),
-    "deny": ("REGEX", "follow no URL that contains a match"),
-}  # fmt: skip
+SPIDERS = {
+    "--follow": Option(
+        "site|domain|web",
+        "which links to follow: those within the seeds' hosts (default), those within their "
+        "registered domains, or all",
+    ),
+    "--allow": Option("REGEX", "follow only URLs that contain a match"),
+    "--deny": Option("REGEX", "follow no URL that contains a match"),
+}
 """Options that are arguments of the spider."""
+
+ROBOT = {
+    "--contact": Option("WHO", "mail address or URL to name in the user agent"),
+    "--agent": Option("NAME", "name of your robot in the user agent: NAME[/VERSION]"),
+}
+"""Options that make up the user agent."""
 
 _TOPICAL: dict[str, Any] = {
     "ORDERING": "value-and-importance",
@@ -95,9 +90,6 @@ _TOPICAL: dict[str, Any] = {
 }
 """What `--topic` sets beside the topic and its value model, unless it is given: what found the most
 of 45 topics in nine manuals (`docs/topic.md`)."""
-
-_NUMBERS = {"at-once": Whole(1)}
-"""What options take that is not what their setting takes."""
 
 _NOT_OURS = ("SPIDER_MODULES", "BOT_NAME")
 
@@ -129,41 +121,17 @@ def bundled_settings() -> dict[str, Any]:
 class SiteCrawlCommand(Described, BaseRunSpiderCommand):
     """A command that crawls, with the exit statuses that `docs/reliability.md` lists.
 
-    A subclass implements `prepare` instead of `process_options` and `run`, and adds options of its
-    own in `add_crawl_options`, which `--help` shows under `title`.
+    A subclass implements `prepare` instead of `process_options` and `run`.
     """
-
-    title: ClassVar[str]
 
     settings: Settings
     requires_project = False
     default_settings: ClassVar[dict[str, Any]] = bundled_settings()
-    options: ClassVar[Mapping[str, tuple[str, str | None, str]]] = OPTIONS
-    arguments: ClassVar[Mapping[str, tuple[str, str]]] = ARGUMENTS
+    options: ClassVar[Mapping[str, Option]] = SPIDERS | OPTIONS | ROBOT
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
-        self.add_crawl_options(parser.add_argument_group(title=self.title))
+        self.set_up(parser)
         super().add_options(parser)
-        set_up_help(parser, self.examples)
-
-    def add_crawl_options(self, group: argparse._ArgumentGroup) -> None:
-        """Add the options that set settings and arguments of the spider."""
-        for argument, (what, meaning) in self.arguments.items():
-            group.add_argument(f"--{argument}", metavar=what, help=meaning)
-        for option, (name, metavar, meaning) in self.options.items():
-            text = meaning.format(default=self.default_settings.get(name))
-            takes: dict[str, Any] = {"metavar": metavar}
-            if metavar is None:
-                takes = {"action": "store_const", "const": "True"}
-            elif option == "monitor":
-                takes |= {"nargs": "?", "const": "0"}
-            group.add_argument(f"--{option}", help=text, **takes)
-        group.add_argument(
-            "--contact", metavar="WHO", help="mail address or URL to name in the user agent"
-        )
-        group.add_argument(
-            "--agent", metavar="NAME", help="name of your robot in the user agent: NAME[/VERSION]"
-        )
 
     def prepare(self, args: list[str], opts: argparse.Namespace) -> None:
         """Convert arguments and options to settings, and to spider arguments in `opts.spargs`.
@@ -182,6 +150,7 @@ class SiteCrawlCommand(Described, BaseRunSpiderCommand):
             self.set("CRAWLPRIO_PRINT", False)
         try:
             refuse_unknown_options(args)
+            self.parse_options(opts)
             if getattr(opts, "topic", None):
                 self._seek(opts.topic)
             self.prepare(args, opts)
@@ -207,21 +176,15 @@ class SiteCrawlCommand(Described, BaseRunSpiderCommand):
                 self.set(name, value)
 
     def take_options(self, opts: argparse.Namespace) -> None:
-        """Convert the options of `add_crawl_options`."""
+        """Convert the options of a crawl to settings, and to arguments of its spider."""
         from crawlprio.settings_table.config import read_setting
 
-        for option in self.arguments:
-            if getattr(opts, option) is not None:
-                opts.spargs[option] = getattr(opts, option)
-        for option, (name, _, _) in self.options.items():
-            value = getattr(opts, option.replace("-", "_"))
-            if value is not None:
-                if not value:
-                    raise ConfigError(f"--{option} is empty; give a value, or leave it out.")
-                kind = _NUMBERS.get(option) or SETTINGS[name].kind
-                if isinstance(kind, Number | Whole):
-                    checked_option(f"--{option}", kind, value)
-                self.set(name, value)
+        for names, option in self.own_options().items():
+            value = getattr(opts, field_of(names))
+            if value is not None and names in SPIDERS:
+                opts.spargs[field_of(names)] = value
+            elif value is not None and option.setting:
+                self.set(option.setting, value)
         if opts.agent is not None or opts.contact is not None:
             agent = user_agent(
                 opts.agent, opts.contact, str(read_setting(self.settings, "USER_AGENT"))
@@ -252,13 +215,12 @@ class SiteCrawlCommand(Described, BaseRunSpiderCommand):
 
     def option(self, name: str, value: object = None) -> str:
         """Return the option that sets a setting or an argument of the spider, with its value."""
-        flags = {of: flag for flag, (of, metavar, _) in self.options.items() if metavar is None}
-        if name in flags:
-            return f"--{flags[name]}"
-        names = {of: flag for flag, (of, _, _) in self.options.items()}
-        names |= dict(zip(self.arguments, self.arguments, strict=True))
-        given = f"--{names[name]} " if name in names else f"-s {name}="
-        return given.rstrip(" =") if value is None else given + shlex.quote(str(value))
+        names = {field_of(each): each for each in SPIDERS}
+        flag = (names | {option.setting: each for each, option in OPTIONS.items()}).get(name, "")
+        if value is None or (flag and self.options[flag].metavar is None):
+            return flag or f"-s {name}"
+        quoted = shlex.quote(str(value))
+        return f"{flag} {quoted}" if flag else f"-s {name}={quoted}"
 
     def run(self, args: list[str], opts: argparse.Namespace) -> None:
         from crawlprio.spiders.site import SiteSpider
@@ -277,7 +239,7 @@ class SiteCrawlCommand(Described, BaseRunSpiderCommand):
             self.crawler_process.start()
         crawl = RunningCrawl.of(crawler)
         if crawl.is_running:  # a second Ctrl-C stopped the event loop
-            crawl.interrupt()
+            crawl.close("interrupted")
             self.exitcode = 130
         elif self.crawler_process.bootstrap_failed:
             self.exitcode = 2 if crawl.is_misconfigured else 1

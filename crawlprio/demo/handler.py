@@ -41,7 +41,7 @@ class LoopbackHandler(HTTP11DownloadHandler):
         if matched is None:
             raise ConfigError(
                 f"CRAWLPRIO_LOOPBACK is {address!r}; it must be the address of a loopback server, "
-                "127.0.0.1:PORT, as `python -m crawlprio.demo` prints it."
+                "127.0.0.1:PORT."
             )
         self._proxy = f"http://{matched[1].replace('localhost', '127.0.0.1')}"
         # Scrapy's connection pool sees the server as one host, whatever the sites.

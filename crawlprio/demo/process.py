@@ -39,13 +39,8 @@ class LoopbackServer:
         self.seeds: list[str] = []
         self.hosts: list[str] = []
         self.n_pages = 0
-        self._arguments = ["--until-stdin-closes", "--port", str(port)]
-        if recording is None:
-            self._arguments += ["--pages", str(pages), "--sites", str(sites), "--seed", str(seed)]
-        else:
-            self._arguments += ["--recording", str(recording)]
-        if log is not None:
-            self._arguments += ["--log", str(log)]
+        of_web = {"pages": pages, "sites": sites, "seed": seed, "recording": recording}
+        self._asked = json.dumps({**of_web, "log": log, "port": port}, default=str)
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -65,7 +60,7 @@ class LoopbackServer:
         with tempfile.TemporaryFile() as errors:
             process = subprocess.Popen(
                 # -P: without it, Python would import from the working folder first.
-                [sys.executable, "-P", "-m", "crawlprio.demo", *self._arguments],
+                [sys.executable, "-P", "-m", "crawlprio.demo.server", self._asked],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=errors,

@@ -8,8 +8,8 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext, suppress
 from threading import Thread
 from time import monotonic
 from typing import Any, TextIO
@@ -19,7 +19,8 @@ from twisted.internet.task import LoopingCall
 from twisted.web import http
 
 from crawlprio.demo import Answer, Web, text_answer
-from crawlprio.errors import ConfigError
+from crawlprio.errors import ConfigError, CrawlprioError
+from crawlprio.outside.opening import open_file
 
 
 class _ProxyRequest(http.Request):
@@ -130,46 +131,73 @@ class LoopbackFactory(http.HTTPFactory):
             return text_answer(500, "The web could not answer.\n")
 
 
-def listen(web: Web, port: int, fetch_log: TextIO | None = None) -> int:
-    """Listen on 127.0.0.1 and return the port; requests are answered once `serve` runs.
+def main() -> int:
+    """Serve one web, described by the JSON of `LoopbackServer`, as `python -m` with this module.
 
-    Port 0 is any free one; a port that is not available is a ConfigError.
+    What is served is printed as JSON once the server answers. It ends on SIGTERM or SIGINT, and
+    when standard input closes or the parent process is gone, whichever is seen first.
     """
-    reactor = _reactor()
+    parent = os.getppid()
     try:
-        listening = reactor.listenTCP(
+        asked = json.loads(sys.argv[1])
+        web = _web(asked)
+        with _log(asked["log"]) as fetch_log:
+            port = _listen(web, asked["port"], fetch_log)
+            served = {"pages": len(web), "hosts": list(web.hosts), "seeds": list(web.seeds)}
+            _serve(json.dumps({"port": port, **served}), parent)
+    except CrawlprioError as error:
+        print(error, file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        return 130
+    return 0
+
+
+def _web(asked: Mapping[str, Any]) -> Web:
+    """Return the web to serve; import no more than it needs."""
+    if asked["recording"] is None:
+        from crawlprio.demo.web import DemoWeb
+
+        return DemoWeb(asked["pages"], asked["sites"], asked["seed"])
+    from crawlprio.demo.recordings import open_web
+
+    return open_web(asked["recording"])
+
+
+def _log(path: str | None) -> AbstractContextManager[TextIO | None]:
+    """Open the log of requests, if there is one."""
+    try:
+        return nullcontext() if path is None else open_file(path, "w", buffering=1)
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be written ({error.strerror}).") from None
+
+
+def _listen(web: Web, port: int, fetch_log: TextIO | None) -> int:
+    """Listen on 127.0.0.1 and return the port; 0 is any free one."""
+    try:
+        listening = _reactor().listenTCP(
             port, LoopbackFactory(web, fetch_log), backlog=512, interface="127.0.0.1"
         )
     except CannotListenError as error:
         raise ConfigError(
             f"Cannot listen on port {port} of 127.0.0.1 ({error.socketError.strerror}); "
-            "choose another with --port, or 0 for any free one."
+            "set CRAWLPRIO_DEMO_PORT to another, or to 0 for any free one."
         ) from error
     listened: int = listening.getHost().port
     return listened
 
 
-def serve(
-    ready: Callable[[], None], *, parent: int | None = None, until_stdin_closes: bool = False
-) -> None:
-    """Serve until SIGTERM or SIGINT, or until the parent process is gone.
-
-    `ready` is called once the server answers requests and handles signals. `parent` is the process
-    id of the parent at startup; by default, the current one. With `until_stdin_closes` it also
-    stops when standard input closes: the most reliable sign that the parent is gone.
-    """
+def _serve(line: str, parent: int) -> None:
+    """Print a line once requests are answered and signals handled; serve until told to stop."""
     reactor = _reactor()
-    started_by = os.getppid() if parent is None else parent
 
     def end_without_parent() -> None:
-        if os.getppid() != started_by:
+        if os.getppid() != parent:
             _stop(reactor)
 
-    watch = LoopingCall(end_without_parent)
-    watch.start(0.5, now=False)
-    if until_stdin_closes:
-        Thread(target=_wait_for_stdin, args=(reactor,), daemon=True).start()
-    reactor.callWhenRunning(ready)
+    LoopingCall(end_without_parent).start(0.5, now=False)
+    Thread(target=_wait_for_stdin, args=(reactor,), daemon=True).start()
+    reactor.callWhenRunning(print, line, flush=True)
     reactor.run()
 
 
@@ -191,3 +219,7 @@ def _reactor() -> Any:
     from twisted.internet import reactor
 
     return reactor
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -205,8 +205,8 @@ class DemoWeb:
     and about 82 % of the links stay within their site. Every page is reachable from the portal's
     home page, `seeds[0]`, and every page that robots.txt allows is reachable through allowed pages.
     8 % of the pages have no links, 4 % are copies of another page, 2 % are redirects (some in
-    chains, two in a loop), 1.8 % return 404 or 500, and 0.5 % are slow: they answer after
-    `slow_seconds`. One page is the entrance to an endless calendar, whose further months are not
+    chains, two in a loop), 1.8 % return 404 or 500, and 0.5 % are slow: they answer after a
+    second. One page is the entrance to an endless calendar, whose further months are not
     pages of the graph. One site asks for a crawl delay (`crawl_delays`, seconds by host). A tenth
     of the sites use https.
 
@@ -217,9 +217,7 @@ class DemoWeb:
     generate, and 70 MB afterwards.
     """
 
-    def __init__(
-        self, n_pages: int = 20_000, n_sites: int = 200, seed: int = 0, *, slow_seconds: float = 1.0
-    ) -> None:
+    def __init__(self, n_pages: int = 20_000, n_sites: int = 200, seed: int = 0) -> None:
         if not 1 <= n_sites <= n_pages:
             raise ConfigError(
                 f"A demo web of {n_pages} pages on {n_sites} sites cannot be made; "
@@ -246,7 +244,6 @@ class DemoWeb:
         plain = made.kind == PLAIN
         self.slow: NDArray[np.bool_] = plain & (rng.random(n_pages) < 0.005)
         self.allowed: NDArray[np.bool_] = ~made.private
-        self._slow_seconds = slow_seconds
         self._seed = seed
         self._kinds = made.kind.data
         self._sources = made.source.data
@@ -279,6 +276,10 @@ class DemoWeb:
     def urls(self) -> list[str]:
         """Return the URLs of all pages. Cost: about 1.5 µs per page."""
         return [self.url(page) for page in range(len(self))]
+
+    def graph(self) -> LinkGraph:
+        """Return the links between all pages, with their URLs."""
+        return LinkGraph(self.indptr, self.indices, self.site, self.urls())
 
     def page(self, url: str) -> int | None:
         """Return the page with this URL, or None. Cost: O(1), without a table of URLs."""
@@ -330,7 +331,7 @@ class DemoWeb:
         if status >= 300:
             target = int(self.indices[self.indptr[page]])
             return Answer(status, {"Location": self.url(target)})
-        delay = self._slow_seconds if self.slow[page] else 0.0
+        delay = 1.0 if self.slow[page] else 0.0
         return html_answer(self._render(self._sources[page]), delay)
 
     def _path(self, page: int) -> str:

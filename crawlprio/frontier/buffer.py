@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from crawlprio.frontier.records import Records
+from crawlprio.frontier.records import Records, best_rows
 
 KEPT, DROPPED, VISITED = 1, 2, 4
 
@@ -93,7 +93,8 @@ class LimitedBuffer:
         self._next_drop = max(self._limit, n_open - n_least + self._limit - self.capacity)
         if n_least == 0:
             return None
-        dropped = open_pages[_least(tiers[open_pages], keys[open_pages], n_least)]
+        ranks = (tiers[open_pages], keys[open_pages], -open_pages)
+        dropped = open_pages[np.sort(best_rows(ranks, n_least))]
         self._marks[dropped] = DROPPED
         self.n_dropped += n_least
         # Ties go to the smallest id: the page discovered first ranks highest.
@@ -106,23 +107,3 @@ class LimitedBuffer:
     def _n_open(self, n_pages: int) -> int:
         """Pages that are neither visited nor dropped."""
         return n_pages - self._n_visited - self.n_dropped
-
-
-def _least(tiers: NDArray[np.int32], keys: NDArray[np.float64], n_least: int) -> NDArray[np.int64]:
-    """Ascending positions of the `n_least` lowest by tier, then key, then latest position. O(n)."""
-    chosen = np.zeros(len(keys), dtype=bool)
-    for tier in np.unique(tiers):
-        of_tier = np.flatnonzero(tiers == tier)
-        if len(of_tier) > n_least:
-            lowest = keys[of_tier]
-            bound = np.partition(lowest, n_least - 1)[n_least - 1]
-            below = of_tier[lowest < bound]
-            equal = of_tier[lowest == bound]
-            chosen[below] = True
-            chosen[equal[len(equal) - (n_least - len(below)) :]] = True
-            break
-        chosen[of_tier] = True
-        n_least -= len(of_tier)
-        if n_least == 0:
-            break
-    return np.flatnonzero(chosen)

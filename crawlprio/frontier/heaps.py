@@ -7,14 +7,14 @@ is `READY` or `DELAYED`. A site's `position` field is its row, with this sign.
 
 The heaps are 4-ary: the children of a node are adjacent, and entries hold their whole sort key. A
 sift therefore reads 160 bytes per factor of four in the number of sites, and no page or site
-record. Entries are rows of plain numbers, because record arrays make calls from Python slower.
+record. Records are rows of plain numbers, because record arrays make calls from Python slower.
 
 Source: LaMarca & Ladner, The influence of caches on the performance of heaps, ACM Journal of
 Experimental Algorithmics 1, 1996. Departure: groups of children are not aligned with cache lines,
 which brought no measurable gain.
 
 Pages and sites are rows of two record arrays, so that an operation touches one record per page and
-site involved, and a call from Python passes few arguments.
+site involved. `queue` are the addresses of a `Queue`.
 
 Invariants (checked by the tests after every action):
 
@@ -29,6 +29,7 @@ Invariants (checked by the tests after every action):
 
 from __future__ import annotations
 
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -42,34 +43,30 @@ from crawlprio.frontier.records import (
     BY_WAITING_PAGES,
     DELAYED,
     DONE,
-    KEY,
+    ENTRY,
     LEASED,
     NONE,
     NOWHERE,
     ON_VISIT,
+    QUEUE,
     READY,
-    ROUND,
-    SITE_ID,
-    TIE,
-    TIER,
     UNKNOWN,
     WAITING,
-    Entries,
+    HeapEntry,
+    Queue,
     Records,
     wide,
 )
 from crawlprio.graph import compiled
-from crawlprio.graph.compiled import njit
-
-Entry = tuple[float, float, float, float, float]
+from crawlprio.graph.compiled import Addresses, njit
 
 
-def no_entries(n_sites: int) -> Entries:
+def no_entries(n_sites: int) -> Records:
     """Return an empty array with room for `n_sites` sites."""
-    return np.zeros((n_sites, 5))
+    return np.zeros(n_sites, dtype=ENTRY)
 
 
-def grown(heap: Entries, n_sites: int, n_delayed: int) -> Entries:
+def grown(heap: Records, n_sites: int, n_delayed: int) -> Records:
     """Return a copy of the two heaps with room for `n_sites` sites, at least as many as before."""
     room = no_entries(n_sites)
     n_upward = len(heap) - n_delayed
@@ -78,35 +75,36 @@ def grown(heap: Entries, n_sites: int, n_delayed: int) -> Entries:
     return room
 
 
-@njit(cache=True)
-def _comes_before(heap: Entries, row: int, entry: Entry) -> bool:
+@njit(cache=True, keeps_arrays=False)
+def _comes_before(heap: Records, row: int, entry: HeapEntry) -> bool:
     """Whether the entry in a row comes before the given one."""
-    if heap[row, TIER] != entry[TIER]:
-        return bool(heap[row, TIER] > entry[TIER])
-    if heap[row, ROUND] != entry[ROUND]:
-        return bool(heap[row, ROUND] < entry[ROUND])
-    if heap[row, KEY] != entry[KEY]:
-        return bool(heap[row, KEY] > entry[KEY])
-    return bool(heap[row, TIE] < entry[TIE])
+    if heap[row].tier != entry.tier:
+        return bool(heap[row].tier > entry.tier)
+    if heap[row].round != entry.round:
+        return bool(heap[row].round < entry.round)
+    if heap[row].key != entry.key:
+        return bool(heap[row].key > entry.key)
+    return bool(heap[row].tie < entry.tie)
 
 
-@njit(cache=True)
-def _read(heap: Entries, row: int) -> Entry:
-    return heap[row, TIER], heap[row, ROUND], heap[row, KEY], heap[row, TIE], heap[row, SITE_ID]
+@njit(cache=True, keeps_arrays=False)
+def _read(heap: Records, row: int) -> HeapEntry:
+    one = heap[row]
+    return HeapEntry(one.tier, one.round, one.key, one.tie, one.site)
 
 
-@njit(cache=True)
-def _write(sites: Records, heap: Entries, row: int, entry: Entry) -> None:
-    heap[row, TIER] = entry[TIER]
-    heap[row, ROUND] = entry[ROUND]
-    heap[row, KEY] = entry[KEY]
-    heap[row, TIE] = entry[TIE]
-    heap[row, SITE_ID] = entry[SITE_ID]
-    sites[int(entry[SITE_ID])].position = row
+@njit(cache=True, keeps_arrays=False)
+def _write(sites: Records, heap: Records, row: int, entry: HeapEntry) -> None:
+    heap[row].tier = entry.tier
+    heap[row].round = entry.round
+    heap[row].key = entry.key
+    heap[row].tie = entry.tie
+    heap[row].site = entry.site
+    sites[int(entry.site)].position = row
 
 
-@njit(cache=True)
-def _sift_up(sites: Records, heap: Entries, side: int, at: int, entry: Entry) -> int:
+@njit(cache=True, keeps_arrays=False)
+def _sift_up(sites: Records, heap: Records, side: int, at: int, entry: HeapEntry) -> int:
     """Write an entry at the hole `at` or above it; return its position."""
     while at > 0:
         parent = (at - 1) >> 2
@@ -118,8 +116,8 @@ def _sift_up(sites: Records, heap: Entries, side: int, at: int, entry: Entry) ->
     return at
 
 
-@njit(cache=True)
-def _sift_down(sites: Records, heap: Entries, side: int, n: int, at: int, entry: Entry) -> None:
+@njit(cache=True, keeps_arrays=False)
+def _sift_down(sites: Records, heap: Records, side: int, n: int, at: int, entry: HeapEntry) -> None:
     """Write an entry at the hole `at` of a heap of n entries, or below it."""
     while True:
         child = 4 * at + 1
@@ -137,9 +135,10 @@ def _sift_down(sites: Records, heap: Entries, side: int, n: int, at: int, entry:
     _write(sites, heap, at ^ side, entry)
 
 
-@njit(cache=True)
-def leave(sites: Records, heap: Entries, totals: Records, site: int) -> None:
+@njit(cache=True, keeps_arrays=False)
+def leave(queue: Addresses, site: int) -> None:
     """Remove a site from the heap it is in, if any. O(log sites)."""
+    _, sites, heap, totals = QUEUE(queue)
     row = wide(sites[site].position)
     if row == NOWHERE:
         return
@@ -159,23 +158,16 @@ def leave(sites: Records, heap: Entries, totals: Records, site: int) -> None:
             _sift_down(sites, heap, side, n, at, last)
 
 
-@njit(cache=True)
+@njit(cache=True, keeps_arrays=False)
 def enter(
-    sites: Records,
-    heap: Entries,
-    totals: Records,
-    site: int,
-    side: int,
-    tier: float,
-    at_round: float,
-    key: float,
-    tie: float,
+    queue: Addresses, site: int, side: int, tier: float, at_round: float, key: float, tie: float
 ) -> None:
     """Put a site into the heap of a side, moving it there if it was elsewhere. O(log sites)."""
-    entry = (tier, at_round, key, tie, float(site))
+    _, sites, heap, totals = QUEUE(queue)
+    entry = HeapEntry(tier, at_round, key, tie, float(site))
     row = wide(sites[site].position)
     if row != NOWHERE and (row < 0) != (side < 0):
-        leave(sites, heap, totals, site)
+        leave(queue, site)
         row = NOWHERE
     if row == NOWHERE:
         if side == READY:
@@ -186,10 +178,10 @@ def enter(
             totals[0].n_delayed += 1
         _sift_up(sites, heap, side, at, entry)
     elif (
-        heap[row, TIER] != tier
-        or heap[row, ROUND] != at_round
-        or heap[row, KEY] != key
-        or heap[row, TIE] != tie
+        heap[row].tier != tier
+        or heap[row].round != at_round
+        or heap[row].key != key
+        or heap[row].tie != tie
     ):
         at = row ^ side
         n = totals[0].n_ready if side == READY else totals[0].n_delayed
@@ -197,71 +189,66 @@ def enter(
             _sift_down(sites, heap, side, n, at, entry)
 
 
-@njit(cache=True)
-def soonest(heap: Entries) -> float:
+@njit(cache=True, keeps_arrays=False)
+def soonest(queue: Addresses) -> float:
     """Return the time at which the first delayed site becomes ready; there must be one."""
-    return float(-heap[-1, KEY])
+    heap = QUEUE(queue).heap
+    return float(-heap[-1].key)
 
 
-@njit(cache=True)
-def is_idle(pages: Records, totals: Records, head: int) -> bool:
+@njit(cache=True, keeps_arrays=False)
+def is_idle(queue: Addresses, head: int) -> bool:
     """Return whether a site with this first page, or `NONE`, has none that may leave."""
+    pages, _, _, totals = QUEUE(queue)
     return head == NONE or (pages[head].key < totals[0].held_below and pages[head].tier <= 0)
 
 
-@njit(cache=True)
-def place_site(pages: Records, sites: Records, heap: Entries, totals: Records, site: int) -> None:
+@njit(cache=True, keeps_arrays=False)
+def place_site(queue: Addresses, site: int) -> None:
     """Move a site to the right place in the heaps after a change of its pages, leases or time."""
+    pages, sites, _, totals = QUEUE(queue)
     if totals[0].is_deferred:
         return
     head = wide(sites[site].head)
-    if is_idle(pages, totals, head) or sites[site].n_leased >= sites[site].limit:
-        leave(sites, heap, totals, site)
+    if is_idle(queue, head) or sites[site].n_leased >= sites[site].limit:
+        leave(queue, site)
         return
     sites[site].tier = pages[head].tier
     if totals[0].site_rule == BY_BEST_PAGE:
         sites[site].key = pages[head].key
     elif totals[0].site_rule == BY_WAITING_PAGES:
         sites[site].key = sites[site].n_waiting
-    _place_by_time(sites, heap, totals, site)
+    _place_by_time(queue, site)
 
 
-@njit(cache=True)
-def _place_by_time(sites: Records, heap: Entries, totals: Records, site: int) -> None:
+@njit(cache=True, keeps_arrays=False)
+def _place_by_time(queue: Addresses, site: int) -> None:
     """Put a site that has a page and a free lease into the ready or the delayed heap."""
+    _, sites, _, totals = QUEUE(queue)
     head = wide(sites[site].head)
     if sites[site].ready_at > totals[0].now:
-        enter(
-            sites, heap, totals, site, wide(DELAYED), 0.0, 0.0, -sites[site].ready_at, float(site)
-        )
+        enter(queue, site, wide(DELAYED), 0.0, 0.0, -sites[site].ready_at, float(site))
         return
     tier = sites[site].tier + (ON_VISIT if sites[site].n_visited > 0 else 0)
     share = totals[0].site_share
     at_round = 0.0 if share == 0 else float(sites[site].turn // share)
     key = sites[site].key
-    enter(sites, heap, totals, site, wide(READY), float(tier), at_round, key, float(head))
+    enter(queue, site, wide(READY), float(tier), at_round, key, float(head))
 
 
-@njit(cache=True)
-def end_turn(sites: Records, totals: Records, site: int) -> None:
+@njit(cache=True, keeps_arrays=False)
+def end_turn(queue: Addresses, site: int) -> None:
     """Count a turn of a site if sites take turns."""
+    _, sites, _, totals = QUEUE(queue)
     if totals[0].site_share > 0:
         totals[0].turn = max(totals[0].turn, sites[site].turn)
         sites[site].turn += 1
 
 
-@njit(cache=True)
-def push(
-    pages: Records,
-    sites: Records,
-    heap: Entries,
-    totals: Records,
-    page: int,
-    site: int,
-    tier: int,
-    key: float,
-) -> None:
+@njit(cache=True, keeps_arrays=False)
+def push(queue: Addresses, page: int, site: int, tier: int, key: float) -> None:
     """Queue a page that is not waiting yet; its leases continue. Amortised O(log sites)."""
+    pages, sites, _, totals = QUEUE(queue)
     pages[page].key = key
     pages[page].tier = tier
     pages[page].site = site
@@ -275,20 +262,13 @@ def push(
         return
     isolate(pages, page)
     sites[site].head = add(pages, wide(sites[site].head), page)
-    place_site(pages, sites, heap, totals, site)
+    place_site(queue, site)
 
 
-@njit(cache=True)
-def rekey(
-    pages: Records,
-    sites: Records,
-    heap: Entries,
-    totals: Records,
-    page: int,
-    tier: int,
-    key: float,
-) -> None:
+@njit(cache=True, keeps_arrays=False)
+def rekey(queue: Addresses, page: int, tier: int, key: float) -> None:
     """Change the tier or key of a waiting page; do nothing if both are unchanged. O(log n)."""
+    pages, sites, _, totals = QUEUE(queue)
     if pages[page].key == key and pages[page].tier == tier:
         return
     if totals[0].is_deferred:
@@ -311,19 +291,13 @@ def rekey(
         isolate(pages, page)
         sites[site].head = add(pages, rest, page)
     if sites[site].head == page or root == page:
-        place_site(pages, sites, heap, totals, site)
+        place_site(queue, site)
 
 
-@njit(cache=True)
-def remove(
-    pages: Records,
-    sites: Records,
-    heap: Entries,
-    totals: Records,
-    page: int,
-    state: int,
-) -> None:
+@njit(cache=True, keeps_arrays=False)
+def remove(queue: Addresses, page: int, state: int) -> None:
     """Remove a waiting page from the queue, leaving it in `state`. Amortised O(log n)."""
+    pages, sites, _, totals = QUEUE(queue)
     site = wide(pages[page].site)
     if not totals[0].is_deferred:
         sites[site].head = pairing.take_out(pages, wide(sites[site].head), page)
@@ -331,30 +305,25 @@ def remove(
     totals[0].n_waiting -= 1
     pages[page].state = state
     if state == DONE:
-        end_turn(sites, totals, site)
-    place_site(pages, sites, heap, totals, site)
+        end_turn(queue, site)
+    place_site(queue, site)
 
 
-@njit(cache=True)
-def pop(
-    pages: Records,
-    sites: Records,
-    heap: Entries,
-    totals: Records,
-    now: float,
-) -> int:
+@njit(cache=True, keeps_arrays=False)
+def pop(queue: Addresses, now: float) -> int:
     """Lease the first page of the first ready site, or return -1. Amortised O(log n).
 
     If a site may have several leases, its delay runs from this start to the next.
     """
+    pages, sites, heap, totals = QUEUE(queue)
     if now > totals[0].now:
         totals[0].now = now
-    while totals[0].n_delayed > 0 and soonest(heap) <= totals[0].now:
-        _place_by_time(sites, heap, totals, int(heap[DELAYED, SITE_ID]))
+    while totals[0].n_delayed > 0 and soonest(queue) <= totals[0].now:
+        _place_by_time(queue, int(heap[DELAYED].site))
     if totals[0].n_ready == 0:
         return NONE
-    site = int(heap[READY, SITE_ID])
-    page = int(heap[READY, TIE])
+    site = int(heap[READY].site)
+    page = int(heap[READY].tie)
     sites[site].head = join_children(pages, page)
     sites[site].n_waiting -= 1
     sites[site].n_leased += 1
@@ -362,25 +331,20 @@ def pop(
     pages[page].n_leases += 1
     totals[0].n_waiting -= 1
     totals[0].n_leased += 1
-    end_turn(sites, totals, site)
+    end_turn(queue, site)
     if sites[site].limit > 1:
         sites[site].ready_at = max(sites[site].ready_at, totals[0].now + sites[site].delay)
-    place_site(pages, sites, heap, totals, site)
+    place_site(queue, site)
     return int(page)
 
 
-@njit(cache=True)
-def release(
-    pages: Records,
-    sites: Records,
-    heap: Entries,
-    totals: Records,
-    page: int,
-) -> None:
+@njit(cache=True, keeps_arrays=False)
+def release(queue: Addresses, page: int) -> None:
     """End one lease of a page, which is then done unless it waits again; no-op if it has no lease.
 
     The ready time of its site does not change.
     """
+    pages, sites, _, totals = QUEUE(queue)
     if pages[page].n_leases == 0:
         return
     site = wide(pages[page].site)
@@ -389,38 +353,28 @@ def release(
         pages[page].state = DONE
     sites[site].n_leased -= 1
     totals[0].n_leased -= 1
-    place_site(pages, sites, heap, totals, site)
+    place_site(queue, site)
 
 
-@njit(cache=True)
-def end_fetch(
-    pages: Records,
-    sites: Records,
-    heap: Entries,
-    totals: Records,
-    site: int,
-    ready_at: float,
-    ends_visit: bool,
-) -> None:
+@njit(cache=True, keeps_arrays=False)
+def end_fetch(queue: Addresses, site: int, ready_at: float, ends_visit: bool) -> None:
     """Note that a fetch on a site ended: the next may start at `ready_at`, or at once in a visit.
 
     A visit ends after `pages_per_visit` pages, when no page of the site may leave, or if
     `ends_visit` is set.
     """
+    _, sites, _, totals = QUEUE(queue)
     sites[site].n_visited += 1
     is_last = sites[site].n_visited >= totals[0].pages_per_visit
-    if ends_visit or is_last or is_idle(pages, totals, wide(sites[site].head)):
+    if ends_visit or is_last or is_idle(queue, wide(sites[site].head)):
         sites[site].n_visited = 0
         sites[site].ready_at = max(sites[site].ready_at, ready_at)
-    place_site(pages, sites, heap, totals, site)
+    place_site(queue, site)
 
 
-@njit(cache=True)
+@njit(cache=True, keeps_arrays=False)
 def push_new(
-    pages: Records,
-    sites: Records,
-    heap: Entries,
-    totals: Records,
+    queue: Addresses,
     first: int,
     page_sites: NDArray[np.int32],
     tiers: NDArray[np.int32],
@@ -430,77 +384,54 @@ def push_new(
 
     Pages that were already added one by one before this visit get their new tier and key.
     """
+    pages = QUEUE(queue).pages
     for page in range(first, len(page_sites)):
         if pages[page].state == UNKNOWN:
-            push(
-                pages,
-                sites,
-                heap,
-                totals,
-                page,
-                wide(page_sites[page]),
-                wide(tiers[page - first]),
-                keys[page],
-            )
+            push(queue, page, wide(page_sites[page]), wide(tiers[page - first]), keys[page])
         elif pages[page].state == WAITING:
             tier = wide(pages[page].tier + tiers[page - first])
-            rekey(pages, sites, heap, totals, page, tier, keys[page])
+            rekey(queue, page, tier, keys[page])
         else:
             pages[page].tier += tiers[page - first]
 
 
-@njit(cache=True)
-def resettle(
-    pages: Records, sites: Records, heap: Entries, totals: Records, page: int, rises: bool
-) -> None:
+@njit(cache=True, keeps_arrays=False)
+def resettle(queue: Addresses, page: int, rises: bool) -> None:
     """Restore the heaps after the key of a waiting page was overwritten: `pairing.resettle`."""
+    pages, sites, _, _ = QUEUE(queue)
     site = wide(pages[page].site)
     before = wide(sites[site].head)
     head = pairing.resettle(pages, before, page, rises)
     sites[site].head = head
     if head != before or head == page:
-        place_site(pages, sites, heap, totals, site)
+        place_site(queue, site)
 
 
-@njit(cache=True)
+@njit(cache=True, keeps_arrays=False)
 def resettle_changed(
-    pages: Records,
-    sites: Records,
-    heap: Entries,
-    totals: Records,
-    first: int,
-    changed: NDArray[np.int32],
-    old_keys: NDArray[np.float64],
+    queue: Addresses, first: int, changed: NDArray[np.int32], old_keys: NDArray[np.float64]
 ) -> None:
     """Resettle the waiting pages below `first` whose keys differ from `old_keys`."""
+    pages = QUEUE(queue).pages
     for k in range(len(changed)):
         page = wide(changed[k])
         if page < first and pages[page].state == WAITING and pages[page].key != old_keys[k]:
-            resettle(pages, sites, heap, totals, page, pages[page].key > old_keys[k])
+            resettle(queue, page, pages[page].key > old_keys[k])
 
 
-@njit(cache=True)
-def rekey_pages(
-    pages: Records,
-    sites: Records,
-    heap: Entries,
-    totals: Records,
-    changed: NDArray[np.int32],
-    keys: NDArray[np.float64],
-) -> None:
+@njit(cache=True, keeps_arrays=False)
+def rekey_pages(queue: Addresses, changed: NDArray[np.int32], keys: NDArray[np.float64]) -> None:
     """Update the keys of the waiting pages among `changed`; keys by page id."""
+    pages = QUEUE(queue).pages
     for at in range(len(changed)):
         page = wide(changed[at])
         if pages[page].state == WAITING:
-            rekey(pages, sites, heap, totals, page, wide(pages[page].tier), keys[page])
+            rekey(queue, page, wide(pages[page].tier), keys[page])
 
 
-@njit(cache=True)
+@njit(cache=True, keeps_arrays=False)
 def update(
-    pages: Records,
-    sites: Records,
-    heap: Entries,
-    totals: Records,
+    queue: Addresses,
     first: int,
     page_sites: NDArray[np.int32],
     tiers: NDArray[np.int32],
@@ -509,26 +440,20 @@ def update(
     visited: int,
 ) -> None:
     """Mark the visited page, if any; push new pages and rekey changed ones."""
+    pages = QUEUE(queue).pages
     if visited >= 0:
         pages[visited].observed = 1
-    push_new(pages, sites, heap, totals, first, page_sites, tiers, keys)
-    rekey_pages(pages, sites, heap, totals, changed, keys)
+    push_new(queue, first, page_sites, tiers, keys)
+    rekey_pages(queue, changed, keys)
 
 
-@njit(cache=True)
-def rekey_all(
-    pages: Records,
-    sites: Records,
-    heap: Entries,
-    totals: Records,
-    n_pages: int,
-    n_sites: int,
-    keys: NDArray[np.float64],
-) -> None:
+@njit(cache=True, keeps_arrays=False)
+def rekey_all(queue: Addresses, n_pages: int, n_sites: int, keys: NDArray[np.float64]) -> None:
     """Rebuild every heap with the given keys, indexed by page id. O(pages + sites log sites).
 
     Waiting pages below `n_pages` that were added later, and so have no key there, keep theirs.
     """
+    pages, sites, _, totals = QUEUE(queue)
     for site in range(n_sites):
         sites[site].head = NONE
     for page in range(n_pages):
@@ -541,23 +466,18 @@ def rekey_all(
             site = pages[page].site
             sites[site].head = add(pages, wide(sites[site].head), page)
     for site in range(n_sites):
-        place_site(pages, sites, heap, totals, site)
+        place_site(queue, site)
 
 
-@njit(cache=True)
-def take_out(
-    pages: Records,
-    sites: Records,
-    heap: Entries,
-    totals: Records,
-    dropped: NDArray[np.int32],
-) -> int:
+@njit(cache=True, keeps_arrays=False)
+def take_out(queue: Addresses, dropped: NDArray[np.int32]) -> int:
     """Remove dropped pages from the queue and mark them unknown; return how many were waiting."""
+    pages = QUEUE(queue).pages
     n_waiting = 0
     for at in range(len(dropped)):
         page = wide(dropped[at])
         if pages[page].state == WAITING:
-            remove(pages, sites, heap, totals, page, wide(UNKNOWN))
+            remove(queue, page, wide(UNKNOWN))
             n_waiting += 1
     return n_waiting
 
@@ -569,7 +489,9 @@ FUNCTIONS: tuple[Any, ...] = (
 )
 
 
-def load_compiled() -> SimpleNamespace:
-    """Return the functions by name, as numba's own dispatchers; loads numba."""
+def on(arrays: Queue) -> SimpleNamespace:
+    """Return the functions by name, for a queue of these arrays, which it keeps; loads numba."""
     compiled.load()
-    return SimpleNamespace(**{one.__name__: compiled.direct(one) for one in FUNCTIONS})
+    addresses = QUEUE.addresses(arrays)
+    bound = {one.__name__: partial(compiled.direct(one), addresses) for one in FUNCTIONS}
+    return SimpleNamespace(arrays=arrays, addresses=addresses, **bound)

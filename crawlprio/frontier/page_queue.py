@@ -116,11 +116,12 @@ class PageQueue:
         self._n_sites = 0
         self._buffer = None if max_waiting is None else LimitedBuffer(max_waiting)
         self.n_taken_out = 0
-        self._arrays = (self._pages, self._sites, self._heap, self._totals)
         self._plain_until = plain_until
-        self._queue: Any = PlainQueue() if plain_until else heaps.load_compiled()
+        self._queue: Any
+        self._queue = PlainQueue() if plain_until else None
+        self._bind()
         if self._buffer is not None:
-            self._queue.take_out(*self._arrays, NO_PAGES)  # compile it before the crawl starts
+            self._queue.take_out(NO_PAGES)  # compile it before the crawl starts
         guard.open_ordering(ordering, pages, truth)
 
     def __len__(self) -> int:
@@ -181,7 +182,7 @@ class PageQueue:
         if self._totals["n_ready"][0]:
             return 0.0
         if self._totals["n_delayed"][0]:
-            return float(self._queue.soonest(self._heap))
+            return float(self._queue.soonest())
         return math.inf
 
     def observe(self, visit: Visit, n_pages: int | None = None) -> None:
@@ -210,7 +211,7 @@ class PageQueue:
         sites, keys = self.pages.sites[:n_pages], self.ordering.keys
         is_all = changed is ALL_PAGES
         changed_ids = NO_PAGES if is_all else np.asarray(changed, dtype=np.int32)
-        self._queue.update(*self._arrays, first, sites, tiers, changed_ids, keys, visit.page)
+        self._queue.update(first, sites, tiers, changed_ids, keys, visit.page)
         if is_all:
             self._apply_keys(changed)
         elif self._by_call:
@@ -261,7 +262,7 @@ class PageQueue:
         self._requeue(page)
         if self.ordering.site_share:
             self._sites["turn"][site] = turn - 1
-            self._queue.place_site(*self._arrays, site)
+            self._queue.place_site(site)
 
     def count_turn(self, page: int) -> None:
         """Count a turn for the site of a page that an earlier run refetched. O(log n)."""
@@ -274,7 +275,7 @@ class PageQueue:
                 turn = max(turn, latest // share * share)
             self._totals["turn"] = max(latest, turn)
             self._sites["turn"][site] = turn + 1
-            self._queue.place_site(*self._arrays, site)
+            self._queue.place_site(site)
 
     def _requeue(self, page: int) -> None:
         """Queue a page that was leased, unless it is waiting or was dropped."""
@@ -289,7 +290,7 @@ class PageQueue:
         if self.state(page) != WAITING:
             self._pages["tier"][page] = tier
             return
-        self._queue.rekey(*self._arrays, page, tier, float(self._pages["key"][page]))
+        self._queue.rekey(page, tier, float(self._pages["key"][page]))
         if self._by_call:
             self._update_site_keys(np.array([page], dtype=np.int32))
 
@@ -297,7 +298,7 @@ class PageQueue:
         """Mark a page that an earlier run of the crawl fetched as done. O(log n)."""
         self._check(page)
         if self.state(page) == WAITING:
-            self._queue.remove(*self._arrays, page, DONE)
+            self._queue.remove(page, DONE)
             if self._by_call:
                 self._update_site_keys(np.array([page], dtype=np.int32))
 
@@ -305,7 +306,7 @@ class PageQueue:
         """Queue a page with its current key."""
         known = page < self.ordering.n_pages
         key = float(self.ordering.keys[page]) if known else self.ordering.initial_key
-        self._queue.push(*self._arrays, page, int(self.pages.sites[page]), tier, key)
+        self._queue.push(page, int(self.pages.sites[page]), tier, key)
         if self._by_call:
             self._update_site_keys(np.array([page], dtype=np.int32))
 
@@ -325,7 +326,7 @@ class PageQueue:
                 self._push(target, int(tiers[target]))
         dropped = buffer.surplus(n_pages, tiers, keys)
         if dropped is not None:
-            self.n_taken_out += int(self._queue.take_out(*self._arrays, dropped))
+            self.n_taken_out += int(self._queue.take_out(dropped))
             if self._by_call:
                 self._update_site_keys(dropped)
 
@@ -341,11 +342,11 @@ class PageQueue:
         return page
 
     def _next_page(self, now: float) -> int:
-        page = self._queue.pop(*self._arrays, now)
+        page = self._queue.pop(now)
         is_stuck = page < 0 and not self._is_computing and not self._totals["n_leased"][0]
         if is_stuck and records.all_are_held(self._pages, self._sites, self._totals):
             self.hold_none_back()
-            page = self._queue.pop(*self._arrays, now)
+            page = self._queue.pop(now)
         if self._by_call and page >= 0:
             self._update_site_keys(np.array([page], dtype=np.int32))
         return int(page)
@@ -391,12 +392,12 @@ class PageQueue:
         """Hold no page back until the keys are next computed. O(pages)."""
         self._totals["held_below"] = -math.inf
         no_keys = np.empty(0)
-        self._queue.rekey_all(*self._arrays, len(self._pages), self._n_sites, no_keys)
+        self._queue.rekey_all(len(self._pages), self._n_sites, no_keys)
 
     def release(self, page: int) -> None:
         """End a lease: the page is done, and its site may lease another once its delay is over."""
         self._check(page)
-        self._queue.release(*self._arrays, page)
+        self._queue.release(page)
 
     def end_fetch(self, site: int, ready_at: float, *, ends_visit: bool = False) -> None:
         """Note that a fetch on a site ended; the next may start no sooner than `ready_at`.
@@ -405,7 +406,7 @@ class PageQueue:
         visit early.
         """
         self._grow_for(site)
-        self._queue.end_fetch(*self._arrays, site, ready_at, ends_visit)
+        self._queue.end_fetch(site, ready_at, ends_visit)
 
     def hold(self, site: int, n_fetches: int = 1) -> None:
         """Count fetches that the frontier did not hand out (robots.txt, media) as leases of a site.
@@ -414,7 +415,7 @@ class PageQueue:
         """
         self._grow_for(site)
         self._sites["n_leased"][site] += n_fetches
-        self._queue.place_site(*self._arrays, site)
+        self._queue.place_site(site)
 
     def site_limit(self, site: int) -> int:
         """Return how many leases a site may have at once."""
@@ -430,7 +431,7 @@ class PageQueue:
         """Set the time before which no fetch may start on a site."""
         self._grow_for(site)
         self._ready_times[site] = ready_at
-        self._queue.place_site(*self._arrays, site)
+        self._queue.place_site(site)
 
     def set_site(self, site: int, *, limit: int | None = None, delay: float | None = None) -> None:
         """Set the limit of leases, or the delay from start to start, of one site."""
@@ -439,7 +440,7 @@ class PageQueue:
             self._sites["limit"][site] = limit
         if delay is not None:
             self._sites["delay"][site] = delay
-        self._queue.place_site(*self._arrays, site)
+        self._queue.place_site(site)
 
     def accept(self, result: Keys) -> None:
         """Adopt the result of a recomputation that ran elsewhere."""
@@ -461,11 +462,11 @@ class PageQueue:
         """Update the keys of waiting pages from those of the ordering."""
         if changed is ALL_PAGES:
             keys = self.ordering.keys[: self.ordering.n_pages]
-            self._queue.rekey_all(*self._arrays, len(self._pages), self._n_sites, keys)
+            self._queue.rekey_all(len(self._pages), self._n_sites, keys)
             if self._by_call:
                 self._update_site_keys(np.flatnonzero(self._pages["state"] == WAITING))
         elif len(changed):
-            self._queue.rekey_pages(*self._arrays, changed, self.ordering.keys)
+            self._queue.rekey_pages(changed, self.ordering.keys)
 
     def _update_site_keys(self, changed: NDArray[np.integer]) -> None:
         """Ask the ordering for the keys of the sites of these pages."""
@@ -478,7 +479,7 @@ class PageQueue:
                     float(self._pages["key"][head]),
                     int(self._sites["n_waiting"][site]),
                 )
-                self._queue.place_site(*self._arrays, site)
+                self._queue.place_site(site)
 
     @property
     def is_plain(self) -> bool:
@@ -498,10 +499,11 @@ class PageQueue:
 
     def build(self) -> None:
         """Build compiled heaps from the records. O(n)."""
-        self._queue = heaps.load_compiled()
+        self._queue = None
+        self._bind()
         self._totals["n_ready"] = self._totals["n_delayed"] = self._totals["is_deferred"] = 0
         keys = self._pages["key"].copy()
-        self._queue.rekey_all(*self._arrays, len(self._pages), self._n_sites, keys)
+        self._queue.rekey_all(len(self._pages), self._n_sites, keys)
 
     @property
     def can_be_saved(self) -> bool:
@@ -586,7 +588,7 @@ class PageQueue:
         progress = np.array([start], dtype=PROGRESS)
         while True:
             rows = visited, begins, links, columns.is_refused, n_before
-            arguments = (*self._arrays, *rows, self.pages.sites, tiers, known, progress)
+            arguments = (self._queue.addresses, *rows, self.pages.sites, tiers, known, progress)
             if self._loop is None:
                 self._loop = observe_visits.of(type(ordering).rule, *arguments)
             self._loop(*arguments)
@@ -622,6 +624,7 @@ class PageQueue:
         n_pages, n_sites = len(self.pages), self.pages.n_sites
         if n_pages == self._n_pages and n_sites == self._n_sites:
             return
+        has_room = n_pages <= len(self._pages) and n_sites <= len(self._sites)
         if n_pages > len(self._pages):
             room = np.zeros(max(n_pages, 2 * len(self._pages)), dtype=records.PAGE)
             room[: len(self._pages)] = self._pages
@@ -636,9 +639,18 @@ class PageQueue:
             self._heap = heaps.grown(self._heap, len(sites), n_delayed)
         self._n_pages = n_pages
         self._n_sites = n_sites
-        self._arrays = (self._pages, self._sites, self._heap, self._totals)
+        if not has_room:
+            self._bind()
         if self.is_plain and n_pages > self._plain_until:
             self._compile()
+
+    def _bind(self) -> None:
+        """Have the queue work on the arrays: the plain one, or else compiled functions."""
+        arrays = records.Queue(self._pages, self._sites, self._heap, self._totals)
+        if self.is_plain:
+            self._queue.bind(arrays)
+        else:
+            self._queue = heaps.on(arrays)
 
     def _compile(self) -> None:
         """Switch from the plain queue to compiled heaps."""

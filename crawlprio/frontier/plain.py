@@ -11,9 +11,8 @@ A heap in which more than half the entries are stale is rebuilt.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from heapq import heapify, heappop, heappush
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,12 +26,9 @@ from crawlprio.frontier.records import (
     ON_VISIT,
     UNKNOWN,
     WAITING,
-    Entries,
+    Queue,
     Records,
 )
-
-P = ParamSpec("P")
-R = TypeVar("R")
 
 _SLACK = 32
 
@@ -46,29 +42,8 @@ def _column(records: Records, name: str) -> Any:
     return memoryview(column)
 
 
-def _on_records(
-    method: Callable[Concatenate[PlainQueue, P], R],
-) -> Callable[Concatenate[PlainQueue, Records, Records, Entries, Records, P], R]:
-    """Prepend the parameters of the compiled functions, the records, to those of a method."""
-
-    def on_records(
-        queue: PlainQueue,
-        pages: Records,
-        sites: Records,
-        heap: Entries,
-        totals: Records,
-        /,
-        *args: P.args,
-        **kwargs: P.kwargs,
-    ) -> R:
-        queue._bind(pages, sites, totals)
-        return method(queue, *args, **kwargs)
-
-    return on_records
-
-
 class PlainQueue:
-    """Waiting pages by site, then by page; methods and records as in `heaps`.
+    """Waiting pages by site, then by page; methods as in `heaps.on`, and its records.
 
     Page entries are (-tier, -key, page). Site entries are (-tier, round, -key, first page, site)
     for a ready site and (time, site) for a delayed one.
@@ -79,14 +54,11 @@ class PlainQueue:
         self._ready: list[_SiteEntry] = []
         self._delayed: list[_SiteEntry] = []
         self._entries: list[_SiteEntry | None] = []
-        self._bound: tuple[Records, ...] = ()
 
-    def _bind(self, pages: Records, sites: Records, totals: Records) -> None:
-        """Refresh the columns if the records were replaced by longer ones."""
-        bound = self._bound
-        if bound and bound[0] is pages and bound[1] is sites and bound[2] is totals:
-            return
-        self._bound = (pages, sites, totals)
+    def bind(self, arrays: Queue) -> None:
+        """Work on these records, which continue those before, if any."""
+        pages, sites, _, totals = arrays
+        self._pages = pages
         self._key, self._tier, self._state, self._site_of, self._n_leases, self._observed = (
             _column(pages, name)
             for name in ("key", "tier", "state", "site", "n_leases", "observed")
@@ -110,7 +82,7 @@ class PlainQueue:
         self._heaps += [[] for _ in range(n_more)]
         self._entries += [None] * n_more
 
-    def _push(self, page: int, site: int, tier: int, key: float) -> None:
+    def push(self, page: int, site: int, tier: int, key: float) -> None:
         self._key[page] = key
         self._tier[page] = tier
         self._site_of[page] = site
@@ -122,8 +94,6 @@ class PlainQueue:
         self._all_waiting[0] += 1
         self._enter(page, site, tier, key)
 
-    push = _on_records(_push)
-
     def _enter(self, page: int, site: int, tier: int, key: float, was_head: bool = False) -> None:
         """Add an entry for a page; place its site if the site's first page may have changed."""
         entry = (-tier, -key, page)
@@ -133,7 +103,7 @@ class PlainQueue:
             heapify(heap)
         heappush(heap, entry)
         if was_head or heap[0] is entry or self._site_rule == BY_WAITING_PAGES:
-            self._place(site)
+            self.place_site(site)
 
     def _is_current(self, entry: _PageEntry) -> bool:
         """Whether an entry agrees with the records of its page."""
@@ -141,7 +111,7 @@ class PlainQueue:
         is_waiting = self._state[page] == WAITING
         return bool(is_waiting and self._key[page] == -key and self._tier[page] == -tier)
 
-    def _place(self, site: int) -> None:
+    def place_site(self, site: int) -> None:
         heap = self._heaps[site]
         while heap and not self._is_current(heap[0]):
             heappop(heap)
@@ -161,8 +131,6 @@ class PlainQueue:
         elif rule == BY_WAITING_PAGES:
             self._site_key[site] = self._n_waiting[site]
         self._place_by_time(site)
-
-    place_site = _on_records(_place)
 
     def _place_by_time(self, site: int) -> None:
         ready_at = self._ready_at[site]
@@ -209,10 +177,10 @@ class PlainQueue:
             heappop(heap)
         return heap[0]
 
-    def soonest(self, heap: Entries) -> float:
+    def soonest(self) -> float:
         return float(self._first(self._delayed)[0])
 
-    def _rekey(self, page: int, tier: int, key: float) -> None:
+    def rekey(self, page: int, tier: int, key: float) -> None:
         if self._key[page] == key and self._tier[page] == tier:
             return
         self._key[page] = key
@@ -221,20 +189,15 @@ class PlainQueue:
         was_head = self._head[site] == page
         self._enter(page, site, tier, key, was_head)
 
-    rekey = _on_records(_rekey)
-
-    def _remove(self, page: int, state: int) -> None:
+    def remove(self, page: int, state: int) -> None:
         site = self._site_of[page]
         self._n_waiting[site] -= 1
         self._all_waiting[0] -= 1
         self._state[page] = state
         if state == DONE:
             self._end_turn(site)
-        self._place(site)
+        self.place_site(site)
 
-    remove = _on_records(_remove)
-
-    @_on_records
     def pop(self, now: float) -> int:
         if now > self._now[0]:
             self._now[0] = now
@@ -253,10 +216,9 @@ class PlainQueue:
         self._end_turn(site)
         if self._limit[site] > 1:
             self._ready_at[site] = max(self._ready_at[site], self._now[0] + self._delay[site])
-        self._place(site)
+        self.place_site(site)
         return page
 
-    @_on_records
     def release(self, page: int) -> None:
         if self._n_leases[page] == 0:
             return
@@ -266,18 +228,16 @@ class PlainQueue:
             self._state[page] = DONE
         self._n_leased[site] -= 1
         self._all_leased[0] -= 1
-        self._place(site)
+        self.place_site(site)
 
-    @_on_records
     def end_fetch(self, site: int, ready_at: float, ends_visit: bool) -> None:
         self._n_visited[site] += 1
         is_last = self._n_visited[site] >= self._pages_per_visit
         if ends_visit or is_last or self._is_idle(site):
             self._n_visited[site] = 0
             self._ready_at[site] = max(self._ready_at[site], ready_at)
-        self._place(site)
+        self.place_site(site)
 
-    @_on_records
     def update(
         self,
         first: int,
@@ -300,23 +260,20 @@ class PlainQueue:
         for page, site, tier, key in new:
             state = self._state[page]
             if state == UNKNOWN:
-                self._push(page, site, tier, key)
+                self.push(page, site, tier, key)
             elif state == WAITING:
-                self._rekey(page, self._tier[page] + tier, key)
+                self.rekey(page, self._tier[page] + tier, key)
             else:
                 self._tier[page] += tier
-        self._rekey_pages(changed, keys)
+        self.rekey_pages(changed, keys)
 
-    def _rekey_pages(self, changed: NDArray[np.int32], keys: NDArray[np.float64]) -> None:
+    def rekey_pages(self, changed: NDArray[np.int32], keys: NDArray[np.float64]) -> None:
         for page, key in zip(changed.tolist(), keys[changed].tolist(), strict=True):
             if self._state[page] == WAITING:
-                self._rekey(page, self._tier[page], key)
+                self.rekey(page, self._tier[page], key)
 
-    rekey_pages = _on_records(_rekey_pages)
-
-    @_on_records
     def rekey_all(self, n_pages: int, n_sites: int, keys: NDArray[np.float64]) -> None:
-        pages = self._bound[0]
+        pages = self._pages
         waiting = np.flatnonzero(pages["state"][:n_pages] == WAITING)
         keyed = waiting[waiting < len(keys)]
         pages["key"][keyed] = keys[keyed]
@@ -327,11 +284,10 @@ class PlainQueue:
             self._heaps[site].append((-tier, -key, page))
         for site in range(n_sites):
             heapify(self._heaps[site])
-            self._place(site)
+            self.place_site(site)
 
-    @_on_records
     def take_out(self, dropped: NDArray[np.int32]) -> int:
         waiting = [page for page in dropped.tolist() if self._state[page] == WAITING]
         for page in waiting:
-            self._remove(page, UNKNOWN)
+            self.remove(page, UNKNOWN)
         return len(waiting)

@@ -9,13 +9,9 @@ Pages go in by URL and come out by lease; the ids of pages and sites stay behind
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 from crawlprio.items import LinkPairs
-from crawlprio.web.robots_txt import RobotsTxt
-
-if TYPE_CHECKING:
-    from crawlprio.plugins.archive.warc_records import Exchange
 
 
 class Entry(NamedTuple):
@@ -68,6 +64,24 @@ class Handout(NamedTuple):
     url: str
     depth: int
     request: object | None
+
+
+class Exchange(NamedTuple):
+    """The records of one fetch for the archive, and what an index says of the response.
+
+    `response` is a revisit record if `is_revisit`: the body is that of an earlier response.
+    `requisites` are the URLs of what a page needs to look like itself, if these are archived too.
+    """
+
+    url: str
+    fetched_at: float
+    status: int
+    mime: str
+    digest: bytes
+    is_revisit: bool
+    response: bytes
+    request: bytes
+    requisites: Sequence[str] = ()
 
 
 class PageVisit(NamedTuple):
@@ -142,19 +156,6 @@ class FetchClock(Protocol):
         """Obey a Crawl-delay; return the delay that is applied, in seconds."""
 
 
-class SharedFiles(Protocol):
-    """The robots.txt files of sites, each read by one worker for all."""
-
-    async def find(self, netloc: str) -> RobotsTxt | None:
-        """Return the file of a site, once no other worker is reading it.
-
-        If there is none, or it is no longer valid, the caller reads it and calls `keep`.
-        """
-
-    def keep(self, netloc: str, file: RobotsTxt) -> None:
-        """Share a file that was read, or why it could not be."""
-
-
 class Frontier(Protocol):
     """All waiting pages, handed out under leases: most important first, no site too soon.
 
@@ -175,8 +176,6 @@ class Frontier(Protocol):
         Called with a lease that has expired, before `holds` is asked about it again.
     loses_leases
         Whether a lease can expire while a page is fetched under it.
-    robots
-        What other workers know of robots.txt files; None: there are no others.
     n_links
         Pages that were queued as plain links, as far as is known.
     """
@@ -186,7 +185,6 @@ class Frontier(Protocol):
     on_ready: Callable[[], object]
     on_lost: Callable[[int], object]
     n_links: int
-    robots: SharedFiles | None
     loses_leases: bool
 
     @property

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from crawlprio.graph.compiled import njit
+from crawlprio.graph.compiled import Layout, njit
 
 UNKNOWN, WAITING, LEASED, DONE = 0, 1, 2, 3
 READY, DELAYED = 0, -1
@@ -60,13 +60,24 @@ of it was waiting. `limit`: leases it may have at once. `n_visited`: pages fetch
 visit. `position`: row of its heap entry, or `NOWHERE`; `tier` and `key` are valid while it has
 one."""
 
-TIER, ROUND, KEY, TIE, SITE_ID = 0, 1, 2, 3, 4
-"""Columns of the site heaps, one row of five float64 per site: larger tier first, then smaller
-round, then larger key, then smaller tie.
 
-For a ready site, the tier has `ON_VISIT` added during a visit and the tie is its first page. For a
-delayed site, the tier is 0, the key is minus the time at which it becomes ready, and the tie is its
-id."""
+class HeapEntry(NamedTuple):
+    """What a site ranks by in its heap: larger tier first, then smaller round, larger key, tie.
+
+    For a ready site, the tier has `ON_VISIT` added during a visit and the tie is its first page.
+    For a delayed site, the tier is 0, the key is minus the time at which it becomes ready, and the
+    tie is its id.
+    """
+
+    tier: float
+    round: float
+    key: float
+    tie: float
+    site: float
+
+
+ENTRY = np.dtype([(name, np.float64) for name in HeapEntry._fields])
+"""An entry of the heaps, 40 bytes; one for each site."""
 
 TOTALS = np.dtype(
     [
@@ -89,20 +100,23 @@ TOTALS = np.dtype(
 `is_deferred`: no page leaves before the heaps are built again, so they are left as they are."""
 
 Records = NDArray[Any]
-Entries = NDArray[np.float64]
 
 
 class Queue(NamedTuple):
-    """The arrays of a queue, the first arguments of all its functions.
+    """The arrays of a queue.
 
-    They are four arguments because numba takes twice as long to unbox a NamedTuple of them: 0.7
-    microseconds more in each call from Python, of which there are four or more per page.
+    Compiled code takes their `addresses` as one argument, and reads the arrays from them by
+    `QUEUE(addresses)`: a call from Python takes 0.35 microseconds, with four arrays 1.0. Whoever
+    calls keeps the arrays alive.
     """
 
     pages: Records
     sites: Records
-    heap: Entries
+    heap: Records
     totals: Records
+
+
+QUEUE = Layout(Queue, PAGE, SITE, ENTRY, TOTALS)
 
 
 def new_sites(n: int, limit: int, delay: float) -> Records:
@@ -142,14 +156,14 @@ def upcoming(pages: Records, sites: Records, totals: Records, most: int) -> list
     """
     waiting = np.flatnonzero((sites["n_waiting"] > 0) & (sites["head"] != NONE))
     heads = sites["head"][waiting]
-    first = waiting[_best(_site_ranks(pages, sites, totals, waiting, heads, 0), most)]
+    first = waiting[best_rows(_site_ranks(pages, sites, totals, waiting, heads, 0), most)]
     queued = np.flatnonzero(pages["state"] == WAITING)
     queued = queued[np.isin(pages["site"][queued], first)]
     left: dict[int, list[int]] = {}
     for site in first.tolist():
         own = queued[pages["site"][queued] == site]
         ranks = (-pages["tier"][own].astype(np.int64), -pages["key"][own], own)
-        left[site] = own[_best(ranks, most)].tolist()
+        left[site] = own[best_rows(ranks, most)].tolist()
     heap: list[tuple[tuple[float, ...], int, int]] = []
 
     def enter(site: int, n_taken: int) -> None:
@@ -192,7 +206,7 @@ def _site_ranks(
     return is_held, -tiers, rounds, -keys, heads
 
 
-def _best(ranks: Sequence[NDArray[np.generic]], most: int) -> NDArray[np.int64]:
+def best_rows(ranks: Sequence[NDArray[np.generic]], most: int) -> NDArray[np.int64]:
     """Return the positions of the `most` rows that rank first, in order. O(n)."""
     left = np.arange(len(ranks[0]))
     best = left[:0]

@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crawlprio.frontier.heaps import remove, update
-from crawlprio.frontier.records import DONE, WAITING, Entries, Records, wide
+from crawlprio.frontier.records import DONE, QUEUE, WAITING, Records, wide
+from crawlprio.graph.compiled import Addresses
 from crawlprio.graph.pages import NO_PAGE, PageIds, Visit
 from crawlprio.orderings.base import KeyHistory, RuleArguments
 from crawlprio.orderings.rules import RuleLoop, VisitRule
@@ -50,10 +51,7 @@ last visit changed it."""
 
 def _observe_visits(
     rule: VisitRule,
-    pages: Records,
-    sites: Records,
-    heap: Entries,
-    totals: Records,
+    queue: Addresses,
     visited: PageIds,
     begins: NDArray[np.int64],
     links: PageIds,
@@ -71,6 +69,7 @@ def _observe_visits(
     a visit that changed the key of that page. `n_before` is written: the pages known before each
     visit. `tiers` are zeros.
     """
+    pages, _, _, totals = QUEUE(queue)
     at, n_known, n_keyed = progress[0].at, progress[0].n_known, progress[0].n_keyed
     followed = progress[0].followed
     is_changed = False
@@ -92,14 +91,14 @@ def _observe_visits(
         n_before[at] = n_known
         if not is_refused[at]:
             if pages[page].state == WAITING:
-                remove(pages, sites, heap, totals, page, DONE)
+                remove(queue, page, DONE)
             keys, again = known.keys, pages[page].observed > 0
             n_changed = rule(
                 keys, page, targets, n_keyed, n_then, again, known.numbers, known.sites,
                 known.addresses,
             )  # fmt: skip
             update(
-                pages, sites, heap, totals, n_keyed, page_sites[:n_then], tiers,
+                queue, n_keyed, page_sites[:n_then], tiers,
                 targets[: 0 if again else len(targets)], keys, page,
             )  # fmt: skip
             for k in range(0 if again else n_changed):
@@ -107,7 +106,7 @@ def _observe_visits(
                 if pages[changed].state == WAITING:
                     pages[changed].key = keys[changed]
             if page >= n_known and pages[page].state == WAITING:
-                remove(pages, sites, heap, totals, page, DONE)
+                remove(queue, page, DONE)
             n_keyed = n_then
             is_changed = 0 <= followed < n_keyed and keys[followed] != progress[0].key
         n_known = n_then
@@ -240,7 +239,7 @@ class _Replay:
         """Count the pages that a visit discovers; queue those that were known before it."""
         n_before = self.n_known
         n_then = max(n_before, visit.page + 1, int(visit.targets.max(initial=NO_PAGE)) + 1)
-        if visit.page == NO_PAGE:  # a crawl in Redis records the discovery of seeds as visits
+        if visit.page == NO_PAGE:  # it stands for the start, in stores of crawls in Redis
             self.enter(range(n_before, n_then))
         elif n_then > n_before:
             # A seed that the visit links to was known before it: ids are in order of discovery.

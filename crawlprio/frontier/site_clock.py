@@ -10,27 +10,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
+from crawlprio.frontier.page_queue import PageQueue
 from crawlprio.frontier.politeness import BACK_OFF_STATUSES, NO_DELAY, Politeness
-
-
-class SiteQueue(Protocol):
-    """The methods of a queue of sites that its `SiteClock` calls."""
-
-    def site_limit(self, site: int) -> int: ...
-
-    def site_ready_at(self, site: int) -> float: ...
-
-    def set_ready_at(self, site: int, ready_at: float) -> None: ...
-
-    def set_site(
-        self, site: int, *, limit: int | None = None, delay: float | None = None
-    ) -> None: ...
-
-    def end_fetch(self, site: int, ready_at: float, *, ends_visit: bool = False) -> None: ...
-
-    def hold(self, site: int, n_fetches: int = 1) -> None: ...
 
 
 class Learned(NamedTuple):
@@ -70,7 +53,7 @@ class SiteClock:
     """
 
     def __init__(
-        self, politeness: Politeness, queue: SiteQueue, n_pages_of: Callable[[int], int]
+        self, politeness: Politeness, queue: PageQueue, n_pages_of: Callable[[int], int]
     ) -> None:
         self.politeness = politeness
         self._queue = queue

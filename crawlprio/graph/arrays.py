@@ -1,4 +1,4 @@
-"""The types of arrays, and the checks of those that callers give.
+"""The types of arrays, and the checks of those, and of numbers, that callers give.
 
 Compiled code reads and writes only what passed here.
 """
@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import functools
 import inspect
+import math
 from collections.abc import Callable
 from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from crawlprio.errors import GraphError
+from crawlprio.errors import ConfigError, GraphError
 
 Floats = NDArray[np.float64]
 Longs = NDArray[np.int64]
@@ -101,6 +102,36 @@ def takes(
         return checked
 
     return decorate
+
+
+def checked_number(
+    of: str,
+    option: str,
+    value: Any,
+    *,
+    least: float | None = None,
+    above: float | None = None,
+    below: float | None = None,
+    whole: bool = False,
+) -> float:
+    """Return an option of something, as messages name it, as a number; raise ConfigError if not."""
+    kind = "a whole number" if whole else "a number"
+    bound = "" if least is None else f" of {least:g} or more"
+    bound += "" if above is None else f" above {above:g}"
+    bound += "" if below is None else f", below {below:.16g}"
+    try:
+        number = math.nan if isinstance(value, bool) else float(value)
+    except (TypeError, ValueError, OverflowError):
+        number = math.nan
+    if (
+        not math.isfinite(number)
+        or (whole and number != int(number))
+        or (least is not None and number < least)
+        or (above is not None and number <= above)
+        or (below is not None and number >= below)
+    ):
+        raise ConfigError(f"{of}: {option} is {value!r}; give {kind}{bound}.")
+    return number
 
 
 def flat(name: str, values: Any) -> NDArray[Any]:

@@ -171,33 +171,44 @@ class LinkList:
         self._ends = array("i")
         self._has_ids = False
 
-    def add_ids(self, line: int, source: int, target: int) -> None:
-        """Add a link between two page ids."""
-        if not (0 <= source < MAX_PAGES and 0 <= target < MAX_PAGES):
+    def add(self, line: int, source: object, target: object) -> None:
+        """Add a link between two page ids, or two names."""
+        if type(source) is type(target) is int:
+            if not (0 <= source < MAX_PAGES and 0 <= target < MAX_PAGES):
+                raise GraphError(
+                    f"{self._path}:{line}: expected two page ids from 0 to {MAX_PAGES - 1}; "
+                    f"found {source} and {target}."
+                )
+            self._check_kind(line, are_ids=True)
+            self._ends.append(source)
+            self._ends.append(target)
+        elif not (isinstance(source, str) and isinstance(target, str)):
             raise GraphError(
-                f"{self._path}:{line}: expected two page ids from 0 to {MAX_PAGES - 1}; "
-                f"found {source} and {target}."
+                f"{self._path}:{line}: expected source and target, two strings or whole numbers."
             )
-        if self._names:
-            raise self._mixed(line)
-        self._has_ids = True
-        self._ends.append(source)
-        self._ends.append(target)
+        elif not source or not target:
+            raise GraphError(
+                f"{self._path}:{line}: expected source and target; found an empty one."
+            )
+        else:
+            self.add_names(line, (source,), (target,))
 
     def add_names(self, line: int, sources: Sequence[str], targets: Sequence[str]) -> None:
         """Add links between named pages, the first of which is on `line`."""
-        if self._has_ids:
-            raise self._mixed(line)
+        self._check_kind(line, are_ids=False)
         names = self._names
         self._ends.extend(
             [names[end] for pair in zip(sources, targets, strict=True) for end in pair]
         )
 
-    def _mixed(self, line: int) -> GraphError:
-        return GraphError(
-            f"{self._path}:{line}: the lines before have page ids and this one has names, or the "
-            "other way round; use ids in all lines or names in all."
-        )
+    def _check_kind(self, line: int, *, are_ids: bool) -> None:
+        """Raise GraphError where lines with ids follow lines with names, or the other way round."""
+        if self._names if are_ids else self._has_ids:
+            raise GraphError(
+                f"{self._path}:{line}: the lines before have page ids and this one has names, or "
+                "the other way round; use ids in all lines or names in all."
+            )
+        self._has_ids = are_ids
 
     def graph(self) -> LinkGraph:
         """Return the graph of the links; the site of a named page is its host."""
@@ -240,9 +251,9 @@ def read_csv(path: Path, most_bytes: int | None = None) -> LinkGraph:
                 if are_ids is None:
                     are_ids = all(map(_is_id, ends))
                 if not are_ids:
-                    _add_names(links, path, records.line_num, *ends)
+                    links.add(records.line_num, *ends)
                 elif all(map(_is_id, ends)):
-                    links.add_ids(records.line_num, int(ends[0]), int(ends[1]))
+                    links.add(records.line_num, int(ends[0]), int(ends[1]))
                 else:
                     raise GraphError(
                         f"{path}:{records.line_num}: expected two page ids, as in the first "
@@ -290,14 +301,7 @@ def read_jsonl(path: Path, most_bytes: int | None = None) -> LinkGraph:
                 ((record[a], record[b]) for a, b in COLUMNS if a in record and b in record),
                 (None, None),
             )
-            if type(source) is int and type(target) is int:
-                links.add_ids(number, source, target)
-            elif isinstance(source, str) and isinstance(target, str):
-                _add_names(links, path, number, source, target)
-            else:
-                raise GraphError(
-                    f"{path}:{number}: expected source and target, two strings or whole numbers."
-                )
+            links.add(number, source, target)
     return links.graph()
 
 
@@ -307,13 +311,6 @@ def write_jsonl(links: Links, path: Path) -> None:
     with open_file(path, "w", encoding="utf-8", newline="\n") as file:
         for link in links.named():
             file.write(encode(dict(zip(LINK, link, strict=True))) + "\n")
-
-
-def _add_names(links: LinkList, path: Path, line: int, source: str, target: str) -> None:
-    """Add a link between names; raise GraphError if one is empty."""
-    if not source or not target:
-        raise GraphError(f"{path}:{line}: expected source and target; found an empty one.")
-    links.add_names(line, (source,), (target,))
 
 
 def _lines(path: Path, file: Iterable[bytes]) -> Iterator[str]:

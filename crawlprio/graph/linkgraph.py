@@ -18,16 +18,10 @@ from crawlprio.errors import GraphError
 from crawlprio.graph.arrays import flat, integers
 from crawlprio.graph.pages import NO_PAGE, PageIds
 from crawlprio.graph.rows import (
-    BAD_SITE,
-    BAD_TARGET,
-    FALLING_ROW,
     Indptr,
     copy_unrepeated,
-    count_unrepeated,
-    first_fault,
     rows_among,
     rows_between_sites,
-    spread,
     transposed_rows,
 )
 from crawlprio.graph.url_table import Urls
@@ -40,9 +34,9 @@ MAX_PAGES = 2**31 - 1
 class LinkGraph:
     """A directed graph of pages: page i links to `indices[indptr[i]:indptr[i + 1]]`, in page order.
 
-    Links can be looked up by page or URL, forward and backward, all or between sites only, at 4
-    bytes per link and 8 per page in each direction (like the Connectivity Server: Bharat et al.,
-    WWW 1998; Najork & Wiener, WWW 2001, section 2).
+    Links can be looked up by page or URL, forward and backward, at 4 bytes per link and 8 per page
+    in each direction (like the Connectivity Server: Bharat et al., WWW 1998; Najork & Wiener, WWW
+    2001, section 2).
 
     The constructor checks shapes and ranges in one pass, and trusts rows to have no self-links or
     duplicates; `LinkGraph.cleaned` removes those.
@@ -99,29 +93,32 @@ class LinkGraph:
                 f"indptr runs from {indptr[0]} to {indptr[-1]}; "
                 f"it must run from 0 to the number of links, {len(indices)}."
             )
-        fault, place, largest_site = first_fault(indptr, indices, site)
-        if fault == FALLING_ROW:
+        falls = np.flatnonzero(indptr[1:] < indptr[:-1])
+        if len(falls):
+            page = falls[0]
             raise GraphError(
-                f"indptr falls from {indptr[place]} to {indptr[place + 1]} at page {place}; "
+                f"indptr falls from {indptr[page]} to {indptr[page + 1]} at page {page}; "
                 "it must not decrease."
             )
-        if fault == BAD_TARGET:
+        if len(indices) and not 0 <= indices.min() <= indices.max() < n_pages:
+            link = np.flatnonzero((indices < 0) | (indices >= n_pages))[0]
             raise GraphError(
-                f"link {place} leads to page {indices[place]}; page ids must be 0 to {n_pages - 1}."
+                f"link {link} leads to page {indices[link]}; page ids must be 0 to {n_pages - 1}."
             )
         if len(site) != n_pages:
             raise GraphError(
                 f"site has {len(site)} elements; it must have one per page, {n_pages}."
             )
-        if fault == BAD_SITE:
-            raise GraphError(f"page {place} is on site {site[place]}; site ids must be 0 or more.")
+        if site.min(initial=0) < 0:
+            page = np.argmax(site < 0)
+            raise GraphError(f"page {page} is on site {site[page]}; site ids must be 0 or more.")
         if self.urls is not None and len(self.urls) != n_pages:
             raise GraphError(
                 f"there are {len(self.urls)} URLs for {n_pages} pages; there must be one per page."
             )
-        if self.hosts is not None and len(self.hosts) <= largest_site:
+        if self.hosts is not None and len(self.hosts) <= site.max(initial=-1):
             raise GraphError(
-                f"there are {len(self.hosts)} hosts but a page is on site {largest_site}; "
+                f"there are {len(self.hosts)} hosts but a page is on site {site.max()}; "
                 "there must be one host per site."
             )
 
@@ -140,18 +137,17 @@ class LinkGraph:
 
         Row order is kept. `n_dropped` is the number of links removed. With `in_place` the given
         arrays may be overwritten, so that no links are copied. Cost: O(n_pages + n_links) time, 4
-        bytes per page in addition to the graph.
+        bytes per page in addition to the graph, and those of the copy while it is made.
         """
         sites = np.empty(0, dtype=np.int32) if site is None else site
         graph = cls(indptr, indices, sites, urls, hosts)
-        n_kept = count_unrepeated(graph.indptr, graph.indices)
-        n_dropped = graph.n_links - n_kept
-        if n_dropped == 0:
-            return graph
         kept_indptr, kept = graph.indptr, graph.indices
         if not in_place or not (kept.flags.writeable and kept_indptr.flags.writeable):
-            kept_indptr, kept = np.empty_like(kept_indptr), np.empty(n_kept, dtype=np.int32)
-        copy_unrepeated(graph.indptr, graph.indices, kept_indptr, kept)
+            kept_indptr, kept = np.empty_like(kept_indptr), np.empty_like(kept)
+        n_kept = copy_unrepeated(graph.indptr, graph.indices, kept_indptr, kept)
+        if n_kept == graph.n_links:
+            return graph
+        n_dropped = len(indices) - n_kept
         return cls(kept_indptr, kept[:n_kept], graph.site, urls, hosts, n_dropped)
 
     @property
@@ -169,26 +165,23 @@ class LinkGraph:
             return len(self.hosts)
         return int(self.site.max()) + 1 if self.n_pages else 0
 
-    def out_links(self, page: int, *, between_sites: bool = False) -> PageIds:
-        """Return the targets of a page in page order, or only those on other sites.
+    def out_links(self, page: int) -> PageIds:
+        """Return the targets of a page in page order, a view; O(1).
 
-        A view, O(1); with `between_sites` a copy, O(links of the page). Raises `GraphError` if the
+        Raises `GraphError` if the graph has no such page.
+        """
+        self._check_page(page)
+        return self.indices[self.indptr[page] : self.indptr[page + 1]]
+
+    def in_links(self, page: int) -> PageIds:
+        """Return the pages that link to a page, ascending, a view; O(1).
+
+        The first call transposes the graph in O(n_pages + n_links). Raises `GraphError` if the
         graph has no such page.
         """
         self._check_page(page)
-        row = self.indices[self.indptr[page] : self.indptr[page + 1]]
-        return row[self.site[row] != self.site[page]] if between_sites else row
-
-    def in_links(self, page: int, *, between_sites: bool = False) -> PageIds:
-        """Return the pages that link to a page, ascending, or only those on other sites.
-
-        A view, O(1); with `between_sites` a copy, O(links to the page). The first call transposes
-        the graph in O(n_pages + n_links). Raises `GraphError` if the graph has no such page.
-        """
-        self._check_page(page)
         indptr, sources = self.transposed
-        row = sources[indptr[page] : indptr[page + 1]]
-        return row[self.site[row] != self.site[page]] if between_sites else row
+        return sources[indptr[page] : indptr[page + 1]]
 
     def _check_page(self, page: int) -> None:
         if not 0 <= page < self.n_pages:
@@ -204,33 +197,6 @@ class LinkGraph:
         """Return the graph of the same pages with only the links between sites."""
         indptr, indices = rows_between_sites(self.indptr, self.indices, self.site)
         return LinkGraph(indptr, indices, self.site, self.urls, self.hosts)
-
-    def neighbourhood(self, pages: ArrayLike, *, out: int = 1, back: int = 1) -> PageIds:
-        """Return the pages within `out` links forward or `back` links backward of the given pages.
-
-        Each page is listed once: first the given pages, then those reached forward, nearest first,
-        then those reached backward. The `subgraph` of the result is the neighbourhood graph of
-        Bharat et al. O(links of those pages), plus the transpose on first use.
-
-        Raises `GraphError` if a page is not in the graph.
-        """
-        start = self._distinct(pages)
-        reached = np.zeros(self.n_pages, dtype=np.bool_)
-        queue = np.empty(self.n_pages, dtype=np.int32)
-        reached[start] = True
-        queue[: len(start)] = start
-        n_out = spread(self.indptr, self.indices, out, reached, queue, len(start))
-        if back < 1:
-            return queue[:n_out].copy()
-        # Pages reached forward may also lie on a path backward, so the search back revisits them.
-        reached[queue[len(start) : n_out]] = False
-        before = np.empty_like(queue)
-        before[: len(start)] = start
-        n_back = spread(*self.transposed, back, reached, before, len(start))
-        reached[before[:n_back]] = False
-        reached[queue[:n_out]] = True
-        new = before[len(start) : n_back]
-        return np.concatenate((queue[:n_out], new[~reached[new]]))
 
     def subgraph(self, pages: ArrayLike) -> LinkGraph:
         """Return the graph of these pages and the links among them; its page i is `pages[i]`.

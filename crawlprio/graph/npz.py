@@ -4,35 +4,19 @@ from __future__ import annotations
 
 import gzip
 import re
-import zipfile
-import zlib
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from crawlprio.errors import GraphError
 from crawlprio.graph.linkgraph import LinkGraph
-from crawlprio.graph.unpacking import BROKEN_GZIP, check_arrays, unpack_gzip
+from crawlprio.graph.unpacking import BROKEN_GZIP, read_arrays, unpack_gzip
 from crawlprio.graph.url_table import Urls
 from crawlprio.outside.opening import open_file
 
 if TYPE_CHECKING:
     from crawlprio.store.graph_files import Links
-
-BROKEN_FILE = (
-    OSError,
-    EOFError,
-    ValueError,
-    KeyError,
-    MemoryError,
-    OverflowError,
-    RuntimeError,
-    zipfile.BadZipFile,
-    zlib.error,
-)
-"""Exceptions that NumPy and zipfile raise for a truncated or corrupt file."""
 
 DEFLATED_BELOW = 64 * 2**20
 """Size of the arrays in bytes up to which `write_npz` deflates them by default."""
@@ -50,18 +34,7 @@ def read_npz(path: Path, most: int | None = None) -> LinkGraph:
     Raises `GraphError` if the file is truncated, lacks an array, unpacks to more, or its arrays do
     not form a graph.
     """
-    arrays: dict[str, NDArray[Any]] = {}
-    try:
-        with np.load(path, allow_pickle=False) as archive:
-            if not isinstance(archive, np.lib.npyio.NpzFile):
-                raise GraphError(f"{path} is one array; give an .npz with indptr and indices.")
-            found = archive.files
-            check_arrays(path, archive, ("indptr", "indices", "site"), most)
-            for name in ("indptr", "indices", "site"):
-                if name in found:
-                    arrays[name] = archive[name]
-    except BROKEN_FILE as error:
-        raise GraphError(f"{path} cannot be read as .npz ({error}); write it again.") from error
+    arrays, found = read_arrays(path, ("indptr", "indices", "site"), most)
     for name in ("indptr", "indices"):
         if name not in arrays:
             listed = ", ".join(sorted(found)) or "nothing"

@@ -1,8 +1,6 @@
-"""Compiled passes over links in compressed sparse row form, each in O(pages + links)."""
+"""Passes over links in compressed sparse row form, each in O(pages + links)."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,46 +11,10 @@ from crawlprio.graph.pages import PageIds
 Indptr = NDArray[np.int64]
 Sites = NDArray[np.int32]
 
-SOUND, FALLING_ROW, BAD_TARGET, BAD_SITE = range(4)
-"""Results of `first_fault`."""
-
 
 @njit(cache=True, nogil=True)
-def first_fault(indptr: Indptr, indices: PageIds, site: Sites) -> tuple[int, int, int]:
-    """Return (`SOUND`, 0, largest site), or (first fault, its position, 0). Allocates nothing."""
-    n = len(indptr) - 1
-    for page in range(n):
-        if indptr[page + 1] < indptr[page]:
-            return FALLING_ROW, page, 0
-    for k in range(len(indices)):
-        if indices[k] < 0 or indices[k] >= n:
-            return BAD_TARGET, k, 0
-    most = -1
-    for page in range(len(site)):
-        if site[page] < 0:
-            return BAD_SITE, page, 0
-        most = max(most, site[page])
-    return SOUND, 0, most
-
-
-@njit(cache=True, nogil=True)
-def count_unrepeated(indptr: Indptr, indices: PageIds) -> int:
-    """Count the links that are neither self-links nor repeats of an earlier link of their row."""
-    n = len(indptr) - 1
-    last_row = np.full(n, -1, dtype=np.int32)
-    count = 0
-    for page in range(n):
-        last_row[page] = page
-        for k in range(indptr[page], indptr[page + 1]):
-            if last_row[indices[k]] != page:
-                last_row[indices[k]] = page
-                count += 1
-    return count
-
-
-@njit(cache=True, nogil=True)
-def copy_unrepeated(indptr: Indptr, indices: PageIds, kept_indptr: Indptr, kept: PageIds) -> None:
-    """Copy the rows without self-links and repeats; source and destination may be identical."""
+def copy_unrepeated(indptr: Indptr, indices: PageIds, kept_indptr: Indptr, kept: PageIds) -> int:
+    """Copy the rows without self-links and repeats, onto themselves if wanted; count the links."""
     n = len(indptr) - 1
     last_row = np.full(n, -1, dtype=np.int32)
     n_kept = 0
@@ -69,6 +31,7 @@ def copy_unrepeated(indptr: Indptr, indices: PageIds, kept_indptr: Indptr, kept:
         first = end
         kept_indptr[page + 1] = n_kept
     kept_indptr[0] = 0
+    return n_kept
 
 
 @njit(cache=True, nogil=True)
@@ -129,49 +92,21 @@ def rows_between_sites(indptr: Indptr, indices: PageIds, site: Sites) -> tuple[I
     return kept_indptr, kept
 
 
-@njit(cache=True, nogil=True)
+def links_of(indptr: Indptr, pages: NDArray[np.integer]) -> NDArray[np.int64]:
+    """Return the places of the links of some pages, in the order of the pages."""
+    lengths = np.diff(indptr)[pages]
+    ends = np.cumsum(lengths)
+    n_links = int(ends[-1]) if len(ends) else 0
+    begins = np.repeat(indptr[pages] - (ends - lengths), lengths)
+    return np.asarray(np.arange(n_links) + begins, dtype=np.int64)
+
+
 def rows_among(
     indptr: Indptr, indices: PageIds, pages: PageIds, place: PageIds
 ) -> tuple[Indptr, PageIds]:
     """Copy the rows of `pages`, with targets renumbered by `place` and dropped where it is -1."""
-    kept_indptr = np.zeros(len(pages) + 1, dtype=np.int64)
-    n_kept = 0
-    for row in range(len(pages)):
-        for k in range(indptr[pages[row]], indptr[pages[row] + 1]):
-            n_kept += place[indices[k]] >= 0
-        kept_indptr[row + 1] = n_kept
-    kept = np.empty(n_kept, dtype=np.int32)
-    n_kept = 0
-    for row in range(len(pages)):
-        for k in range(indptr[pages[row]], indptr[pages[row] + 1]):
-            if place[indices[k]] >= 0:
-                kept[n_kept] = place[indices[k]]
-                n_kept += 1
-    return kept_indptr, kept
-
-
-@njit(cache=True, nogil=True)
-def spread(
-    indptr: Indptr,
-    indices: PageIds,
-    n_steps: int,
-    reached: NDArray[np.bool_],
-    queue: PageIds,
-    n_queued: int,
-) -> int:
-    """Append to `queue` the pages reached from its pages in `n_steps` links; return its length."""
-    first = 0
-    for _ in range(n_steps):
-        end: Any = n_queued
-        for place in range(first, end):
-            page = queue[place]
-            for k in range(indptr[page], indptr[page + 1]):
-                target = indices[k]
-                if not reached[target]:
-                    reached[target] = True
-                    queue[n_queued] = target
-                    n_queued += 1
-        first = end
-        if first == n_queued:
-            break
-    return n_queued
+    chosen = np.concatenate(([0], np.cumsum(np.diff(indptr)[pages])))
+    targets = place[indices[links_of(indptr, pages)]]
+    is_kept = targets >= 0
+    n_before = np.concatenate(([0], np.cumsum(is_kept)))
+    return n_before[chosen], targets[is_kept]

@@ -65,14 +65,17 @@ class Topic:
         if not text:
             return 0
         words = self.words(text)
-        found = sum(word in self._words for word in words)
-        for phrase in self._phrases:
-            length = len(phrase)
-            found += sum(
-                words[at] == phrase[0] and tuple(words[at : at + length]) == phrase
-                for at in range(len(words) - length + 1)
-            )
-        return found
+        of_words = sum(word in self._words for word in words)
+        return of_words + sum(occurrences(words, phrase) for phrase in self._phrases)
+
+
+def occurrences(words: Sequence[str], phrase: tuple[str, ...]) -> int:
+    """Return how often words occur in a row."""
+    length = len(phrase)
+    return sum(
+        words[at] == phrase[0] and tuple(words[at : at + length]) == phrase
+        for at in range(len(words) - length + 1)
+    )
 
 
 class HotQueue:

@@ -1,4 +1,4 @@
-"""Reading of packed files, with a limit on the size to which they may unpack."""
+"""Reading of packed files, gzip and .npz, with a limit on the size to which they may unpack."""
 
 from __future__ import annotations
 
@@ -6,12 +6,14 @@ import codecs
 import gzip
 import math
 import tokenize
+import zipfile
 import zlib
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from crawlprio.errors import GraphError
 from crawlprio.outside.opening import open_file
@@ -64,7 +66,40 @@ BROKEN_GZIP = (OSError, EOFError, zlib.error)
 """Exceptions raised for a truncated or corrupt gzip file."""
 
 
-def check_arrays(path: Path, archive: Any, names: Iterable[str], most: int | None = None) -> None:
+BROKEN_NPZ = (
+    OSError,
+    EOFError,
+    ValueError,
+    KeyError,
+    MemoryError,
+    OverflowError,
+    RuntimeError,
+    zipfile.BadZipFile,
+    zlib.error,
+)
+"""Exceptions that NumPy and zipfile raise for a truncated or corrupt file."""
+
+
+def read_arrays(
+    path: Path, names: Iterable[str], most: int | None = None
+) -> tuple[dict[str, NDArray[Any]], list[str]]:
+    """Return those arrays of an .npz that it has, by name, and the names of all that it has.
+
+    `most`: maximum bytes to which it may unpack; by default `most_bytes`. Raises `GraphError` if it
+    is truncated or corrupt, or unpacks to more.
+    """
+    try:
+        with np.load(path, allow_pickle=False) as archive:
+            if not isinstance(archive, np.lib.npyio.NpzFile):
+                raise GraphError(f"{path} is one array; give an .npz, which has arrays by name.")
+            _check_arrays(path, archive, names, most)
+            found = {name: archive[name] for name in names if name in archive.files}
+            return found, list(archive.files)
+    except BROKEN_NPZ as error:
+        raise GraphError(f"{path} cannot be read as .npz ({error}); write it again.") from error
+
+
+def _check_arrays(path: Path, archive: Any, names: Iterable[str], most: int | None) -> None:
     """Check, before any is read, that the arrays of an .npz are within the limit on unpacked size.
 
     NumPy allocates the size in an array's header, and zipfile trusts the size in the archive's

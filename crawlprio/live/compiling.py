@@ -10,7 +10,6 @@ import numpy as np
 from crawlprio.frontier import PageQueue
 from crawlprio.graph import compiled
 from crawlprio.graph.pages import NO_PAGE, PageTable, Visit
-from crawlprio.graph.url_table import Urls
 from crawlprio.orderings import ALL_PAGES, COMPARED, ORDERINGS, Changed, Ordering, make_ordering
 from crawlprio.store.hashtable import HashTable
 from crawlprio.web.pieces import SMALL, pieces
@@ -98,9 +97,7 @@ def _compile_graphs(folder: Path) -> None:
     sites = np.arange(graph.n_pages, dtype=np.int32) % 2
     write_npz(LinkGraph(graph.indptr, graph.indices, sites, urls), folder / "graph.npz")
     graph = read_graph(folder / "graph.npz")
-    assert isinstance(graph.urls, Urls)
-    graph.urls.find(urls[1])
-    graph.subgraph(graph.neighbourhood([0])).between_sites()
+    graph.in_links(0)
     for importance in ("cho-pagerank", "remote-pagerank", "backlinks", "harmonic", "hubs"):
         importance_of(graph, importance)
     twin(synthetic_web(60, 3))

@@ -23,7 +23,7 @@ from crawlprio.frontier.protocol import Entry, Frontier, Handout, PageVisit
 from crawlprio.items import LinkPairs
 from crawlprio.live import engine
 from crawlprio.live.counts import cause_of
-from crawlprio.live.downloader import FetchObserver, abort_fetch, fill_downloader, observe_fetches
+from crawlprio.live.downloader import FetchObserver, observe_fetches, own_downloader
 from crawlprio.live.leases import Lease, Leases, LeaseState
 from crawlprio.live.request_json import RequestNotStorable, from_json, to_json
 from crawlprio.live.requests import Identities, forget_inherited
@@ -33,7 +33,6 @@ from crawlprio.web.scope import registered_domain
 from crawlprio.web.urls import without_credentials
 
 if TYPE_CHECKING:
-    from crawlprio.plugins.archive.warc_records import Exchange
     from crawlprio.settings_table.config import CrawlConfig
 
 
@@ -109,7 +108,7 @@ class Patience:
         """Stop waiting for a callback that has ended, and judge the next ones by it."""
         if lease in self._running:
             del self._running[lease]
-            if lease.reading is not None:
+            if lease.make_visit is not None:
                 self._is_patient = not self._is_slow(lease)
 
     def close(self) -> None:
@@ -238,12 +237,10 @@ class Dispatcher(FetchObserver):
 
     `starts` is the gate for requests of `start`. If `takes_seeds`, any other request that did not
     come from a page is a seed too. `retried` has the URLs of pages that wait again after a failed
-    fetch, by identity. `keep_exchange` archives the fetch of a visit that the frontier records
-    elsewhere.
+    fetch, by identity.
     """
 
     takes_seeds = False
-    keep_exchange: Callable[[Exchange], object] | None = None
 
     def __init__(
         self,
@@ -270,7 +267,10 @@ class Dispatcher(FetchObserver):
         frontier.on_ready = self._wake
         frontier.on_lost = self._abort
         observe_fetches(crawler, self)
-        fill_downloader(crawler, self._fills_downloader, self._at_once.most)
+        self._downloader = own_downloader(crawler)
+        if self._downloader is not None:
+            self._downloader.is_filled = self._fills_downloader
+            self._downloader.total_concurrency = self._at_once.most
         engine.watch_requests(crawler, outcome=self._outcome, done=self._done)
         if frontier.carries_json_only:
             engine.watch_errbacks(crawler, self.yielded)
@@ -433,7 +433,8 @@ class Dispatcher(FetchObserver):
         request = self.leases.fetching(lease)
         if request is not None:
             self._crawler.stats.inc_value("crawlprio/aborted")
-            abort_fetch(self._crawler, request)
+            if self._downloader is not None:
+                self._downloader.abort(request)
 
     def give_back(self, lease: Lease) -> Request:
         """Return the request of a lease for the engine to reschedule, as its site is busy."""
@@ -489,8 +490,8 @@ class Dispatcher(FetchObserver):
 
         Where items are kept with visits, it is recorded at the end, with all items.
         """
-        if not (self._keeps_items or lease.is_observed or lease.reading is None):
-            self._report(lease, lease.reading.visit()._replace(error=""))
+        if not (self._keeps_items or lease.is_observed or lease.make_visit is None):
+            self._report(lease, lease.make_visit()._replace(error=""))
 
     def _done(self, request: Request) -> None:
         """End the lease of a request that Scrapy is done with, callback and items included."""
@@ -500,7 +501,7 @@ class Dispatcher(FetchObserver):
         self._end(lease)
         if not lease.is_observed:
             failed = PageVisit(LinkPairs(request.url, []), True, error=lease.error)
-            self._report(lease, failed if lease.reading is None else lease.reading.visit())
+            self._report(lease, failed if lease.make_visit is None else lease.make_visit())
 
     def _end(self, lease: Lease) -> None:
         """Remove a lease; the caller tells the frontier that it has ended."""
@@ -512,10 +513,8 @@ class Dispatcher(FetchObserver):
     def _report(self, lease: Lease, visit: PageVisit) -> None:
         """Report the outcome of a leased page to the frontier."""
         lease.is_observed = True
-        if lease.reading is None:
+        if lease.make_visit is None:
             visit.pairs.status = lease.status
-        if lease.exchange is not None and self.keep_exchange is not None:
-            self.keep_exchange(lease.exchange)
         try:
             self._frontier.observe(
                 lease.handout.lease,

@@ -74,8 +74,9 @@ class Downloader(StockDownloader):
     starts a task for each turn of it, to enforce delays and limits that crawlprio already enforces.
     Signals, `meta["download_slot"]` and the middlewares work as they do there; `slots` stays empty,
     unless AutoThrottle needs them. Without a `FetchGate` among the middlewares it behaves exactly
-    like Scrapy's own. `can_abort` lets fetches be aborted: set it before the first; it costs each
-    of them 20 µs.
+    like Scrapy's own. It is full with `total_concurrency` fetches in flight (0: with no number of
+    them), and whenever `is_filled` says so. `can_abort` lets fetches be aborted: set it before the
+    first; it costs each of them 20 µs.
     """
 
     can_abort = False
@@ -207,44 +208,25 @@ def _lack_behind(error: BaseException | None) -> int:
     return 0
 
 
+def own_downloader(crawler: Crawler) -> Downloader | None:
+    """Return the downloader of a crawl if it is crawlprio's."""
+    downloader = crawler.engine.downloader
+    return downloader if isinstance(downloader, Downloader) else None
+
+
 def observe_fetches(crawler: Crawler, observer: FetchObserver) -> None:
     """Notify an observer of fetches: directly, or through signals under another downloader.
 
     A signal costs about 10 µs per receiver.
     """
-    downloader = crawler.engine.downloader
-    if isinstance(downloader, Downloader) and downloader.at_once:
-        downloader.observers.append(observer)
+    own = own_downloader(crawler)
+    if own is not None and own.at_once:
+        own.observers.append(observer)
         return
     connect = crawler.signals.connect
     connect(observer.fetch_started, signal=signals.request_reached_downloader)
     connect(observer.fetch_answered, signal=signals.response_downloaded)
     connect(observer.fetch_ended, signal=signals.request_left_downloader)
-
-
-def make_abortable(crawler: Crawler) -> None:
-    """Make the fetches of a crawl abortable, under crawlprio's downloader only."""
-    if isinstance(crawler.engine.downloader, Downloader):
-        crawler.engine.downloader.can_abort = True
-
-
-def abort_fetch(crawler: Crawler, request: Request) -> None:
-    """Abort a fetch, under crawlprio's downloader only."""
-    if isinstance(crawler.engine.downloader, Downloader):
-        crawler.engine.downloader.abort(request)
-
-
-def fill_downloader(crawler: Crawler, is_filled: Callable[[], bool], most: int) -> None:
-    """Make the downloader report that it is full whenever `is_filled` returns True.
-
-    It is also full with `most` fetches in flight; 0: with no number of them.
-
-    This does nothing under a downloader other than crawlprio's.
-    """
-    downloader = crawler.engine.downloader
-    if isinstance(downloader, Downloader):
-        downloader.is_filled = is_filled
-        downloader.total_concurrency = most
 
 
 class StatsCollector(MemoryStatsCollector):

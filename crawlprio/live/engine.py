@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Any
 
 from pydispatch import dispatcher  # type: ignore[import-untyped]
 from scrapy import Request, Spider, signals
-from scrapy.exceptions import CloseSpider
 from scrapy.extensions.corestats import CoreStats
 from scrapy.http import Response
 from scrapy.logformatter import LogFormatter, LogFormatterResult
@@ -253,14 +252,6 @@ def slot_of(downloader: Downloader, request: Request) -> Slot:
     _, slot = downloader._get_slot(request)
     slot.lastseen = monotonic()
     return slot
-
-
-def refusal() -> CloseSpider:
-    """Return the exception that ends a crawl at its start; raise it when the spider is opened.
-
-    Scrapy then closes the spider cleanly.
-    """
-    return CloseSpider("crawlprio_refused")
 
 
 def close_spider(crawler: Crawler, reason: str = "crawlprio_failed") -> None:

@@ -29,7 +29,7 @@ BRAIN_VARIABLE = "BRAIN_OF_CRAWL"
 @cache
 def hand_facts() -> dict[str, Any] | None:
     """Return what the brain told this process when it started it; None if it is no hand."""
-    told = os.environ.get(VARIABLE)
+    told = os.environ.pop(VARIABLE, None)  # a crawl that this process starts is another one
     return None if told is None else dict(json.loads(told))
 
 
@@ -60,7 +60,7 @@ def hand_settings(facts: dict[str, Any]) -> dict[str, Any]:
 @cache
 def brain_facts() -> dict[str, Any] | None:
     """Return what a worker told this process when it started it as a brain; None if it is none."""
-    told = os.environ.get(BRAIN_VARIABLE)
+    told = os.environ.pop(BRAIN_VARIABLE, None)  # a crawl that this process starts is another one
     return None if told is None else dict(json.loads(told))
 
 

@@ -26,18 +26,13 @@ for a page never depend on the outcome of its leases.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from enum import Enum, auto
-from typing import TYPE_CHECKING
 
 from scrapy import Request
 
-from crawlprio.frontier.protocol import Handout
-
-if TYPE_CHECKING:
-    from crawlprio.live.page_reading import Reading
-    from crawlprio.plugins.archive.warc_records import Exchange
+from crawlprio.frontier.protocol import Exchange, Handout, PageVisit
 
 
 class LeaseState(Enum):
@@ -59,10 +54,10 @@ class Lease:
     and `progressed_at` are ticks of its `Patience` at which it was answered and at which its
     callback last yielded.
 
-    `reading` is what its callback makes of its response, None until that has started; `error`, why
-    there is none. `is_observed`: its visit was observed before its callback ended. `items` were
-    scraped so far, each as JSON, where items are kept; `exchange` has the records of its fetch for
-    the archive.
+    `make_visit` makes the visit from what its callback yields, None until that has started; `error`
+    says why there is none. `is_observed`: its visit was observed before its callback ended. `items`
+    were scraped so far, each as JSON, where items are kept; `exchange` has the records of its fetch
+    for the archive.
     """
 
     request: Request
@@ -78,7 +73,7 @@ class Lease:
     holds_site: bool = True
     answered_at: int = 0
     progressed_at: int = 0
-    reading: Reading | None = None
+    make_visit: Callable[[], PageVisit] | None = None
     is_observed: bool = False
     error: str = ""
     items: list[str] = field(default_factory=list)

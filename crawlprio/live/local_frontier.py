@@ -16,7 +16,7 @@ from twisted.python.failure import Failure
 from crawlprio.errors import CrawlprioError
 from crawlprio.frontier import PageQueue, SiteClock
 from crawlprio.frontier.domain_shares import DomainShares
-from crawlprio.frontier.protocol import Entry, Handout, PageVisit, SharedFiles
+from crawlprio.frontier.protocol import Entry, Handout, PageVisit
 from crawlprio.frontier.records import MAX_LEASES, UNKNOWN, WAITING
 from crawlprio.frontier.replaying import FIRST, columns_of, replay
 from crawlprio.graph.compiled import plain_until
@@ -121,7 +121,6 @@ class LocalFrontier:
     """
 
     keeps_objects = True
-    robots: SharedFiles | None = None
     loses_leases = False
 
     def __init__(
@@ -195,7 +194,7 @@ class LocalFrontier:
         self._computations.close()
         if self._recorder.states is not None and len(self.queue):
             self._recorder.states.wait()
-            self._recorder.states.save(self._recorder, self.queue, self._refused)
+            self._recorder.save_state(self.queue, self._refused)
             self._recorder.states.wait()
 
     # Adding pages
@@ -479,7 +478,7 @@ class LocalFrontier:
     def _save_state_if_due(self) -> None:
         states, store = self._recorder.states, self._recorder.store
         if states is not None and store is not None and states.is_due(store):
-            states.save(self._recorder, self.queue, self._refused)
+            self._recorder.save_state(self.queue, self._refused)
 
     def _commit(self) -> None:
         """Commit the visits observed in this turn of the event loop, all at once."""

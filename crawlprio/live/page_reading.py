@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from scrapy import Request
@@ -12,12 +12,12 @@ from scrapy.http import HtmlResponse, Response
 
 from crawlprio.frontier.protocol import PageVisit
 from crawlprio.items import NO_DIRECTIVES, Directives, LinkPairs, TextNotes, content_hash
+from crawlprio.live.running import RunningCrawl
 from crawlprio.web.anchors import read_anchors, read_robots, read_title
 from crawlprio.web.directives import joined
 from crawlprio.web.urls import MAX_LINK_CHARACTERS, MAX_LINKS, without_credentials
 
 if TYPE_CHECKING:
-    from crawlprio.live.running import RunningCrawl
     from crawlprio.web.html import ParsedPage
 
 YIELDED: WeakKeyDictionary[Request, list[Request]] = WeakKeyDictionary()
@@ -27,7 +27,55 @@ USAGES: WeakKeyDictionary[Request, str] = WeakKeyDictionary()
 """By request, the preferences of robots.txt on the use of its page."""
 
 
-def directives_of(response: Response, robots: Sequence[str]) -> Directives:
+def content_type_of(response: Response) -> str:
+    """Return the Content-Type header of a response; empty without one."""
+    return (response.headers.get("Content-Type") or b"").decode("latin-1")
+
+
+def read_page(crawl: RunningCrawl, response: Response) -> ParsedPage:
+    """Parse an HTML page, with its text if the crawl wants texts."""
+    from crawlprio.web.html import parse_page
+
+    return parse_page(
+        response.body,
+        response.url,
+        content_type=content_type_of(response),
+        want_text=crawl.config.wants_text,
+        without_navigation=crawl.config.leaves_out_navigation,
+    )
+
+
+def pairs_of(
+    crawl: RunningCrawl,
+    response: Response,
+    title: str = "",
+    text: str = "",
+    robots: Sequence[str] = (),
+    language: str = "",
+    licences: Sequence[str] = (),
+) -> LinkPairs:
+    """Return what was read of a page, once each part of the crawl has read it; without links.
+
+    `robots` is what its `meta name=robots` say.
+    """
+    pairs = LinkPairs(
+        source=response.url,
+        targets=[],
+        status=response.status,
+        title=title,
+        text=text,
+        content_hash=content_hash(response.body),
+        n_bytes=len(response.body),
+        directives=_directives_of(response, robots),
+    )
+    if crawl.config.keeps_text:  # a part of the crawl detects the language
+        pairs.notes = TextNotes("", language, joined(licences))
+    crawl.parts.read(pairs)
+    crawl.config.set_fingerprint(pairs)
+    return pairs
+
+
+def _directives_of(response: Response, robots: Sequence[str]) -> Directives:
     """Return the directives of a page; `NO_DIRECTIVES` itself if there are none.
 
     `robots` is what its `meta name=robots` say.
@@ -42,11 +90,6 @@ def directives_of(response: Response, robots: Sequence[str]) -> Directives:
     )
     found = Directives(tags, joined(robots), preferences, usage)
     return found if any(found) else NO_DIRECTIVES
-
-
-def notes_of(page: ParsedPage) -> TextNotes:
-    """Return what a page says of its text; a part of the crawl detects the language."""
-    return TextNotes("", page.language, joined(page.licences))
 
 
 def dropped_links(yielded: list[Request], kept: list[Request]) -> Iterator[tuple[str, Request]]:
@@ -108,55 +151,29 @@ class Reading:
             targets.setdefault(identity_of(request), request)
         yielded = YIELDED.pop(response.request, []) if response.request else []
         dropped = dict(dropped_links(yielded, requests)) if len(yielded) > len(requests) else {}
-        title, text = "", ""
-        notes: TextNotes | None = None
-        robots: list[str] = []
+        said: tuple[Any, ...] = ()
         texts: dict[str, str] = {}
         if crawl.wants_anchors and isinstance(response, HtmlResponse):
-            robots = read_robots(response.selector.root)
-            title, text, texts, notes = self._texts(
-                response, [*targets.values(), *dropped.values()]
-            )
+            said, texts = self._read(response, [*targets.values(), *dropped.values()])
 
         def anchor(request: Request) -> str:
             found = request.meta.get("link_text") or texts.get(request.url.partition("#")[0], "")
             return str(found).strip()
 
-        pairs = LinkPairs(
-            source=response.url,
-            targets=list(targets),
-            anchors=[anchor(request) for request in targets.values()],
-            outside=[(url, anchor(request)) for url, request in dropped.items()],
-            status=response.status,
-            title=title,
-            text=text,
-            n_bytes=len(response.body),
-            content_hash=content_hash(response.body),
-            directives=directives_of(response, robots),
-            notes=notes,
-        )
-        crawl.parts.read(pairs)
-        crawl.config.set_fingerprint(pairs)
+        pairs = pairs_of(crawl, response, *said)
+        pairs.targets = list(targets)
+        pairs.anchors = [anchor(request) for request in targets.values()]
+        pairs.outside = [(url, anchor(request)) for url, request in dropped.items()]
         return pairs
 
-    def _texts(
+    def _read(
         self, response: HtmlResponse, requests: list[Request]
-    ) -> tuple[str, str, dict[str, str], TextNotes | None]:
-        """Return title and text of a page, the anchor texts that requests lack, and its notes."""
-        config = self._crawl.config
-        if config.wants_text:
-            from crawlprio.web.html import parse_page
-
-            content_type = (response.headers.get("Content-Type") or b"").decode("latin-1")
-            page = parse_page(
-                response.body,
-                response.url,
-                content_type=content_type,
-                want_text=True,
-                without_navigation=config.leaves_out_navigation,
-            )
-            anchors = dict(zip(page.urls, page.anchors, strict=True))
-            return page.title, page.text, anchors, notes_of(page) if config.keeps_text else None
+    ) -> tuple[tuple[Any, ...], dict[str, str]]:
+        """Return what a page says, as `pairs_of` takes it, and texts of links by their URLs."""
+        if self._crawl.config.wants_text:
+            page = read_page(self._crawl, response)
+            said = page.title, page.text, page.robots, page.language, page.licences
+            return said, dict(zip(page.urls, page.anchors, strict=True))
         # The spider has nearly always parsed the page already.
         root = response.selector.root
         wanted = {
@@ -165,4 +182,4 @@ class Reading:
             if not request.meta.get("link_text")
         }
         texts = read_anchors(root, response.url, response.encoding, wanted) if wanted else {}
-        return read_title(root), "", texts, None
+        return (read_title(root), "", read_robots(root)), texts

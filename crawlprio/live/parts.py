@@ -1,9 +1,9 @@
-"""Parts of a crawl, which take part in its life without being named by it."""
+"""The parts of a crawl that keep its items, stop it at a coverage, and make its receipt."""
 
 from __future__ import annotations
 
+import json
 import logging
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from itemadapter import ItemAdapter
@@ -13,116 +13,47 @@ from scrapy.utils.serialize import ScrapyJSONEncoder
 
 from crawlprio.errors import CrawlprioError
 from crawlprio.items import LinkPairs
+from crawlprio.live.running import CrawlPart
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from crawlprio.graph.pages import Visit
-    from crawlprio.live.running import RunningCrawl
 
 logger = logging.getLogger("crawlprio")
 
 
-class CrawlPart:
-    """What a crawl does beyond fetching pages in order, such as keeping items; does nothing itself.
-
-    The table `PARTS` of `crawlprio.live.running` names each part by the setting that turns it on. A
-    part that writes to the crawl store attaches a `crawlprio.store.Companion` to it.
-
-    Parameters
-    ----------
-    crawl
-        The crawl, which has settings and nothing else yet.
-
-    Raises
-    ------
-    ConfigError
-        What the part needs is missing: the crawl is refused before anything is created.
-    """
-
-    keeps = False
-    """Whether it only keeps what was crawled: a person who inspects a page has no use for it."""
-
-    def __init__(self, crawl: RunningCrawl) -> None:
-        self.crawl = crawl
-
-    def opened(self) -> None:
-        """Begin, now that store, frontier and spider are open; an error refuses the crawl."""
-
-    def read(self, pairs: LinkPairs) -> None:
-        """Add to what was read of a page, which has its text if the crawl wants texts."""
-
-    async def judge(self, pairs: LinkPairs) -> None:
-        """Judge a page; its visit waits until this returns."""
-
-    def visited(self, visit: Visit) -> None:
-        """Take note of a visit, just recorded or of an earlier run, in their order."""
+class Receipt(CrawlPart):
+    """Makes the receipt of a crawl from what is on disk; the archive of the crawl gets it too."""
 
     def closed(self, reason: str) -> None:
-        """End, for Scrapy's reason, while store and frontier are still open."""
+        recorder = self.crawl.recorder
+        if recorder.store is None:
+            return
+        recorder.finish(reason)
+        from crawlprio.measure.receipt_document import make_receipt
+
+        self.crawl.receipt = make_receipt(recorder.store.path)
+        if recorder.archive is not None:
+            recorder.archive.add_receipt(json.dumps(self.crawl.receipt))
 
     def ended(self) -> None:
-        """Write what can be written only after the store was closed."""
+        from crawlprio.measure.receipt_document import NAME, write_receipt
+
+        store = self.crawl.recorder.store
+        if self.crawl.receipt is not None and store is not None:
+            write_receipt(self.crawl.receipt, store.path.with_name(NAME))
 
 
-class Callbacks(CrawlPart):
-    """Calls functions: `visited` with each visit, or `closed` when a crawl closes."""
-
-    def __init__(self, **hooks: Callable[..., object]) -> None:
-        vars(self).update(hooks)
-
-
-class Parts:
-    """All parts of a crawl, as one."""
-
-    def __init__(self) -> None:
-        self._all: list[CrawlPart] = []
-        self._methods: dict[str, list[Callable[..., Any]]] = {}
-
-    def add(self, *parts: CrawlPart) -> None:
-        """Add parts behind the others, which they follow in everything."""
-        self._all += parts
-        self._methods.clear()
-
-    def add_first(self, *parts: CrawlPart) -> None:
-        """Add parts before all others."""
-        self._all[:0] = parts
-        self._methods.clear()
-
-    def __iter__(self) -> Iterator[CrawlPart]:
-        return iter(self._all)
-
-    @property
-    def sees_visits(self) -> bool:
-        """Whether any part takes note of visits, and so of those that a resume replays."""
-        return bool(self._defined("visited"))
-
-    @property
-    def judges(self) -> bool:
-        """Whether any part judges pages."""
-        return bool(self._defined("judge"))
-
-    def read(self, pairs: LinkPairs) -> None:
-        for read in self._defined("read"):
-            read(pairs)
-
-    async def judge(self, pairs: LinkPairs) -> None:
-        for judge in self._defined("judge"):
-            await judge(pairs)
+class StopAtCoverage(CrawlPart):
+    """Keeps the estimate of the coverage up to date, which ends the crawl if it is to be likely."""
 
     def visited(self, visit: Visit) -> None:
-        for visited in self._defined("visited"):
-            visited(visit)
-
-    def _defined(self, name: str) -> list[Callable[..., Any]]:
-        """Return the methods of this name of all parts that define it: few, and called often."""
-        if name not in self._methods:
-            self._methods[name] = [
-                getattr(part, name)
-                for part in self._all
-                if name in vars(part) or getattr(type(part), name) is not getattr(CrawlPart, name)
-            ]
-        return self._methods[name]
+        crawl = self.crawl
+        if (
+            crawl.likely_share is not None
+            and crawl.is_running
+            and crawl.coverage_so_far is not None
+        ):
+            crawl.coverage_so_far.coverage(crawl.recorder.figures.n_fetched)
 
 
 class ItemKeeper(CrawlPart):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 import re
 import sys
 import traceback
@@ -12,15 +11,13 @@ from time import monotonic
 from typing import TYPE_CHECKING
 
 import numpy as np
-from rich.console import Console
 from scrapy import signals
 from scrapy.utils.asyncio import create_looping_call
 
 from crawlprio.errors import CrawlprioError
 from crawlprio.live.counts import Figures
-from crawlprio.live.parts import Callbacks
-from crawlprio.live.receipts import CoverageSoFar, time_left
-from crawlprio.live.running import RunningCrawl
+from crawlprio.live.coverage_so_far import CoverageSoFar, time_left
+from crawlprio.live.running import Callbacks, RunningCrawl
 from crawlprio.measure.receipt_document import sentences
 from crawlprio.measure.stored_crawl import COVERED, ENOUGH_PAGES
 from crawlprio.orderings import make_ordering
@@ -28,22 +25,13 @@ from crawlprio.settings_table.config import read_setting, writes_items_to_stdout
 from crawlprio.store import earlier_stores
 
 if TYPE_CHECKING:
+    from rich.console import Console
     from rich.progress import Progress, TaskID
     from scrapy.crawler import Crawler
     from scrapy.utils.asyncio import AsyncioLoopingCall
     from twisted.internet.task import LoopingCall
 
     from crawlprio.live.virtual import VirtualWeb
-
-
-class PipeSafeConsole(Console):
-    """A console that goes quiet when its reader exits (`| head`); rich would stop the engine."""
-
-    def on_broken_pipe(self) -> None:
-        self.quiet = True
-        nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, sys.stdout.fileno())
-        os.close(nowhere)
 
 
 _CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
@@ -224,6 +212,8 @@ class CrawlReport:
                 return
         from rich.table import Table
         from rich.text import Text
+
+        from crawlprio.show.tables import PipeSafeConsole
 
         console = PipeSafeConsole(
             quiet=not is_printed, stderr=writes_items_to_stdout(self._crawler.settings)

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from crawlprio.errors import ConfigError, StoreError
-from crawlprio.frontier.protocol import PageVisit
+from crawlprio.frontier import PageQueue
+from crawlprio.frontier.protocol import Exchange, PageVisit
 from crawlprio.graph.pages import NO_PAGE, NO_PAGES, PageTable, Visit
 from crawlprio.items import LinkPairs
 from crawlprio.live.counts import Figures
@@ -44,7 +45,6 @@ from crawlprio.web.urls import host_if_any, host_of
 
 if TYPE_CHECKING:
     from crawlprio.plugins.archive.archive import Archive
-    from crawlprio.plugins.archive.warc_records import Exchange
 
 
 class StorePlace(NamedTuple):
@@ -550,12 +550,26 @@ class Recorder:
             (site, host(site), url) for site, url in zip(sites[first:], urls, strict=True)
         )
 
-    def save(self, state: SavedState, refused: Iterable[str]) -> None:
-        """Put the page table, budgets and counts into a saved state; `refused` as for figures."""
-        assert isinstance(self.pages, StoredPages)
-        self.pages.save(state)
-        state.put({f"budgets.{name}": each for name, each in self._budgets.arrays().items()})
-        self.figures.save(state, refused)
+    def save_state(self, queue: PageQueue, refused: dict[int, str]) -> None:
+        """Save the state after all visits so far, if one can be saved and none is being written.
+
+        `refused` has the pages that a resume asks for again, with the causes. The arrays are copied
+        first, and written in a thread.
+        """
+        store, states = self.store, self.states
+        if store is None or states is None or states.is_writing:
+            return
+        if self.has_failed or not queue.can_be_saved:
+            return
+        self.flush()
+        if store.last_seq:
+            assert isinstance(self.pages, StoredPages)
+            state = states.begun(store, len(self.pages), self.pages.n_sites)
+            self.pages.save(state)
+            state.put({f"budgets.{name}": each for name, each in self._budgets.arrays().items()})
+            self.figures.save(state, refused.values())
+            state.put(queue.arrays(list(refused)))
+            states.write(state, store)
 
     def _state_keeper(self, bounds_patterns: bool) -> StateKeeper | None:
         """Return the keeper of the state; None if a resume has to see every visit again."""

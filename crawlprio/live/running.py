@@ -2,69 +2,47 @@
 
 from __future__ import annotations
 
+import json
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from scrapy import signals
+from scrapy.exceptions import CloseSpider
 from scrapy.utils.asyncio import call_later
+from scrapy.utils.misc import load_object
 
 from crawlprio.errors import ConfigError, CrawlprioError, StoreError
 from crawlprio.frontier import PageQueue, SiteClock
 from crawlprio.frontier.protocol import FetchClock, Frontier
 from crawlprio.graph.compiled import plain_until, say
 from crawlprio.live import engine
+from crawlprio.live.coverage_so_far import CoverageSoFar
 from crawlprio.live.dispatch import Dispatcher
 from crawlprio.live.host_clock import HostClock
 from crawlprio.live.local_frontier import LocalFrontier
-from crawlprio.live.parts import CrawlPart, ItemKeeper, Parts
 from crawlprio.live.private_networks import SeedHosts, Share, record_in
-from crawlprio.live.receipts import CoverageSoFar, Receipt, StopAtCoverage, keep_settings
 from crawlprio.live.recorder import Recorder
 from crawlprio.live.request_json import from_json, priority_of
 from crawlprio.live.requests import Identities
-from crawlprio.live.sitemap_files import Sitemaps
 from crawlprio.live.workers import OF_THE_RUN, Workers
 from crawlprio.measure.explanations import Policy
-from crawlprio.measure.stored_crawl import COVERED
+from crawlprio.measure.stored_crawl import COVERED, ENDED_KEY, SETTINGS_KEY
 from crawlprio.orderings import NAMED, make_ordering
 from crawlprio.orderings.base import Ordering
-from crawlprio.plugins import ByName
-from crawlprio.settings_table.config import CrawlConfig, read_setting
+from crawlprio.plugins import ADDED, load
+from crawlprio.settings_table.config import CrawlConfig, limits_of, read_setting
 from crawlprio.web.addresses import PrivateAddresses
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from scrapy.settings import BaseSettings
 
+    from crawlprio.graph.pages import Visit
+    from crawlprio.items import LinkPairs
     from crawlprio.live.virtual import VirtualWeb
-
-
-def lacking_component(*, needs_links: bool, guards: bool, keeps_items: bool) -> ConfigError | None:
-    """Return the refusal for the first need that nothing meets; None if there is none.
-
-    Links are needed by crawlprio's scheduler, and `guards` by the guard of private addresses, both
-    from `LinksMiddleware`; items can be kept under crawlprio's scheduler only.
-    """
-    if needs_links or guards:
-        need = (
-            "SCHEDULER is crawlprio's, which gets links from its LinksMiddleware"
-            if needs_links
-            else "CRAWLPRIO_PRIVATE_ADDRESSES is on, which needs LinksMiddleware to know what "
-            "comes from a page"
-        )
-        return ConfigError(
-            f"{need}; set ADDONS = {{'crawlprio.Addon': 500}}, or add LinksMiddleware to "
-            "SPIDER_MIDDLEWARES."
-        )
-    if keeps_items:
-        return ConfigError(
-            "CRAWLPRIO_ITEMS is on, but SCHEDULER is not crawlprio's, and no other scheduler knows "
-            "when a page is done; set SCHEDULER = 'crawlprio.schedulers.Scheduler'."
-        )
-    return None
 
 
 def policy_of(
@@ -91,16 +69,117 @@ def policy_of(
 
 logger = logging.getLogger("crawlprio")
 
-PARTS: ByName[type[CrawlPart]] = ByName(
-    {
-        "CRAWLPRIO_RECEIPT": Receipt,
-        "CRAWLPRIO_STOP_AT_COVERAGE": StopAtCoverage,
-        "CRAWLPRIO_ITEMS": ItemKeeper,
-        "CRAWLPRIO_SITEMAPS": Sitemaps,
-    },
-    "parts",
-)
-"""The parts of a crawl, each by the setting that turns it on, in the order in which they close."""
+
+class CrawlPart:
+    """What a crawl does beyond fetching pages in order, such as keeping items; does nothing itself.
+
+    `PARTS` names each part by the setting that turns it on. A
+    part that writes to the crawl store attaches a `crawlprio.store.Companion` to it.
+
+    Parameters
+    ----------
+    crawl
+        The crawl, which has settings and nothing else yet.
+
+    Raises
+    ------
+    ConfigError
+        What the part needs is missing: the crawl is refused before anything is created.
+    """
+
+    keeps = False
+    """Whether it only keeps what was crawled: a person who inspects a page has no use for it."""
+
+    def __init__(self, crawl: RunningCrawl) -> None:
+        self.crawl = crawl
+
+    def opened(self) -> None:
+        """Begin, now that store, frontier and spider are open; an error refuses the crawl."""
+
+    def read(self, pairs: LinkPairs) -> None:
+        """Add to what was read of a page, which has its text if the crawl wants texts."""
+
+    async def judge(self, pairs: LinkPairs) -> None:
+        """Judge a page; its visit waits until this returns."""
+
+    def visited(self, visit: Visit) -> None:
+        """Take note of a visit, just recorded or of an earlier run, in their order."""
+
+    def closed(self, reason: str) -> None:
+        """End, for Scrapy's reason, while store and frontier are still open."""
+
+    def ended(self) -> None:
+        """Write what can be written only after the store was closed."""
+
+
+class Callbacks(CrawlPart):
+    """Calls functions: `visited` with each visit, or `closed` when a crawl closes."""
+
+    def __init__(self, **hooks: Callable[..., object]) -> None:
+        vars(self).update(hooks)
+
+
+class Parts:
+    """All parts of a crawl, as one."""
+
+    def __init__(self) -> None:
+        self._all: list[CrawlPart] = []
+        self._methods: dict[str, list[Callable[..., Any]]] = {}
+
+    def add(self, *parts: CrawlPart) -> None:
+        """Add parts behind the others, which they follow in everything."""
+        self._all += parts
+        self._methods.clear()
+
+    def add_first(self, *parts: CrawlPart) -> None:
+        """Add parts before all others."""
+        self._all[:0] = parts
+        self._methods.clear()
+
+    def __iter__(self) -> Iterator[CrawlPart]:
+        return iter(self._all)
+
+    @property
+    def sees_visits(self) -> bool:
+        """Whether any part takes note of visits, and so of those that a resume replays."""
+        return bool(self._defined("visited"))
+
+    @property
+    def judges(self) -> bool:
+        """Whether any part judges pages."""
+        return bool(self._defined("judge"))
+
+    def read(self, pairs: LinkPairs) -> None:
+        for read in self._defined("read"):
+            read(pairs)
+
+    async def judge(self, pairs: LinkPairs) -> None:
+        for judge in self._defined("judge"):
+            await judge(pairs)
+
+    def visited(self, visit: Visit) -> None:
+        for visited in self._defined("visited"):
+            visited(visit)
+
+    def _defined(self, name: str) -> list[Callable[..., Any]]:
+        """Return the methods of this name of all parts that define it: few, and called often."""
+        if name not in self._methods:
+            self._methods[name] = [
+                getattr(part, name)
+                for part in self._all
+                if name in vars(part) or getattr(type(part), name) is not getattr(CrawlPart, name)
+            ]
+        return self._methods[name]
+
+
+PARTS = {
+    "CRAWLPRIO_RECEIPT": "crawlprio.live.parts.Receipt",
+    "CRAWLPRIO_STOP_AT_COVERAGE": "crawlprio.live.parts.StopAtCoverage",
+    "CRAWLPRIO_ITEMS": "crawlprio.live.parts.ItemKeeper",
+    "CRAWLPRIO_SITEMAPS": "crawlprio.live.sitemap_files.Sitemaps",
+}
+"""The parts of a crawl besides those of plugins, each by the setting that turns it on, in the order
+in which they close: import paths."""
 
 _KEY = "_crawlprio_crawl"
 
@@ -145,8 +224,8 @@ class RunningCrawl:
         self._seed_hosts: SeedHosts | None = None
         connect = crawler.signals.connect
         connect(self._spider_opened, signal=signals.spider_opened)
-        connect(self._spider_closed, signal=signals.spider_closed)
-        connect(self._engine_stopped, signal=signals.engine_stopped)
+        connect(self.close, signal=signals.spider_closed)
+        connect(self.close, signal=signals.engine_stopped)
 
     @classmethod
     def of(cls, crawler: Crawler) -> RunningCrawl:
@@ -262,10 +341,10 @@ class RunningCrawl:
         if self._log_failure():
             engine.close_spider(self.crawler)
 
-    def refusal(self) -> Exception:
+    def refusal(self) -> CloseSpider:
         """Log why the crawl is refused; return what to raise when the spider is opened."""
         self._log_failure()
-        return engine.refusal()
+        return CloseSpider("crawlprio_refused")  # which closes the spider cleanly
 
     def open_frontier(
         self,
@@ -333,9 +412,14 @@ class RunningCrawl:
                 self.fail(error)
 
     def _open_seed_hosts(self) -> None:
-        if self.recorder.store is not None:
-            keep_settings(self.recorder.store, self.crawler.settings)
-        share = self.share_seeds or record_in(self.recorder.store)
+        store = self.recorder.store
+        if store is not None:
+            limits = limits_of(self.crawler.settings)
+            plain = str | int | float | bool | None
+            kept = {name: limit for name, limit in limits.items() if isinstance(limit, plain)}
+            store.set_meta(SETTINGS_KEY, json.dumps(kept))
+            store.set_meta(ENDED_KEY, "")
+        share = self.share_seeds or record_in(store)
         self._seed_hosts = SeedHosts(self.crawler.settings, self.addresses, share)
 
     async def admit_seeds(self, hosts: Iterable[str]) -> None:
@@ -350,8 +434,9 @@ class RunningCrawl:
         if self.failure is not None:
             raise self.failure
         config, is_inspection = self.config, engine.is_inspection()
-        on = (name for name in PARTS if _is_on(read_setting(self.crawler.settings, name)))
-        parts = [PARTS[name] for name in on]
+        names = (*PARTS, *ADDED["parts"])
+        on = [name for name in names if _is_on(read_setting(self.crawler.settings, name))]
+        parts = [load_object(PARTS[n]) if n in PARTS else load("parts", n) for n in on]
         self.parts.add_first(*[part(self) for part in parts if not (part.keeps and is_inspection)])
         self._recorder = Recorder(
             config,
@@ -389,11 +474,7 @@ class RunningCrawl:
             except CrawlprioError as error:
                 self.refuse(error)
         if self.failure is None:
-            self.failure = lacking_component(
-                needs_links=self._needs_links and not self.reads_visits,
-                guards=not (self.addresses.is_open or self.reads_visits),
-                keeps_items=self.config.keeps_items and self.dispatcher is None,
-            )
+            self.failure = self._lacking_component()
         if self.failure is None:
             try:
                 for part in self.parts:
@@ -405,6 +486,26 @@ class RunningCrawl:
         if self.recorder.enough:
             self._stop(self.recorder.enough)
 
+    def _lacking_component(self) -> ConfigError | None:
+        """Return the refusal for the first need of the crawl that no component meets."""
+        if not self.reads_visits and (self._needs_links or not self.addresses.is_open):
+            need = "SCHEDULER is crawlprio's, which gets links from its LinksMiddleware"
+            if not self._needs_links:
+                need = (
+                    "CRAWLPRIO_PRIVATE_ADDRESSES is on, which needs LinksMiddleware to know what "
+                    "comes from a page"
+                )
+            return ConfigError(
+                f"{need}; set ADDONS = {{'crawlprio.Addon': 500}}, or add LinksMiddleware to "
+                "SPIDER_MIDDLEWARES."
+            )
+        if self.config.keeps_items and self.dispatcher is None:
+            return ConfigError(
+                "CRAWLPRIO_ITEMS is on, but SCHEDULER is not crawlprio's, and no other scheduler "
+                "knows when a page is done; set SCHEDULER = 'crawlprio.schedulers.Scheduler'."
+            )
+        return None
+
     @property
     def reads_visits(self) -> bool:
         """Whether `LinksMiddleware`, which records what callbacks yield, is in use."""
@@ -415,10 +516,6 @@ class RunningCrawl:
         """Whether the crawl was refused for its settings, and not for what went wrong in it."""
         return self.failure is not None and not isinstance(self.failure, OF_THE_RUN)
 
-    def interrupt(self) -> None:
-        """Report what was fetched and close all parts, after the event loop was stopped."""
-        self._close("interrupted")
-
     def _log_failure(self) -> bool:
         """Log why the crawl failed, once; return whether this was the first call."""
         is_first = not self._is_failure_logged
@@ -428,14 +525,8 @@ class RunningCrawl:
             engine.exit_with_error(self.crawler)
         return is_first
 
-    def _spider_closed(self, reason: str) -> None:
-        self._close(reason)
-
-    def _engine_stopped(self) -> None:
-        self._close("stopped")
-
-    def _close(self, reason: str) -> None:
-        """Close all parts, even if closing one of them fails."""
+    def close(self, reason: str = "stopped") -> None:
+        """Report what was fetched and close all parts, even if closing one of them fails."""
         if self._is_closed:
             return
         steps: list[Callable[[], object]] = []

@@ -21,16 +21,15 @@ from crawlprio.live.counts import cause_of
 from crawlprio.live.dispatch import site_of
 from crawlprio.live.downloader import SIDE_FETCH
 from crawlprio.live.engine import sleep
-from crawlprio.live.parts import CrawlPart
 from crawlprio.live.requests import forget_inherited
-from crawlprio.settings_table.config import is_in_redis, read_setting
+from crawlprio.live.running import CrawlPart, RunningCrawl
+from crawlprio.settings_table.config import read_setting
 from crawlprio.store.side_tables import SideRow
 from crawlprio.web.addresses import ALLOW_PRIVATE
 
 if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
 
-    from crawlprio.live.running import RunningCrawl
 
 logger = logging.getLogger("crawlprio")
 
@@ -82,8 +81,6 @@ class SideFetches(CrawlPart):
         """Return what the part lacks, and the remedy; empty if it can work."""
         if read_setting(settings, "CRAWLPRIO_STORE") is None:
             return "CRAWLPRIO_STORE is None, so there is nowhere to record them; name a file"
-        if is_in_redis(settings):
-            return "CRAWLPRIO_FRONTIER is redis, whose workers have no store; set CRAWLPRIO_BRAIN"
         return ""
 
     def lane(self, row: SideRow) -> str:

@@ -18,6 +18,7 @@ from crawlprio.graph.pages import NO_PAGE
 from crawlprio.live import engine
 from crawlprio.live.downloader import SIDE_FETCH
 from crawlprio.live.engine import sleep
+from crawlprio.live.running import RunningCrawl
 from crawlprio.live.side_fetches import SideFetches
 from crawlprio.settings_table.config import read_setting
 from crawlprio.settings_table.kinds import ROBOTS
@@ -30,8 +31,6 @@ from crawlprio.web.urls import host_of, normalise_url, parse_url
 
 if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
-
-    from crawlprio.live.running import RunningCrawl
 
 
 DEPTH = 1

@@ -7,16 +7,11 @@ import secrets
 from importlib.metadata import version
 from pathlib import Path
 from threading import Thread
-from typing import TYPE_CHECKING
 
-from crawlprio.frontier import PageQueue
 from crawlprio.graph.pages import Visit
 from crawlprio.settings_table.config import CrawlConfig
 from crawlprio.store import Store
 from crawlprio.store.saved_state import SavedState
-
-if TYPE_CHECKING:
-    from crawlprio.live.recorder import Recorder
 
 logger = logging.getLogger("crawlprio")
 
@@ -85,17 +80,8 @@ class StateKeeper:
         n_visits = store.last_seq
         return n_visits - self._saved_at >= max(LEAST_VISITS, n_visits // SHARE)
 
-    def save(self, recorder: Recorder, queue: PageQueue, refused: dict[int, str]) -> None:
-        """Save the state after all visits so far, in a thread: the arrays are copied first.
-
-        `refused` has the pages that a resume asks for again, with the causes.
-        """
-        store = recorder.store
-        if store is None or recorder.has_failed or not queue.can_be_saved or self._is_writing:
-            return
-        recorder.flush()
-        if not store.last_seq:
-            return
+    def begun(self, store: Store, n_pages: int, n_sites: int) -> SavedState:
+        """Return a state after all visits in a store, for `write` once the arrays are in it."""
         mark = store.get_meta(_MARK)
         if not mark:
             mark = secrets.token_hex(16)
@@ -103,15 +89,16 @@ class StateKeeper:
         self._saved_at = seq = store.last_seq
         last = _facts_of(next(store.visits(texts=False, anchors=False, after=seq - 1)))
         state = SavedState()
-        pages = recorder.pages
-        state.facts["crawl"] = [self._maker, mark, seq, len(pages), pages.n_sites, *last]
-        recorder.save(state, refused.values())
-        state.put(queue.arrays(list(refused)))
+        state.facts["crawl"] = [self._maker, mark, seq, n_pages, n_sites, *last]
+        return state
+
+    def write(self, state: SavedState, store: Store) -> None:
+        """Write a state beside its store, in a thread."""
         self._thread = Thread(target=_write, args=(state, state_path(store.path)), daemon=True)
         self._thread.start()
 
     @property
-    def _is_writing(self) -> bool:
+    def is_writing(self) -> bool:
         return self._thread is not None and self._thread.is_alive()
 
     def wait(self) -> None:

@@ -6,7 +6,7 @@ import re
 
 from crawlprio import __version__
 from crawlprio.errors import ConfigError
-from crawlprio.settings_table.kinds import Contact, checked
+from crawlprio.settings_table.kinds import CONTACT, Text, checked
 
 _PRODUCT = re.compile(r"[\w!#$%&'*+.^`|~-]+(/[\w!#$%&'*+.^`|~-]+)?", re.ASCII).fullmatch
 _OUR_AGENT = re.compile(r"(?:(\S+) )?crawlprio/\S+ \(\+?(.*)\)").fullmatch
@@ -22,7 +22,7 @@ def user_agent(name: str | None, contact: str | None, earlier: str) -> str:
     if name is not None and not _PRODUCT(name):
         raise ConfigError(f"--agent is {name!r}; give a name without spaces, as in mybot/1.0.")
     if contact is not None:
-        checked("--contact", Contact(), contact)
+        checked("--contact", Text(*CONTACT), contact)
     found = _OUR_AGENT(earlier)
     if found is not None:
         name, contact = name or found[1], contact or found[2]

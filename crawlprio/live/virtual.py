@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 
 from crawlprio.demo.process import LoopbackServer
 from crawlprio.demo.recordings import StoreWeb, WarcWeb, open_web, page_key
-from crawlprio.demo.truth import whole_graph
 from crawlprio.demo.web import DemoWeb
 from crawlprio.errors import ConfigError
 from crawlprio.graph.linkgraph import LinkGraph
@@ -92,8 +91,7 @@ class VirtualWeb:
     @cached_property
     def graph(self) -> LinkGraph:
         """All pages and links of the web, with URLs."""
-        indptr, indices, site, urls = whole_graph(self._web)
-        return LinkGraph(indptr, indices, site, urls)
+        return self._web.graph()
 
     @cached_property
     def ranks(self) -> NDArray[np.float64]:

@@ -6,7 +6,8 @@ instead, which takes statements of `crawlprio.plugins.shared.messages`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol
 
 from crawlprio.errors import CrawlprioError, StoreError
@@ -21,6 +22,19 @@ OF_THE_RUN = StoreError, OrderingError, WorkersDied
 """Errors of what happens in a crawl, and not of how it was asked for."""
 
 
+class Worker(Protocol):
+    """One of them: its name, the pages that it has by lease, and its fetches by site."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def leases(self) -> Mapping[int, object]: ...
+
+    @property
+    def fetching(self) -> Counter[str]: ...
+
+
 class Workers(Protocol):
     """The processes that fetch for a crawl.
 
@@ -28,9 +42,14 @@ class Workers(Protocol):
     ----------
     on_fetch
         called with site, seconds and status of each fetch that has ended; status 0: no response.
+    hands
+        those that live.
     """
 
     on_fetch: Callable[[str, float, int], object]
+
+    @property
+    def hands(self) -> Iterable[Worker]: ...
 
     def flight(self) -> Iterable[tuple[str, float]]:
         """Return the URL of each page that a worker has, and for how many seconds, oldest first."""

@@ -164,9 +164,9 @@ class Crawl:
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
         pages = [("id", "int32"), ("url", "string"), ("site", "string"), ("depth", "int32")]
-        self.pages = Table("pages", [*pages, ("seed", "bool")], self._pages)
+        self.pages = Table("pages", [*pages, ("seed", "bool")], self._rows(Store.page_rows))
         links = [("source", "int32"), ("target", "int32"), ("anchor", "string")]
-        self.links = Table("links", links, self._links)
+        self.links = Table("links", links, self._rows(_links))
         self.visits = Table(
             "visits",
             [
@@ -175,15 +175,16 @@ class Crawl:
                 *(("n_links", "int32"), ("title", "string"), ("text", "string")),
                 ("error", "string"),
             ],
-            self._visits,
+            self._rows(_visits),
             BIG_ROWS,
         )
-        self.items = Table("items", [("page", "int32"), ("item", "string")], self._items, BIG_ROWS)
+        items = [("page", "int32"), ("item", "string")]
+        self.items = Table("items", items, self._rows(Store.kept_items), BIG_ROWS)
         bodies = [("page", "int32"), ("url", "string"), ("status", "int32"), ("body", "binary")]
-        self.bodies = Table("bodies", bodies, self._bodies, MOST_BODIES)
+        self.bodies = Table("bodies", bodies, self._rows(Store.bodies), MOST_BODIES)
         kinds = {"value": "float64", "fetched_at": UTC}
         texts = [(name, kinds.get(name, "string")) for name in TEXT_COLUMNS]
-        self.texts = Table("texts", texts, self._texts, BIG_ROWS)
+        self.texts = Table("texts", texts, self._rows(_texts), BIG_ROWS)
         with self._open():
             pass
 
@@ -235,43 +236,41 @@ class Crawl:
     def _open(self) -> Store:
         return Store.open(self.path, readonly=True)
 
-    def _pages(self) -> Iterator[tuple[Any, ...]]:
-        with self._open() as store, store.snapshot():
-            yield from store.page_rows()
+    def _rows(self, read: Callable[[Store], Iterable[Any]]) -> Callable[[], Iterator[Any]]:
+        """Return what yields the rows that a function reads, from one snapshot."""
 
-    def _links(self) -> Iterator[tuple[Any, ...]]:
-        with self._open() as store, store.snapshot():
-            for source, targets, anchors in store.link_rows():
-                for at, target in enumerate(targets):
-                    yield source, target, anchors[at] if anchors else ""
+        def rows() -> Iterator[Any]:
+            with self._open() as store, store.snapshot():
+                yield from read(store)
 
-    def _visits(self) -> Iterator[tuple[Any, ...]]:
-        with self._open() as store, store.snapshot():
-            for visit in store.visits(anchors=False):
-                yield (
-                    visit.page,
-                    visit.status,
-                    round(visit.fetched_at * 1e6),
-                    visit.elapsed,
-                    visit.n_bytes,
-                    visit.content_hash,
-                    len(visit.targets),
-                    visit.title,
-                    visit.text or None,
-                    visit.error,
-                )
+        return rows
 
-    def _items(self) -> Iterator[tuple[Any, ...]]:
-        with self._open() as store, store.snapshot():
-            yield from store.kept_items()
 
-    def _bodies(self) -> Iterator[tuple[Any, ...]]:
-        with self._open() as store, store.snapshot():
-            yield from store.bodies()
+def _links(store: Store) -> Iterator[tuple[int, int, str]]:
+    for source, targets, anchors in store.link_rows():
+        for at, target in enumerate(targets):
+            yield source, target, anchors[at] if anchors else ""
 
-    def _texts(self) -> Iterator[tuple[Any, ...]]:
-        with self._open() as store:
-            yield from load("tables", "texts")(store)
+
+def _visits(store: Store) -> Iterator[tuple[Any, ...]]:
+    for visit in store.visits(anchors=False):
+        yield (
+            visit.page,
+            visit.status,
+            round(visit.fetched_at * 1e6),
+            visit.elapsed,
+            visit.n_bytes,
+            visit.content_hash,
+            len(visit.targets),
+            visit.title,
+            visit.text or None,
+            visit.error,
+        )
+
+
+def _texts(store: Store) -> Iterable[Any]:
+    found: Iterable[Any] = load("tables", "texts")(store)
+    return found
 
 
 def read(path: str | Path) -> Crawl:

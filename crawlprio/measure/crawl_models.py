@@ -17,6 +17,7 @@ from crawlprio.graph.arrays import integers, mask, numbers, takes
 from crawlprio.graph.compiled import njit
 from crawlprio.graph.linkgraph import LinkGraph
 from crawlprio.graph.pages import PageIds
+from crawlprio.graph.rows import links_of
 from crawlprio.measure.crawl_order import Order, PageMask, checked_order
 from crawlprio.ranking.pagerank import partial_pagerank, round_significant
 
@@ -106,16 +107,8 @@ def _rank_and_seen(graph: LinkGraph, fetched: Longs, damping: float) -> tuple[Fl
     ranks = partial_pagerank(row_start, row_length, graph.indices, damping=damping)
     seen = np.zeros(n_pages, dtype=np.bool_)
     seen[fetched] = True
-    _mark_targets(graph.indptr, graph.indices, fetched, seen)
+    seen[graph.indices[links_of(graph.indptr, fetched)]] = True
     return round_significant(ranks[:n_pages] * ((1.0 - damping) / ranks[n_pages])), seen
-
-
-@njit(cache=True, nogil=True)
-def _mark_targets(indptr: Longs, indices: PageIds, pages: Longs, marks: PageMask) -> None:
-    """Mark all pages that the given pages link to."""
-    for page in pages:
-        for link in range(indptr[page], indptr[page + 1]):
-            marks[indices[link]] = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,27 +208,19 @@ def crawl_into_buffers(
     page next to be evicted. Each renewal costs O(B) plus one computation for all buffers.
     """
     plan = plan_estimate(estimate, n_pages, len(pages))
-    buffers = [_Buffer(np.empty(size, np.int64), np.empty(size, np.int64)) for size in capacities]
+    buffers = [np.empty((2, size), np.int64) for size in capacities]
+    n_held = [0] * len(buffers)
     smallest = min(capacities, default=0)
     for first in range(0, len(pages), plan.every):
         end = min(first + plan.every, len(pages))
         # Until a buffer is full, nothing depends on the estimates.
         values, known = plan.renew(pages[: first if end > smallest else 0])
-        for buffer in buffers:
-            buffer.n_held = _fetch(
-                pages, first, end, buffer.held, buffer.when, buffer.n_held,
+        for at, (held, when) in enumerate(buffers):
+            n_held[at] = _fetch(
+                pages, first, end, held, when, n_held[at],
                 values.copy(), known, plan.mode, plan.damping, plan.indptr, plan.indices,
             )  # fmt: skip
-    return [np.sort(buffer.held[: buffer.n_held]) for buffer in buffers]
-
-
-@dataclass(slots=True)
-class _Buffer:
-    """The pages held, and their fetch numbers."""
-
-    held: Longs
-    when: Longs
-    n_held: int = 0
+    return [np.sort(held[:n]) for (held, _), n in zip(buffers, n_held, strict=True)]
 
 
 @njit(cache=True, nogil=True)

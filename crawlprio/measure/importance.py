@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from crawlprio.errors import ConfigError, GraphError
+from crawlprio.errors import GraphError
+from crawlprio.graph.arrays import checked_number
 from crawlprio.graph.linkgraph import LinkGraph
 from crawlprio.graph.pages import PageIds
 from crawlprio.store.graph_files import is_store, read_graph
@@ -77,33 +77,9 @@ class Importance(ABC):
         return []
 
 
-def checked_option(
-    importance: str,
-    option: str,
-    value: object,
-    *,
-    least: float | None = None,
-    above: float | None = None,
-    below: float | None = None,
-) -> float:
+def checked_option(importance: str, option: str, value: object, **bounds: Any) -> float:
     """Return an option of an importance as a number; raise ConfigError if it is invalid."""
-    bound = "" if least is None else f" of {least:g} or more"
-    if above is not None:
-        bound = f" above {above:g}"
-    if below is not None:
-        bound += f", below {below:g}"
-    number = float(value) if isinstance(value, int | float) else math.nan
-    if (
-        isinstance(value, bool)
-        or not math.isfinite(number)
-        or (least is not None and number < least)
-        or (above is not None and number <= above)
-        or (below is not None and number >= below)
-    ):
-        raise ConfigError(
-            f"Options of importance {importance}: {option} is {value!r}; give a number{bound}."
-        )
-    return number
+    return checked_number(f"Options of importance {importance}", option, value, **bounds)
 
 
 @dataclass(frozen=True, eq=False)

@@ -139,9 +139,8 @@ class Judged:
 
     `path`: its store, which is read when the object is made, and again by `walks`. `scope` and
     `depth_limit`: its rules; the scope is widened by the seeds that redirect. `identity_of`:
-    decides when two URLs are the same page. `obeys_nofollow` and `is_shared`: whether it refuses
-    nofollow links; whether its frontier is in Redis, so that its store does not count refused
-    links. `answers`: what walks found so far. Raises `StoreError` if it cannot be read.
+    decides when two URLs are the same page. `obeys_nofollow`: whether it refuses nofollow links.
+    `answers`: what walks found so far. Raises `StoreError` if it cannot be read.
     """
 
     def __init__(
@@ -152,7 +151,6 @@ class Judged:
         identity_of: Callable[[str], str],
         *,
         obeys_nofollow: bool = True,
-        is_shared: bool = False,
         answers: Iterable[WalkAnswer] = (),
     ) -> None:
         self._path, self._scope, self._depth_limit = path, scope, depth_limit
@@ -162,7 +160,7 @@ class Judged:
             self.crawl = StoredCrawl.read(store)
             for url in store.redirected_seeds():
                 scope.add_seed(url)
-            is_counted = bool(store.get_meta("ended_at")) and not is_shared
+            is_counted = bool(store.get_meta("ended_at"))
             refused = store.refusals()
         self._has_nofollow = obeys_nofollow and ("nofollow" in refused or not is_counted)
         self._is_bounded = not is_counted or not refused.keys().isdisjoint(_BUDGETS)

@@ -91,9 +91,11 @@ def seconds_needed(
     at_once = number_of(limits, "CONCURRENT_REQUESTS_PER_DOMAIN", 1.0)
     in_all = number_of(limits, "CONCURRENT_REQUESTS", 16.0)
     most = number_of(limits, "CRAWLPRIO_MAX_CONCURRENT_REQUESTS", in_all)
-    in_all = max(in_all, min(len(np.unique(sites)), most)) if in_all else 0.0
+    # Without counts, NumPy would load its masked arrays, which take 6 MB.
+    distinct, counts = np.unique(sites, return_counts=True)
+    in_all = max(in_all, min(len(distinct), most)) if in_all else 0.0
     longest = 0.0
-    for site, n in zip(*np.unique(sites, return_counts=True), strict=True):
+    for site, n in zip(distinct, counts, strict=True):
         pace = paces.get(int(site), Pace())
         fetch = pace.seconds / pace.n_fetches if pace.n_fetches else usual
         pause = max(delay, delays.get(hosts[int(site)], 0.0))
@@ -132,7 +134,7 @@ N_EXAMPLES, N_MISSING, MOST_SEEDS = 3, 10, 1_000
 METHOD = (
     "at_least: RankMass bound (Cho & Schonfeld 2007). likely: the web beyond the fetched pages is "
     "taken for one page that links as the fetched siblings of waiting pages did; nobody returns "
-    "from folders that were hardly opened, or all do: the estimate lies between. interval: the "
+    "from folders that were hardly opened, or all do at once: it lies between. interval: the "
     "errors of both on other webs; see docs/coverage.md."
 )
 

@@ -28,8 +28,8 @@ from crawlprio.live.downloader import (
     SIDE_FETCH,
     FetchAborted,
     FetchGate,
-    make_abortable,
     observe_fetches,
+    own_downloader,
 )
 from crawlprio.live.engine import sleep
 from crawlprio.live.leases import Lease
@@ -293,7 +293,9 @@ class PolitenessMiddleware(FetchGate):
         self._is_shared = frontier is not None and frontier.loses_leases
         if self._is_shared:
             check_sends(self._crawler)
-            make_abortable(self._crawler)
+            own = own_downloader(self._crawler)
+            if own is not None:
+                own.can_abort = True
         settings = self._crawler.settings
         if not self._throttles:
             engine.disable_downloader_delays(self._crawler)

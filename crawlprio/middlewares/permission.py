@@ -138,22 +138,12 @@ class RobotsMiddleware(RobotsTxtMiddleware):
     async def _read(
         self, netloc: str, agent: str, request: Request, before: RobotsTxt | None
     ) -> RobotsTxt:
-        """Read the robots.txt of a site, for its first page; if that fails, `before` remains.
-
-        Only the worker that fetches it announces it.
-        """
+        """Read the robots.txt of a site, for its first page; if that fails, `before` remains."""
         self._waiting[netloc] = []
-        frontier = self._crawl.frontier
-        shared = None if frontier is None else frontier.robots
         try:
-            file = None if shared is None else await shared.find(netloc)
-            if file is None or not _decides(file, request):
-                before = file or before
-                file = await self._fetch(netloc, agent, request)
-                if file.cause and before is not None and not before.cause:
-                    file = before._replace(fetched_at=file.fetched_at, lasts=file.lasts)
-                if shared is not None:
-                    shared.keep(netloc, file)
+            file = await self._fetch(netloc, agent, request)
+            if file.cause and before is not None and not before.cause:
+                file = before._replace(fetched_at=file.fetched_at, lasts=file.lasts)
             self._files.keep(netloc, file)
         finally:
             for page in self._waiting.pop(netloc):

@@ -49,11 +49,9 @@ class YieldedLinksMiddleware:
         self, response: Response, result: AsyncIterator[Any]
     ) -> AsyncIterator[Any]:
         """Pass everything on, and record the requests."""
-        if response.request is None or not self._crawl.is_running:
-            async for output in result:
-                yield output
-            return
-        yielded = YIELDED[response.request] = []
+        yielded: list[Request] = []
+        if response.request is not None and self._crawl.is_running:
+            YIELDED[response.request] = yielded
         async for output in result:
             if isinstance(output, Request):
                 yielded.append(output)
@@ -98,7 +96,7 @@ class LinksMiddleware:
         reading = Reading(crawl, response)
         lease = None if dispatcher is None else dispatcher.lease_of(request)
         if lease is not None:
-            lease.reading = reading
+            lease.make_visit = reading.visit
         try:
             async for output in result:
                 if isinstance(output, LinkPairs) and reading.item is None:
@@ -138,8 +136,9 @@ class LinksMiddleware:
         if dispatcher is None or response.request is None:
             return
         lease = dispatcher.lease_of(response.request)
-        if lease is not None and lease.reading is None:
-            lease.reading = Reading(self._crawl, response, refused=type(exception).__name__)
+        if lease is not None and lease.make_visit is None:
+            refused = type(exception).__name__
+            lease.make_visit = Reading(self._crawl, response, refused=refused).visit
 
     async def process_start(self, start: AsyncIterator[Any]) -> AsyncIterator[Any]:
         """Pull from a spider's `start` only as fast as its requests are handed out."""

@@ -15,39 +15,15 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from crawlprio.errors import ConfigError
-from crawlprio.graph import compiled
+from crawlprio.graph import arrays, compiled
 from crawlprio.graph.compiled import Addresses, Layout
 from crawlprio.graph.pages import NO_PAGE, NO_PAGES, PageIds, Visit
 from crawlprio.orderings.rules import NO_STATE, VisitRule, compile_rule
 
 
-def checked_number(
-    ordering: str,
-    option: str,
-    value: object,
-    *,
-    least: float | None = None,
-    below: float | None = None,
-    whole: bool = False,
-) -> float:
+def checked_number(ordering: str, option: str, value: object, **bounds: Any) -> float:
     """Return an option as a number; raise ConfigError if it is invalid."""
-    kind = "a whole number" if whole else "a number"
-    bound = "" if least is None else f" of {least:g} or more"
-    if below is not None:
-        bound += f", below {below:.16g}"
-    try:
-        if isinstance(value, bool):
-            raise TypeError
-        number = float(value)  # type: ignore[arg-type]
-        if not np.isfinite(number) or (whole and number != int(number)):
-            raise ValueError
-        if (least is not None and number < least) or (below is not None and number >= below):
-            raise ValueError
-    except (TypeError, ValueError, OverflowError):
-        raise ConfigError(
-            f"ORDERING_OPTIONS of {ordering}: {option} is {value!r}; give {kind}{bound}."
-        ) from None
-    return number
+    return arrays.checked_number(f"ORDERING_OPTIONS of {ordering}", option, value, **bounds)
 
 
 def checked_weights(ordering: str, option: str, value: object) -> dict[str, float]:

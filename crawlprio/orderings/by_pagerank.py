@@ -335,8 +335,7 @@ class BatchPageRank(PartialPageRank):
     2004, section V ("Batch-pagerank"); Baeza-Yates, Castillo, Marin & Rodriguez, Crawling a
     country, WWW 2005, section 4.1. Departures: ranks are rounded to 8 significant digits; hot pages
     and requests with a priority above 0 leave at once, and take a place in the batch; if none of a
-    batch can be fetched any more (`CRAWLPRIO_MAX_WAITING` dropped it), other pages leave instead. A
-    frontier in Redis holds no pages back, and needs `fill`.
+    batch can be fetched any more (`CRAWLPRIO_MAX_WAITING` dropped it), other pages leave instead.
 
     Parameters
     ----------

@@ -5,8 +5,6 @@ from __future__ import annotations
 import csv
 import math
 import os
-import zipfile
-import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +14,7 @@ import numpy as np
 from crawlprio.errors import ConfigError, GraphError
 from crawlprio.graph.compiled import Addresses, njit
 from crawlprio.graph.pages import PageIds, Visit
+from crawlprio.graph.unpacking import read_arrays
 from crawlprio.orderings.base import (
     CompiledOrdering,
     KeyHistory,
@@ -26,8 +25,6 @@ from crawlprio.orderings.base import (
 )
 from crawlprio.orderings.baseline import keep_zero
 from crawlprio.orderings.rules import uniform
-
-_BROKEN_NPZ = (OSError, EOFError, ValueError, KeyError, zipfile.BadZipFile, zlib.error)
 
 
 @dataclass(frozen=True)
@@ -132,15 +129,7 @@ def _is_number(text: str) -> bool:
 
 def _read_npz(path: Path) -> EarlierScores:
     """Read `scores` and, if present, `urls`."""
-    from crawlprio.graph.unpacking import check_arrays
-
-    try:
-        with np.load(path, allow_pickle=False) as archive:
-            if hasattr(archive, "zip"):
-                check_arrays(path, archive, ("scores", "urls"))
-            arrays = {name: archive[name] for name in ("scores", "urls") if name in archive.files}
-    except (*_BROKEN_NPZ, AttributeError) as error:
-        raise GraphError(f"{path} cannot be read as .npz ({error}); write it again.") from None
+    arrays, _ = read_arrays(path, ("scores", "urls"))
     if "scores" not in arrays:
         raise GraphError(f"{path} has no array scores; add one, and an array urls.")
     scores = arrays["scores"]

@@ -53,7 +53,7 @@ ADDED: dict[str, dict[str, str]] = {
         "texts": "value.texts_command.Command",
         "manners": "manners.manners_command.Command",
         "value": "value.value_command.Command",
-        "frontier": "redis.frontier_command.Command",
+        "frontier": "shared.frontier_command.Command",
     },
     "parts": {
         "CRAWLPRIO_WARC": "archive.archiver.Archiver",
@@ -61,6 +61,12 @@ ADDED: dict[str, dict[str, str]] = {
         "CRAWLPRIO_VALUE": "value.valuing.Valuer",
         "CRAWLPRIO_KEEP_TEXT": "value.valuing.Languages",
         "CRAWLPRIO_MONITOR": "watch.monitor.Monitor",
+    },
+    "archivers of hands": {
+        "CRAWLPRIO_WARC": "archive.archiver.HandArchiver",
+    },
+    "exports": {
+        "collect": "shared.collect.collect",
     },
     "schedulers": {
         "RedisScheduler": "shared.redis_hand.RedisHandScheduler",
@@ -73,7 +79,7 @@ ADDED: dict[str, dict[str, str]] = {
 setting that turns it on: a path in this package."""
 
 SETTINGS = (
-    ("CRAWLPRIO_FRONTIER", "redis", "redis"),
+    ("CRAWLPRIO_FRONTIER", "redis", "shared"),
     ("CRAWLPRIO_KEEP_TEXT", "", "value"),
     ("CRAWLPRIO_NOVELTY", "", "value"),
     ("CRAWLPRIO_REQUISITES", "", "archive"),

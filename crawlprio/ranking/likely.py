@@ -1,16 +1,9 @@
 """The likely share of importance of what is fetched, with its calibrated constants.
 
-Computed by `experiments/calibration.py` from simulated crawls of 17 webs: 8 of documentation, two
-of them in many languages, 3 archives (mailing lists, a forum, an organisation), 2 universities, the
-hosts of one country, and 3 synthetic ones; from one page and from ten, under five orderings,
-stopped at 2 to 80 % of the pages. Each web counts once. `docs/coverage.md` says how often the
-interval holds on webs set aside.
-
-An error is the logit of the true part minus that of the estimated one, where the part is the share
-of the importance beyond the certain bound that was fetched.
-
 Importance is the PageRank of `coverage`: its surfer starts at the seeds. `coverage` says what is
 certain; this module also estimates what flows through pages that are not fetched.
+`experiments/calibration.py` computes the constants and judges them; `docs/coverage.md` says how
+often the interval held on webs that took no part.
 """
 
 from __future__ import annotations
@@ -28,27 +21,18 @@ from crawlprio.graph.arrays import Flags, Floats, Ints, Longs
 CONFIDENCE = 0.9
 """Share of crawls of other webs in which the interval is to hold the truth."""
 
-BEYOND = 0.03
-"""Share of the known errors that is left out on either side; there are few webs."""
-
 LEAST = 0.02
 """Parts are taken to be at least this, and at most 1 minus this, before the logit. The interval
 reaches to the bound, or to 1, if an estimate is beyond."""
 
-CLASSES = ((0.1, -1.37, 0.53), (1.0, 0.0, 0.69))
-"""`(share of strange waiting pages up to which it applies, error of the lower estimate, of the
-higher one)`."""
+ERRORS = (-1.01, 0.33)
+"""Added to the logit of the lower estimate, and of the higher one. An error is the logit of the
+true part minus that of the estimated part, where the part is the share of the importance beyond the
+certain bound that was fetched. These leave out 3 % of the errors on either side in the worst kind
+of crawl: five orderings, from one seed and from ten."""
 
 WIDEST = 0.5
 """Widest interval that is worth saying."""
-
-Classes = tuple[tuple[float, float, float], ...]
-
-
-def errors_at(strange: float, classes: Classes = CLASSES) -> tuple[float, float]:
-    """Return the lower and the upper error for a share of strange waiting pages."""
-    return next((low, high) for most, low, high in classes if strange <= most or most == 1.0)
-
 
 DAMPING = 0.85
 
@@ -137,14 +121,12 @@ class Estimates(NamedTuple):
     """Two estimates of a share.
 
     `bound`: the certain share. `lower` and `higher`: if nobody returns from folders that were not
-    opened, and if these are like the others. `strange`: share of the visits of waiting pages that
-    are in such folders.
+    opened, and if everybody returns from there at once.
     """
 
     bound: float
     lower: float
     higher: float
-    strange: float
 
 
 def folders_of(urls: Iterable[str]) -> Ints:
@@ -190,8 +172,8 @@ def likely_coverage(fetches: Fetches) -> Likely:
 
     That says nothing of pages in folders of which little or nothing was opened: another language,
     say, or the site of a seed that waits. Their siblings are of the opened part, and they may lead
-    only to each other. So there are two estimates: in the higher one they are like the other
-    waiting pages, in the lower one nobody returns from them. The estimate lies between the two.
+    only to each other. So there are two estimates: in the lower one nobody returns from such pages,
+    in the higher one everybody returns at once. The estimate lies between the two.
 
     The interval adds to either what it erred by on other webs.
 
@@ -206,7 +188,6 @@ def likely_coverage(fetches: Fetches) -> Likely:
     fetched = fetches.is_fetched
     n_fetched_visits = float(visits[fetched].sum())
     n_waiting_visits = float(visits[~fetched].sum())
-    n_strange_visits = float(visits[fetches.is_strange].sum())
     if n_fetched_visits == 0.0:
         return Likely(0.0, 0.0, 0.0, 1.0, CONFIDENCE, np.zeros(n_pages))
     dead_ends = float(visits[fetches.order[fetches.degrees == 0]].sum())
@@ -214,28 +195,26 @@ def likely_coverage(fetches: Fetches) -> Likely:
         return Likely(1.0, 1.0, 1.0, 1.0, CONFIDENCE, visits / visits.sum())
     bound = (1.0 - DAMPING) * n_fetched_visits / (1.0 - DAMPING * dead_ends)
     rest = _rest_of_the_web(fetches, visits)
-    follow = 1.0 / (1.0 - rest.n_on - rest.n_strange - rest.stays)
-    in_fetched = n_fetched_visits + n_waiting_visits * follow * rest.n_back
-    higher = in_fetched / (in_fetched + n_waiting_visits * follow)
-    arrivals = (n_waiting_visits - n_strange_visits) / (1.0 - rest.n_on - rest.stays)
-    lost = (n_strange_visits + arrivals * rest.n_strange) / (1.0 - DAMPING)
-    in_fetched_if_lost = n_fetched_visits + arrivals * rest.n_back
-    lower = in_fetched_if_lost / (in_fetched_if_lost + arrivals + lost)
-    estimates = Estimates(bound, lower, higher, n_strange_visits / n_waiting_visits)
-    low, likely, high = interval(estimates)
-    beyond = 1.0 + (rest.n_on + rest.n_strange) * follow
-    shares = visits * np.where(fetched, likely / n_fetched_visits, beyond * likely / in_fetched)
-    return Likely(bound, likely, low, high, CONFIDENCE, shares, estimates)
+    n_strange_visits = float(visits[fetches.is_strange].sum())
+    arrivals = np.array([n_waiting_visits - n_strange_visits, n_strange_visits])
+    found = Estimates(
+        bound,
+        rest.share(n_fetched_visits, arrivals, returns=0.0, stays=DAMPING),
+        rest.share(n_fetched_visits, arrivals, returns=DAMPING, stays=0.0),
+    )
+    low, likely, high = interval(found)
+    of_waiting = (1.0 - likely) * (1.0 - rest.stays) / n_waiting_visits
+    shares = visits * np.where(fetched, likely / n_fetched_visits, of_waiting)
+    return Likely(bound, likely, low, high, CONFIDENCE, shares, found)
 
 
-def interval(found: Estimates, classes: Classes = CLASSES) -> tuple[float, float, float]:
+def interval(found: Estimates, errors: tuple[float, float] = ERRORS) -> tuple[float, float, float]:
     """Return (low, likely, high); the bound is the least that each can be."""
     bound, rest = found.bound, 1.0 - found.bound
     if rest <= 0.0:
         return 1.0, 1.0, 1.0
     lower, higher = (logit_of(share, bound) for share in (found.lower, found.higher))
-    below, above = errors_at(found.strange, classes)
-    shifted = (min(lower + below, lower), (lower + higher) / 2.0, max(higher + above, higher))
+    shifted = (lower + errors[0], (lower + higher) / 2.0, higher + errors[1])
     low, likely, high = (bound + rest / (1.0 + math.exp(-logit)) for logit in shifted)
     if found.lower - bound <= LEAST * rest:
         low = bound
@@ -251,17 +230,32 @@ def logit_of(share: float, bound: float) -> float:
 
 
 class _Rest(NamedTuple):
-    """What a surfer does after a visit of a page that is not fetched, in visits until the restart.
+    """What a surfer does at a waiting page of an opened folder, and after a return from there.
 
-    `n_back`: visits of fetched pages. `n_on` and `n_strange`: visits of waiting pages that come
-    from fetched ones: in opened folders, and in others. `stays`: visits of waiting pages that come
-    from such.
+    `goes_back` and `stays`: probability that the next page is fetched, and that it waits, too.
+    `n_fetched`, `n_opened` and `n_strange`: visits after a return, until a restart or a waiting
+    page: of fetched pages, and of waiting ones in opened folders, and in others.
     """
 
-    n_back: float
-    n_on: float
-    n_strange: float
+    goes_back: float
     stays: float
+    n_fetched: float
+    n_opened: float
+    n_strange: float
+
+    def share(
+        self, n_fetched_visits: float, arrivals: Floats, *, returns: float, stays: float
+    ) -> float:
+        """Return the share of fetched pages, given what a surfer does in folders not opened.
+
+        `arrivals`: visits of waiting pages in opened folders, and in others, that come from fetched
+        pages alone. `returns` and `stays`: probabilities.
+        """
+        back, on = np.array([self.goes_back, returns]), np.array([self.stays, stays])
+        again = np.outer([self.n_opened, self.n_strange], back)
+        waiting = np.linalg.solve(np.eye(2) - again - np.diag(on), arrivals)
+        fetched = n_fetched_visits + float(back @ waiting) * self.n_fetched
+        return fetched / (fetched + float(waiting.sum()))
 
 
 def _rest_of_the_web(fetches: Fetches, visits: Floats) -> _Rest:
@@ -273,20 +267,16 @@ def _rest_of_the_web(fetches: Fetches, visits: Floats) -> _Rest:
     back = float(per_link[is_back].sum())
     all_weights = float(weights.sum())
     follows = DAMPING * float(weights[degrees > 0].sum()) / all_weights if all_weights else 0.0
-    n_fetched_after = n_waiting_after = n_strange_after = 0.0
-    if back > 0.0:
-        start = np.bincount(links[is_back], per_link[is_back], fetches.n_pages) / back
-        after = fetches.visits_from(start)
-        n_fetched_after = float(after[fetches.is_fetched].sum())
-        n_strange_after = float(after[fetches.is_strange].sum())
-        n_waiting_after = float(after[~fetches.is_fetched].sum()) - n_strange_after
     goes_back = follows * back / total if total else 0.0
-    return _Rest(
-        goes_back * n_fetched_after,
-        goes_back * n_waiting_after,
-        goes_back * n_strange_after,
-        follows - goes_back,
+    if goes_back == 0.0:
+        return _Rest(0.0, follows, 0.0, 0.0, 0.0)
+    after = fetches.visits_from(
+        np.bincount(links[is_back], per_link[is_back], fetches.n_pages) / back
     )
+    n_fetched = float(after[fetches.is_fetched].sum())
+    n_strange = float(after[fetches.is_strange].sum())
+    n_opened = float(after.sum()) - n_fetched - n_strange
+    return _Rest(goes_back, follows - goes_back, n_fetched, n_opened, n_strange)
 
 
 def _siblings(fetches: Fetches, visits: Floats) -> Floats:

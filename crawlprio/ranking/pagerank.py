@@ -381,7 +381,6 @@ def pagerank(
     damping: float = 0.85,
     tolerance: float = 1e-10,
     max_iterations: int = 10_000,
-    start: Floats | None = None,
 ) -> Floats:
     """Return the PageRank of every page, a vector that sums to 1 and is bitwise reproducible.
 
@@ -412,8 +411,6 @@ def pagerank(
         Upper bound on the L1 change in the last iteration, for a vector that sums to 1; > 0.
     max_iterations
         Maximum number of sweeps per component; >= 1.
-    start
-        float64, shape (n_pages,), sum 1: a warm start, such as the ranks of an earlier crawl.
 
     Returns
     -------
@@ -456,7 +453,6 @@ def pagerank(
         tolerance=tolerance,
         relative_tolerance=math.inf,
         max_iterations=max_iterations,
-        start=start,
     )
 
 
@@ -469,7 +465,6 @@ def partial_pagerank(
     tolerance: float = 1e-10,
     relative_tolerance: float = 1e-12,
     max_iterations: int = 10_000,
-    start: Floats | None = None,
 ) -> Floats:
     """Return the PageRank of all pages seen so far, each value to ten significant digits.
 
@@ -482,8 +477,7 @@ def partial_pagerank(
     `indices`: integers, reaching at least to the end of the last row: targets; inside rows, 0 <=
     target < n_pages. `damping`, `tolerance` and `max_iterations`: as for `pagerank`.
     `relative_tolerance`: upper bound on the last sweep's change of any page, relative to its value;
-    inf: no bound. `start`: float64, shape (n_start,) with n_start <= n_pages, sum 1: a warm start
-    from earlier ranks of the first pages; the other pages start as pages without backlinks.
+    inf: no bound.
 
     float64, shape (n_pages,), sum 1.
 
@@ -498,13 +492,6 @@ def partial_pagerank(
     targets = integers("indices", indices, np.int32)
     if n == 0 or damping == 0.0:
         return np.full(n, 1.0 / max(n, 1), dtype=np.float64)
-    start = numbers("start", () if start is None else start)
-    if len(start) > n:
-        raise GraphError(
-            f"start has {len(start)} ranks for {n} pages; give at most one rank for each page."
-        )
-    if not (start >= 0.0).all():
-        raise GraphError("start has a rank that is negative or NaN; ranks must be 0 or more.")
     page = int(_first_bad_row(row_start, row_length, targets))
     if page >= 0:
         raise GraphError(
@@ -520,7 +507,6 @@ def partial_pagerank(
         float(tolerance),
         float(bound),
         int(max_iterations),
-        start,
     )
     if sweeps > max_iterations:
         raise GraphError(
@@ -597,7 +583,6 @@ def solve_pagerank(
     tolerance: float,
     relative_tolerance: float,
     max_sweeps: int,
-    start: Floats,
 ) -> tuple[Floats, int]:
     """Return (ranks, maximum sweeps of any component); above `max_sweeps` it did not converge.
 
@@ -613,12 +598,13 @@ def solve_pagerank(
     n_groups = len(chosen)
     base = np.empty(n_groups, dtype=np.float64)
     share = np.empty(n_groups, dtype=np.float64)
-    carried = np.zeros(n_groups, dtype=np.float64)
+    carried = np.empty(n_groups, dtype=np.float64)
     for g in range(n_groups):
-        base[position[g]] = weight[g]
-        share[position[g]] = damping / row_length[chosen[g]]
+        p = position[g]
+        base[p] = weight[g]
+        share[p] = damping / row_length[chosen[g]]
+        carried[p] = base[p] * share[p] / (1.0 - damping)
     of = Unknowns(in_start, sources, base, share, carried)
-    _first_guess(start, group, position, of, damping)
 
     most = 0
     for c in range(len(bounds) - 1):
@@ -638,24 +624,3 @@ def solve_pagerank(
     for i in range(n_pages):
         ranks[i] /= total
     return ranks, most
-
-
-@njit(cache=True, nogil=True)
-def _first_guess(start: Floats, group: Ints, position: Ints, of: Unknowns, damping: float) -> None:
-    """Fill `carried` from `start`, ranks that sum to 1, or from uniform ranks if it is empty."""
-    base, share, carried = of.base, of.share, of.carried
-    n_pages = len(group)
-    if len(start) == 0:
-        for p in range(len(base)):
-            carried[p] = base[p] * share[p] / (1.0 - damping)
-        return
-    linking = 0.0
-    for i in range(len(start)):
-        if group[i] >= 0:
-            linking += start[i]
-    scale = n_pages / (1.0 - damping * min(linking, 1.0))
-    for i in range(n_pages):
-        if group[i] >= 0:
-            p = position[group[i]]
-            value = max(start[i] * scale, 1.0) if i < len(start) else 1.0
-            carried[p] += value * share[p]

@@ -7,7 +7,7 @@ Only this module reads settings. An invalid value, or an unknown name with our p
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, fields
 from difflib import get_close_matches
@@ -22,11 +22,12 @@ from crawlprio.extras import NEEDY, require_for
 from crawlprio.frontier import Politeness
 from crawlprio.graph.topic import HotQueue, Topic
 from crawlprio.items import LinkPairs
+from crawlprio.measure.stored_crawl import LIMITS, SCRAPY_LIMITS
 from crawlprio.orderings import Ordering, make_ordering
 from crawlprio.plugins import load
 from crawlprio.settings_table import DELAY_RULES, SETTINGS
-from crawlprio.settings_table.crawling import POLITENESS
-from crawlprio.settings_table.kinds import OWN_PREFIX, ShareToReach, can_write
+from crawlprio.settings_table.kinds import OWN_PREFIX, ShareToReach, can_write, checked
+from crawlprio.settings_table.table import POLITENESS
 
 logger = logging.getLogger("crawlprio")
 
@@ -185,7 +186,7 @@ def read_setting(settings: BaseSettings, name: str) -> Any:
     value = settings[name] if name in settings else setting.guest_default  # noqa: SIM401 - None
     if value is None and not setting.is_ours:
         value = setting.guest_default
-    return setting.parse(value)
+    return checked(name, setting.kind, value)
 
 
 def invalid_stock_settings(settings: BaseSettings) -> Iterator[tuple[str, ConfigError]]:
@@ -281,13 +282,16 @@ def require_extras(settings: BaseSettings) -> None:
         require_for(name, settings.get(name))
 
 
-def scrapys_own(settings: BaseSettings, names: Iterable[str]) -> dict[str, float]:
-    """Return settings that are not in the table: numbers above 0 that Scrapy alone reads."""
-    values: dict[str, float] = {}
-    for name in names:
+def limits_of(settings: BaseSettings) -> dict[str, Any]:
+    """Return the values of the settings that limit a crawl, as they are written."""
+    values = {name: read_setting(settings, name) for name in LIMITS}
+    stop_at = values["CRAWLPRIO_STOP_AT_COVERAGE"]
+    values["CRAWLPRIO_STOP_AT_COVERAGE"] = None if stop_at is None else stop_at.written
+    for name in SCRAPY_LIMITS:
         with suppress(TypeError, ValueError):  # which Scrapy reports
-            values[name] = settings.getfloat(name)
-    return {name: value for name, value in values.items() if value > 0}
+            if (limit := settings.getfloat(name)) > 0:
+                values[name] = limit
+    return values
 
 
 def given_components(settings: BaseSettings) -> Iterator[tuple[str, str]]:
@@ -371,12 +375,6 @@ def scheduler_of(settings: BaseSettings) -> str:
     """Return the path of the scheduler, which a project may give as a class."""
     named = settings["SCHEDULER"]
     return named if isinstance(named, str) else f"{named.__module__}.{named.__qualname__}"
-
-
-def is_in_redis(settings: BaseSettings) -> bool:
-    """Return whether Redis itself has the frontier, so that no process has a store."""
-    is_shared = read_setting(settings, "CRAWLPRIO_FRONTIER") == "redis"
-    return is_shared and read_setting(settings, "CRAWLPRIO_BRAIN") is None
 
 
 def _store_path(store: Path | None, jobdir: str | None, *, is_explicit: bool) -> Path | None:

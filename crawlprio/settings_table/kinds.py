@@ -10,7 +10,7 @@ import json
 import math
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
@@ -27,8 +27,6 @@ _HOST_NAME = re.compile(
 ).fullmatch
 
 _HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+").fullmatch  # RFC 9110, section 5.6.2
-_CONTACT = re.compile(r"https?://[^\s()<>\"\\]+|[^\s()<>@,;:\"\\]+@[^\s()<>@,;:\"\\]+").fullmatch
-_ORIGIN = re.compile(r"https://[A-Za-z0-9.-]+(:[0-9]{1,5})?").fullmatch
 
 ROBOTS = "robots"
 """The source of sitemaps that means those named in robots.txt files."""
@@ -83,20 +81,39 @@ class Anything(Kind):
 
 
 @dataclass(frozen=True)
-class KeyName(Kind):
-    """A name that can stand in the keys of a Redis server, inside a hash tag."""
+class Text(Kind):
+    """A text that `matches` accepts."""
 
-    says = "a name without braces"
+    what: str
+    matches: Callable[[str], object]
+
+    @property
+    def bounds(self) -> str:
+        return self.what
 
     def convert(self, value: Any) -> str:
-        if not isinstance(value, str) or not value.isprintable() or {"{", "}"} & set(value):
+        if not isinstance(value, str) or not self.matches(value):
             raise NotAllowedError
         return value
 
 
+KEY_NAME = "a name without braces", lambda text: text.isprintable() and not {"{", "}"} & set(text)
+"""A name that can stand in the keys of a Redis server, inside a hash tag."""
+
+CONTACT = (
+    "a mail address or a URL (http:// or https://) that tells owners of sites who crawls them",
+    re.compile(r"https?://[^\s()<>\"\\]+|[^\s()<>@,;:\"\\]+@[^\s()<>@,;:\"\\]+").fullmatch,
+)
+HTTPS_ORIGIN = (
+    "an https URL without a path, as in https://bot.example",
+    re.compile(r"https://[A-Za-z0-9.-]+(:[0-9]{1,5})?").fullmatch,
+)
+"""What a `Text` may be, and what matches it."""
+
+
 @dataclass(frozen=True)
 class Number(Kind):
-    """A finite number of 0 or more, as float; `also` is a word that stands for a number."""
+    """A finite number of 0 or more, as float; `also` is a word that may stand in its place."""
 
     above_zero: bool = False
     also: str = ""
@@ -106,7 +123,9 @@ class Number(Kind):
         least = "a number above 0" if self.above_zero else "a number of 0 or more"
         return f"{least}, or {self.also}" if self.also else least
 
-    def convert(self, value: Any) -> float:
+    def convert(self, value: Any) -> float | str:
+        if self.also and value == self.also:
+            return self.also
         number = float(value)
         if not 0 <= number < math.inf or (self.above_zero and number == 0):
             raise NotAllowedError
@@ -319,35 +338,6 @@ def _is_network(text: str) -> bool:
     return True
 
 
-@dataclass(frozen=True)
-class Contact(Kind):
-    """A mail address or a URL by which owners of sites reach whoever crawls them."""
-
-    @property
-    def bounds(self) -> str:
-        return (
-            "a mail address or a URL (http:// or https://) that tells owners of sites who crawls "
-            "them"
-        )
-
-    def convert(self, value: Any) -> str:
-        if not isinstance(value, str) or not _CONTACT(value):
-            raise NotAllowedError
-        return value
-
-
-@dataclass(frozen=True)
-class HttpsOrigin(Kind):
-    """An https URL without a path."""
-
-    says = "an https URL without a path, as in https://bot.example"
-
-    def convert(self, value: Any) -> str:
-        if not isinstance(value, str) or not _ORIGIN(value):
-            raise NotAllowedError
-        return value
-
-
 class SitemapSources(Words):
     """`robots`, or URLs of sitemaps."""
 
@@ -415,10 +405,6 @@ class Setting:
     def is_ours(self) -> bool:
         """Whether the setting is crawlprio's, and not one of Scrapy's."""
         return self.name.startswith(OWN_PREFIX) or self.name in OWN_NAMES
-
-    def parse(self, value: Any) -> Any:
-        """Return a value as crawlprio uses it; raise ConfigError if it is not allowed."""
-        return checked(self.name, self.kind, value)
 
 
 class Section(NamedTuple):

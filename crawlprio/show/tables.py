@@ -4,18 +4,34 @@ from __future__ import annotations
 
 import csv
 import math
+import os
+import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import TypeVar
 
 from rich import box
 from rich.console import Console
+from rich.progress import track
 from rich.table import Table
 
 from crawlprio.errors import ConfigError
 from crawlprio.outside.opening import open_file
 
+T = TypeVar("T")
+
 LEAST_WIDTH = 80
 """Minimum width of a table; on a narrower terminal lines wrap, so that no figure is cut off."""
+
+
+class PipeSafeConsole(Console):
+    """A console that goes quiet when its reader exits (`| head`); rich would stop the engine."""
+
+    def on_broken_pipe(self) -> None:
+        self.quiet = True
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)
 
 
 def wide_console() -> Console:
@@ -23,6 +39,19 @@ def wide_console() -> Console:
     console = Console(highlight=False, markup=False, emoji=False)
     console.width = max(console.width, LEAST_WIDTH)
     return console
+
+
+def tracked(rows: Iterable[T], what: str, total: int) -> Iterable[T]:
+    """Return rows to be read, with a progress bar if standard error is a terminal."""
+    console = Console(stderr=True)
+    return track(
+        rows,
+        what,
+        total=total,
+        console=console,
+        transient=True,
+        disable=not console.is_terminal,
+    )
 
 
 def figures_table(

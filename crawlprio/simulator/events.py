@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from crawlprio.frontier import PageQueue, heaps
 from crawlprio.frontier.politeness import pause_for_fetch, usual_pause
-from crawlprio.frontier.records import LEASED, Queue, Records, wide
-from crawlprio.graph.compiled import njit
+from crawlprio.frontier.records import QUEUE, Records, wide
+from crawlprio.graph.compiled import Addresses, njit
 from crawlprio.graph.pages import NO_PAGE, PageIds, Visit
 from crawlprio.orderings import CompiledOrdering
 from crawlprio.orderings.rules import RuleLoop, VisitRule
@@ -22,7 +22,6 @@ from crawlprio.simulator import transfers
 from crawlprio.simulator.graph_pages import GraphPages, RecordedVisits
 from crawlprio.simulator.network import Network
 from crawlprio.simulator.order_only import (
-    STRIDE,
     CompiledCrawl,
     Evidence,
     OnProgress,
@@ -77,19 +76,11 @@ def count_new_pages(
         n_pages_of[page_sites[graph_of[page]]] += 1
 
 
-@njit(cache=True)
-def rekey_leased(pages: Records, n_known: int, keys: Floats) -> None:
-    """Give pages in flight their new keys too, because their visits pass the keys on."""
-    for page in range(n_known):
-        if pages[page].state == LEASED:
-            pages[page].key = keys[page]
-
-
 def _run_events(
     rule: VisitRule,
     web: WebArrays,
     known: Evidence,
-    queue: Queue,
+    queue: Addresses,
     progress: Records,
     flight: transfers.Flight,
     polite: Polite,
@@ -115,7 +106,7 @@ def _run_events(
     `while_ranked_wait`: also return as soon as all pages below `n_ranked` are observed.
     """
     indptr, page_sites, graph_of = web.indptr, web.page_sites, web.graph_of
-    pages, sites, heap, totals = queue
+    _, sites, _, totals = QUEUE(queue)
     sizes, latencies, speeds = costs
     order, started, visits = written
     robots = len(flight.ends)
@@ -134,7 +125,7 @@ def _run_events(
             n_bytes = sizes[0 if one_size else graph_page]
             seconds = pause(polite, site, elapsed, n_bytes, n_pages_of[site])
             ends_visit = bool(seconds < 0.0)  # never; a literal would compile another version
-            heaps.end_fetch(pages, sites, heap, totals, site, now + seconds, ends_visit)
+            heaps.end_fetch(queue, site, now + seconds, ends_visit)
             visits[progress[0].n_fetched] = graph_page
             progress[0].n_fetched += 1
             progress[0].n_links += indptr[graph_page + 1] - indptr[graph_page]
@@ -143,7 +134,7 @@ def _run_events(
             n_known = progress[0].n_known
             progress[0].n_known = visit_page(rule, web, known, queue, graph_page, page, n_known)
             count_new_pages(page_sites, graph_of, n_pages_of, n_known, progress[0].n_known)
-            heaps.release(pages, sites, heap, totals, page)
+            heaps.release(queue, page)
             if progress[0].n_fetched >= pause_at or (
                 while_ranked_wait and progress[0].n_ranked_waiting == 0
             ):
@@ -156,7 +147,7 @@ def _run_events(
             transfers.begin(flight, fetch, now, n_bytes, speeds[page_sites[order[fetch]]])
         starting = True
         while starting and clock[0].n_started < until and flight.counts[0].n_active < robots:
-            page = heaps.pop(pages, sites, heap, totals, now)
+            page = heaps.pop(queue, now)
             starting = page >= 0
             if starting:
                 fetch = clock[0].n_started
@@ -171,7 +162,7 @@ def _run_events(
         transfers.share_out(flight, now)
         soonest = transfers.next_time(flight)
         if not starting and totals[0].n_delayed > 0:
-            soonest = min(soonest, heaps.soonest(heap))
+            soonest = min(soonest, heaps.soonest(queue))
         if soonest == np.inf:
             return True
         clock[0].now = soonest
@@ -344,37 +335,22 @@ class EventLoop(CompiledCrawl):
 
     def crawl(self, until: int, report: OnProgress) -> TimedCrawl:
         """Crawl until `until` fetches have been made or none is left to make."""
-        ordering, progress = self._ordering, self._progress
         order, visits = np.empty(until, dtype=np.int32), np.empty(until, dtype=np.int32)
         started, ended = np.empty(until), np.empty(until)
         flight = transfers.empty_flight(self._robots, self._network.bandwidth, ended)
-        pages = self._pages
-        n_visits, is_over = 0, False
-        run: Callable[..., bool] | None = None
-        while not is_over:
-            due = ordering.due_at(int(progress["n_links"][0]))
+        written = Written(order, started, visits)
+        loop: Callable[..., bool] | None = None
+
+        def run(pause_at: int) -> bool:
+            nonlocal loop
             arguments = (
-                self._web,
-                self._known,
-                self._queue,
-                progress,
-                flight,
-                self._polite,
-                self._costs,
-                Written(order, started, visits),
-                self._clock,
-                self._n_pages_of,
-                until,
-                min(due, n_visits + STRIDE),
-                ordering.due_when_ranked_are_fetched,
+                *(self._web, self._known, self._queue, self._progress, flight, self._polite),
+                *(self._costs, written, self._clock, self._n_pages_of, until, pause_at),
+                self._ordering.due_when_ranked_are_fetched,
             )
-            run = run or run_events.of(type(ordering).rule, *arguments)
-            is_over = run(*arguments)
-            pages.n_known = int(progress["n_known"][0])
-            n_visits = int(progress["n_fetched"][0])
-            report(n_visits)
-            if not is_over and n_visits < until and self._is_due(n_visits):
-                keys = self._compute_keys(visits, n_visits)
-                rekey_leased(self._queue[0], len(pages), keys)
+            loop = loop or run_events.of(type(self._ordering).rule, *arguments)
+            return loop(*arguments)
+
+        self._run(until, report, visits, run)
         n = int(self._clock["n_started"][0])
         return TimedCrawl(order[:n].copy(), started[:n].copy(), ended[:n].copy(), visits[:n].copy())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -11,7 +10,7 @@ from numpy.typing import NDArray
 
 from crawlprio.errors import ConfigError, GraphError
 from crawlprio.frontier import heaps, pairing, records
-from crawlprio.frontier.records import DONE, NONE, WAITING, Entries, Queue, Records, wide
+from crawlprio.frontier.records import DONE, LEASED, NONE, QUEUE, WAITING, Records, wide
 from crawlprio.graph.arrays import integers, numbers
 from crawlprio.graph.compiled import Addresses, njit
 from crawlprio.graph.linkgraph import LinkGraph
@@ -128,19 +127,13 @@ def apply_visit(
 
 @njit(cache=True)
 def push_found(
-    pages: Records,
-    sites: Records,
-    heap: Entries,
-    totals: Records,
-    first: int,
-    last: int,
-    page_sites: PageIds,
-    graph_of: PageIds,
+    queue: Addresses, first: int, last: int, page_sites: PageIds, graph_of: PageIds
 ) -> None:
     """Push the pages first, ..., last - 1 with the keys in their records."""
+    pages = QUEUE(queue).pages
     for new in range(first, last):
         site = wide(page_sites[graph_of[new]])
-        heaps.push(pages, sites, heap, totals, new, site, wide(0), pages[new].key)
+        heaps.push(queue, new, site, wide(0), pages[new].key)
 
 
 @njit(inline="always")
@@ -148,7 +141,7 @@ def visit_page(
     rule: VisitRule,
     web: WebArrays,
     known: Evidence,
-    queue: Queue,
+    queue: Addresses,
     graph_page: int,
     page: int,
     n_known: int,
@@ -159,14 +152,13 @@ def visit_page(
     """
     first = n_known
     n_known, n_links, n_changed = apply_visit(rule, web, known, graph_page, page, n_known)
-    pages, sites, heap, totals = queue
-    push_found(pages, sites, heap, totals, first, n_known, web.page_sites, web.graph_of)
+    push_found(queue, first, n_known, web.page_sites, web.graph_of)
     if known.changes_known:
         links = known.targets[:n_links]
-        heaps.resettle_changed(pages, sites, heap, totals, first, links, known.old_keys)
+        heaps.resettle_changed(queue, first, links, known.old_keys)
         if n_changed > 0:
             others = known.changed[:n_changed]
-            heaps.resettle_changed(pages, sites, heap, totals, first, others, known.before)
+            heaps.resettle_changed(queue, first, others, known.before)
     return n_known
 
 
@@ -174,7 +166,7 @@ def _fetch_pages(
     rule: VisitRule,
     web: WebArrays,
     known: Evidence,
-    queue: Queue,
+    queue: Addresses,
     progress: Records,
     order: PageIds,
     until: int,
@@ -193,7 +185,7 @@ def _fetch_pages(
     """
     indptr, graph_of = web.indptr, web.graph_of
     keys, targets, changed = known.keys, known.targets, known.changed
-    pages, sites = queue.pages, queue.sites
+    pages, sites, _, _ = QUEUE(queue)
     root = wide(sites[0].head)
     n_ranked = progress[0].n_ranked
     n_ranked_waiting = progress[0].n_ranked_waiting
@@ -347,11 +339,7 @@ class CompiledCrawl:
         by_waiting = ordering.by_waiting_pages
         self._sites_of = graph.site if by_site else np.zeros(graph.n_pages, dtype=np.int32)
         n_sites = graph.n_sites if by_site else 1
-        site_rows = np.zeros(n_sites, dtype=records.SITE)
-        site_rows["head"] = records.NONE
-        site_rows["position"] = records.NOWHERE
-        site_rows["limit"] = 1
-        site_rows["ready_at"] = -math.inf
+        site_rows = records.new_sites(n_sites, 1, 0.0)
         totals = np.zeros(1, dtype=records.TOTALS)
         totals["pages_per_visit"] = pages_per_visit
         totals["site_share"] = ordering.site_share
@@ -359,7 +347,8 @@ class CompiledCrawl:
         totals["site_rule"] = records.BY_WAITING_PAGES if by_waiting else records.BY_BEST_PAGE
         page_rows = np.zeros(graph.n_pages, dtype=records.PAGE)
         heap = heaps.no_entries(n_sites)
-        self._queue = records.Queue(page_rows, site_rows, heap, totals)
+        self._arrays = records.Queue(page_rows, site_rows, heap, totals)
+        self._queue = QUEUE.addresses(self._arrays)
         self._pages = pages
 
         ordering.open(pages, truth_of(pages, truth))
@@ -367,7 +356,7 @@ class CompiledCrawl:
         found = pages.discover(seeds)
         ordering.learn(Visit(NO_PAGE, found), len(pages))
         heaps.push_new(
-            *self._queue,
+            self._queue,
             0,
             self._sites_of[seeds],
             np.zeros(len(seeds), dtype=np.int32),
@@ -400,66 +389,75 @@ class CompiledCrawl:
         self._progress["n_ranked"] = ordering.n_ranked
         self._progress["n_ranked_waiting"] = ordering.n_ranked
 
-    def _is_due(self, n_fetched: int) -> bool:
-        """Whether the ordering is due to recompute all keys after `n_fetched` visits."""
-        if n_fetched >= self._ordering.due_at(int(self._progress["n_links"][0])):
+    def _run(
+        self, until: int, report: OnProgress, visits: PageIds, step: Callable[[int], bool]
+    ) -> None:
+        """Crawl step by step until a step says that the crawl is over; keys are computed between.
+
+        `visits`: pages of the graph in the order observed, which steps write. `step` takes the
+        number of visits at which to return.
+        """
+        progress, pages = self._progress, self._pages
+        n_visits, is_over = 0, False
+        while not is_over:
+            due = self._ordering.due_at(int(progress["n_links"][0]))
+            is_over = step(min(due, n_visits + STRIDE))
+            pages.n_known = int(progress["n_known"][0])
+            n_before, n_visits = n_visits, int(progress["n_fetched"][0])
+            if n_visits > n_before:
+                report(n_visits)
+            if not is_over and n_visits < until and self._is_due(n_visits):
+                self._compute_keys(visits, n_visits)
+
+    def _is_due(self, n_visits: int) -> bool:
+        """Whether the ordering is due to recompute all keys after so many visits."""
+        if n_visits >= self._ordering.due_at(int(self._progress["n_links"][0])):
             return True
         none_waits = self._progress["n_ranked_waiting"][0] == 0
         return self._ordering.due_when_ranked_are_fetched and bool(none_waits)
 
-    def _compute_keys(self, order: PageIds, n_fetched: int) -> Floats:
-        """Recompute the keys of all waiting pages from the links seen so far."""
+    def _compute_keys(self, visits: PageIds, n_visits: int) -> None:
+        """Recompute the keys of all waiting pages from the links seen so far.
+
+        Pages in flight get their new keys too, because their visits pass the keys on.
+        """
         progress, n_known = self._progress, len(self._pages)
         rows = rows_of_fetched(
             self._graph.indptr,
             self._graph.indices,
             self._pages.local_of,
-            order,
-            n_fetched,
+            visits,
+            n_visits,
             n_known,
             int(progress["n_links"][0]),
         )
-        keys = self._ordering.compute_keys(rows, n_fetched)
-        heaps.rekey_all(*self._queue, n_known, len(self._queue[1]), keys)
+        keys = self._ordering.compute_keys(rows, n_visits)
+        pages = self._arrays.pages[:n_known]
+        heaps.rekey_all(self._queue, n_known, len(self._arrays.sites), keys)
+        in_flight = np.flatnonzero(pages["state"] == LEASED)
+        pages["key"][in_flight] = keys[in_flight]
         progress["n_ranked"] = n_known
-        progress["n_ranked_waiting"] = n_known - n_fetched
-        return keys
+        progress["n_ranked_waiting"] = n_known - n_visits
 
 
 class OrderLoop(CompiledCrawl):
     """One order-only crawl in the compiled loop, of an ordering to which sites do not matter."""
 
-    _loop: Callable[..., None] | None = None
-
     def order(self, until: int, report: OnProgress) -> PageIds:
         """Crawl until `until` pages are fetched or none is waiting."""
-        ordering, progress = self._ordering, self._progress
-        order = np.empty(until, dtype=np.int32)
-        n_fetched = 0
-        while n_fetched < until:
-            due = ordering.due_at(int(progress["n_links"][0]))
-            self._fetch(order, min(until, due, n_fetched + STRIDE))
-            fetched_before, n_fetched = n_fetched, int(progress["n_fetched"][0])
-            if n_fetched == fetched_before:
-                break
-            report(n_fetched)
-            if n_fetched < until and self._is_due(n_fetched):
-                self._compute_keys(order, n_fetched)
-        return order[:n_fetched].copy()
+        progress, order = self._progress, np.empty(until, dtype=np.int32)
+        loop: Callable[..., None] | None = None
 
-    def _fetch(self, order: PageIds, until: int) -> None:
-        """Run the loop until `until` pages are fetched, none is waiting, or keys are due."""
-        arguments = (
-            self._web,
-            self._known,
-            self._queue,
-            self._progress,
-            order,
-            until,
-            self._ordering.due_when_ranked_are_fetched,
-        )
-        if self._loop is None:
-            fetch = fetch_pages
-            self._loop = fetch.of(type(self._ordering).rule, *arguments)
-        self._loop(*arguments)
-        self._pages.n_known = int(self._progress["n_known"][0])
+        def fetch(pause_at: int) -> bool:
+            nonlocal loop
+            n_before = int(progress["n_fetched"][0])
+            by_rank = self._ordering.due_when_ranked_are_fetched
+            least = min(until, pause_at)
+            arguments = self._web, self._known, self._queue, progress, order, least, by_rank
+            loop = loop or fetch_pages.of(type(self._ordering).rule, *arguments)
+            loop(*arguments)
+            n_fetched = int(progress["n_fetched"][0])
+            return n_fetched == n_before or n_fetched >= until
+
+        self._run(until, report, order, fetch)
+        return order[: int(progress["n_fetched"][0])].copy()

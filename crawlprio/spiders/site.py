@@ -13,16 +13,15 @@ from scrapy.http import HtmlResponse, Response
 
 from crawlprio.errors import ConfigError, CrawlprioError, StoreError
 from crawlprio.graph.compiled import say
-from crawlprio.items import LinkPairs, content_hash
+from crawlprio.items import LinkPairs
 from crawlprio.live import engine
-from crawlprio.live.page_reading import directives_of, notes_of
-from crawlprio.live.parts import Callbacks
-from crawlprio.live.running import RunningCrawl
+from crawlprio.live.page_reading import content_type_of, pairs_of, read_page
+from crawlprio.live.running import Callbacks, RunningCrawl
 from crawlprio.live.spider_arguments import ARGUMENTS, check_same_seeds, record_arguments
 from crawlprio.settings_table.config import read_setting
 from crawlprio.store.outcomes import ROBOTS
 from crawlprio.web.addresses import PrivateAddresses
-from crawlprio.web.html import ParsedPage, parse_page
+from crawlprio.web.html import ParsedPage
 from crawlprio.web.scope import Scope, Traps, read_seeds, without_session
 from crawlprio.web.urls import host_of, normalise_url
 
@@ -53,51 +52,15 @@ class SiteSpider(Spider):
     Under crawlprio's scheduler, links go to the frontier in bulk. Under any other scheduler, the
     spider also yields a request for each link to follow, and so crawls the same pages.
 
-    Parameters
-    ----------
-    seeds
-        `URL[,URL...]` or `@FILE`, or a list of URLs, as `web.scope.read_seeds` takes them; `url` is
-        an alias. Without seeds, `needs_demo` is set, and `use_web` must be called before `start`.
-    follow
-        `site` (the default), `domain` or `web` (the default after `use_web`).
-    allow, deny
-        Regular expressions that a URL must match, or must not match, to be followed.
-
-    Attributes
-    ----------
-    seeds : list of str
-        URLs at which the crawl starts, in order.
-    needs_demo : bool
-        Whether no seeds have been given yet.
-    scope : Scope
-        Which links are followed, by the arguments and crawlprio's settings (`docs/settings.md`).
-    wants_text : bool
-        Whether pages are read with their visible text; default False.
-    keeps_text : bool
-        Whether the text is kept, with its language; default False.
-    values_text : bool
-        Whether that text is without navigation, as for a value model; default False.
-
-    Raises
-    ------
-    ConfigError
-        for an unknown argument, or one with an invalid value.
-
-    Notes
-    -----
-    Some links are `outside`: not followed, but links of the graph like any other if their target is
-    known. These are links with `rel=nofollow` and links of pages whose robots meta or X-Robots-Tag
-    says `nofollow` (to all robots), both unless CRAWLPRIO_FOLLOW_NOFOLLOW is on, and links deeper
-    than DEPTH_LIMIT. A seed that redirects to another site adds that site to the scope. Session ids
-    are removed from links (CRAWLPRIO_STRIP_SESSIONS). Links that are not followed are counted in
-    the stats, by reason, under `crawlprio/refused/`, and pages that were not read to the end under
-    `crawlprio/cut/`.
+    `docs/crawl.md` has its arguments; `seeds` may also be a list of URLs, and `url` is an alias.
+    Without seeds it `needs_demo`, and `use_web` must be called before `start`. An unknown or
+    invalid argument is a ConfigError. Its `scope` says which links are followed. The others are
+    `outside`, among them those marked nofollow and those deeper than DEPTH_LIMIT: links of the
+    graph like any other if their target is known, and counted under `crawlprio/refused/`. A seed
+    that redirects to another site adds that site to the scope.
     """
 
     name = "site"
-    wants_text = False
-    keeps_text = False
-    values_text = False
 
     def __init__(
         self,
@@ -153,11 +116,6 @@ class SiteSpider(Spider):
                 "CRAWLPRIO_STRIP_SESSIONS"
             )
             spider._obeys_nofollow = not read("CRAWLPRIO_FOLLOW_NOFOLLOW")
-            spider.keeps_text = read("CRAWLPRIO_KEEP_TEXT")
-            has_topic = bool(read("TOPIC"))
-            is_judged = spider.keeps_text or read("CRAWLPRIO_VALUE") is not None
-            spider.wants_text = has_topic or is_judged or read("CRAWLPRIO_NOVELTY") is not None
-            spider.values_text = is_judged or not has_topic
             recording = read("CRAWLPRIO_REPLAY")
             if spider.needs_demo or recording:
                 try:
@@ -221,30 +179,11 @@ class SiteSpider(Spider):
         depth = response.meta.get("depth", 0) if response.request is not None else 0
         if depth == 0:
             self._add_redirected_site(response)
-        content_type = (response.headers.get("Content-Type") or b"").decode("latin-1")
-        body = response.body
-        page, crawl = ParsedPage(), RunningCrawl.of(self.crawler)
-        if _is_html(response, content_type):
-            page = parse_page(
-                body,
-                response.url,
-                content_type=content_type,
-                want_text=self.wants_text,
-                without_navigation=self.values_text,
-            )
-        pairs = LinkPairs(
-            source=source,
-            targets=[],
-            status=response.status,
-            title=page.title,
-            text=page.text,
-            content_hash=content_hash(body),
-            n_bytes=len(body),
-            directives=directives_of(response, page.robots),
-            notes=notes_of(page) if self.keeps_text else None,
-        )
-        crawl.parts.read(pairs)
-        crawl.config.set_fingerprint(pairs)
+        crawl = RunningCrawl.of(self.crawler)
+        page = read_page(crawl, response) if _is_html(response) else ParsedPage()
+        said = page.title, page.text, page.robots, page.language, page.licences
+        pairs = pairs_of(crawl, response, *said)
+        pairs.source = source
         nofollow = self._obeys_nofollow and (page.nofollow or _says_nofollow(response))
         try:
             self._sort_links(page, pairs, depth + 1, nofollow)
@@ -422,8 +361,9 @@ def _check_recorded(seeds: list[str], web: VirtualWeb) -> None:
             )
 
 
-def _is_html(response: Response, content_type: str) -> bool:
+def _is_html(response: Response) -> bool:
     """Return whether a response is HTML, by its content type, or else by Scrapy's guess."""
+    content_type = content_type_of(response)
     if content_type:
         return content_type.partition(";")[0].strip().lower() in _HTML
     return isinstance(response, HtmlResponse)

@@ -7,7 +7,6 @@ without `dont_filter`, what running callbacks have yielded with it, and the link
 from __future__ import annotations
 
 import json
-import math
 import sqlite3
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -75,20 +74,6 @@ class SiteState(NamedTuple):
 def put_site_state(cursor: sqlite3.Cursor, state: SiteState) -> None:
     """Insert or replace the state of one site."""
     cursor.execute("INSERT OR REPLACE INTO site_states VALUES(?, ?, ?, ?, ?)", state)
-
-
-def read_site_states(db: sqlite3.Connection) -> Iterator[SiteState]:
-    """Yield the states on disk, by host; raise ValueError for an invalid row."""
-    for row in db.execute(
-        "SELECT host, crawl_delay, refusals, pause, paused_until FROM site_states ORDER BY host"
-    ):
-        state = SiteState(*row)
-        seconds = (state.crawl_delay or 0.0, state.pause, state.paused_until)
-        if not isinstance(state.host, str) or not isinstance(state.refusals, int):
-            raise ValueError(f"not the state of a site: {tuple(row)}")
-        if not all(isinstance(s, int | float) and 0 <= s < math.inf for s in seconds):
-            raise ValueError(f"not the seconds of a site: {tuple(row)}")
-        yield state
 
 
 N_EXAMPLES = 3
@@ -172,17 +157,7 @@ Source = tuple[int, int]
 _YIELDED = SideTable(
     "yielded", "source INTEGER NOT NULL, source_request INTEGER NOT NULL, hash INTEGER NOT NULL"
 )
-_ROBOTS = SideTable("robots", "site TEXT PRIMARY KEY, rules TEXT NOT NULL")
-
-
-def read_robots(db: sqlite3.Connection, site: str) -> str | None:
-    """Return the rules of a site, None if its robots.txt was not read; TypeError if damaged."""
-    if not _ROBOTS.exists(db):
-        return None
-    rules = db.execute("SELECT rules FROM robots WHERE site = ?", (site,)).fetchone()
-    if rules is not None and not isinstance(rules[0], str):
-        raise TypeError(f"the robots.txt of {site} is not text")
-    return None if rules is None else rules[0]
+ROBOTS = SideTable("robots", "site TEXT PRIMARY KEY, rules TEXT NOT NULL")
 
 
 class Marks:
@@ -269,7 +244,7 @@ class Marks:
             cursor.executemany(ends, self._ended)
         hashes = self._yielded.items()
         _YIELDED.put(cursor, [(*source, hashed) for source, found in hashes for hashed in found])
-        _ROBOTS.put(cursor, list(self._robots.items()))
+        ROBOTS.put(cursor, list(self._robots.items()))
         self.refusals.write(cursor, can_wait=counts_can_wait)
 
     def committed(self) -> None:

@@ -8,6 +8,7 @@ import math
 import sqlite3
 from array import array
 from collections.abc import Iterable, Iterator
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
@@ -15,39 +16,64 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crawlprio.errors import StoreError
+from crawlprio.extras import require
 from crawlprio.graph.linkgraph import LinkGraph
 from crawlprio.graph.pages import NO_PAGE, PageTable, Visit
+from crawlprio.items import Directives, TextNotes
 from crawlprio.store.archive_rows import has_archive
 from crawlprio.store.crawl_state import (
+    ROBOTS,
     Refusal,
     RequestRow,
     SiteState,
     read_refusals,
     read_requests,
-    read_robots,
-    read_site_states,
 )
-from crawlprio.store.files import Connection, inode_of, open_database, store_errors
-from crawlprio.store.page_rows import PageRow, read_hosts, read_page_rows, read_pages, read_sites
-from crawlprio.store.page_rows import read_urls as read_url_rows
+from crawlprio.store.files import Connection, increasing, inode_of, open_database, store_errors
 from crawlprio.store.side_tables import SideTable
-from crawlprio.store.stored_pages import UrlRow
+from crawlprio.store.stored_pages import UrlRow, read_hosts, read_pages
+from crawlprio.store.stored_pages import read_urls as read_url_rows
 from crawlprio.store.visit_columns import VisitColumns, read_visit_columns
 from crawlprio.store.visit_rows import (
+    BODIES,
+    DIRECTIVES,
+    FINGERPRINTS,
+    LAST_TEXTS,
+    NOTES,
+    VALUES,
     VISIT_COLUMNS,
-    BodyRow,
-    TextRow,
     add_late_links,
     anchor_list,
+    checked_value,
+    inflated,
     pair_list,
-    read_bodies,
-    read_text_bytes,
-    read_texts,
-    read_visits,
     row_visit,
     target_list,
 )
 from crawlprio.web.urls import folder_of_index
+
+PageRow = tuple[int, str, str, int, bool]
+"""Id, URL, host and depth of a page, and whether it is a seed."""
+
+
+class TextRow(NamedTuple):
+    """A page with its text."""
+
+    page: int
+    url: str
+    title: str
+    text: str
+    fetched_at: float
+    value: float | None
+    notes: TextNotes
+    directives: Directives
+
+
+BodyRow = tuple[int, str, int, bytes]
+"""Page, URL, status and body."""
+
+MAX_BODY = 1 << 30
+"""Most bytes of a body that is read back; a damaged store may claim more."""
 
 
 class OutsideLink(NamedTuple):
@@ -148,7 +174,16 @@ class StoreReader:
     def page_rows(self) -> Iterator[PageRow]:
         """Yield id, URL, host, depth and whether it is a seed of every page, in order."""
         with store_errors(self.path):
-            yield from read_page_rows(self._db)
+            hosts = read_hosts(self._db)
+            rows = self._db.execute("SELECT id, url, site, depth, seed FROM pages ORDER BY id")
+            for number, (page, url, site, depth, seed) in enumerate(rows):
+                if not (page == number and type(url) is str and type(depth) is type(seed) is int):
+                    raise TypeError(
+                        f"page {page} has an invalid URL or depth, or is not page {number}"
+                    )
+                if not (type(site) is int and 0 <= site < len(hosts) and 0 <= depth < 2**31):
+                    raise ValueError(f"page {page} is on site {site!r}, of {len(hosts)}")
+                yield page, url, hosts[site], depth, bool(seed)
 
     def page_urls(self, first: int = 0) -> Iterator[str]:
         """Yield the URLs of all pages from the first on; one at a time is in memory."""
@@ -185,7 +220,22 @@ class StoreReader:
             (last,) = self._db.execute("SELECT max(seq) FROM visits").fetchone()
             if not self._writes:  # at least the pages that these visits may name
                 self._count()
-            yield from read_visits(self._db, columns, after, last, self._n_pages)
+            fingerprint = FINGERPRINTS.beside_visits(self._db, "fingerprint")
+            value = VALUES.beside_visits(self._db, "value")
+            before = after
+            for row in self._db.execute(
+                f"SELECT {columns}, {fingerprint}, {value}, seq FROM visits"
+                " WHERE seq > ? AND seq <= ? ORDER BY seq",
+                (after or -(2**63), last),  # a number below 1 is damage, and is noticed
+            ):
+                before = increasing(row[-1], before)
+                visit = row_visit(row, self._n_pages)
+                if row[-2] is not None or row[-3]:
+                    if not isinstance(row[-3], int | None):
+                        raise ValueError(f"a fingerprint that is {row[-3]!r}")
+                    of_page = checked_value(row[-2])
+                    visit = visit._replace(value=of_page, fingerprint=row[-3] or 0)
+                yield visit
 
     def visit_columns(self) -> Iterator[VisitColumns]:
         """Yield the visits in the order recorded, without texts, as columns of some thousand.
@@ -219,7 +269,24 @@ class StoreReader:
             If the store is damaged.
         """
         with store_errors(self.path):
-            yield from read_bodies(self._db)
+            if not BODIES.exists(self._db):
+                return
+            require("zstandard", "bodies", "A store with bodies")
+            import zstandard
+
+            unpack = zstandard.ZstdDecompressor().decompress
+            for page, url, status, packed in self._db.execute(
+                "SELECT page, url, status, bodies.body FROM bodies JOIN visits ON seq = visit "
+                "JOIN pages ON pages.id = page ORDER BY visit"
+            ):
+                try:
+                    is_bounded = zstandard.frame_content_size(packed) <= MAX_BODY
+                    body = unpack(packed) if is_bounded else None
+                except (zstandard.ZstdError, TypeError):
+                    body = None
+                if body is None or type(url) is not str or type(status) is not int:
+                    raise TypeError("a body that was not stored by crawlprio")
+                yield page, url, status, body
 
     def visits_of(self, page: int) -> list[tuple[int, Visit]]:
         """Return each visit of a page with its place in the crawl, without texts. O(visits)."""
@@ -232,12 +299,42 @@ class StoreReader:
     def text_bytes(self) -> Iterator[tuple[int, bytes]]:
         """Yield each page that has a text, by its last visit, and the text in UTF-8."""
         with store_errors(self.path):
-            yield from read_text_bytes(self._db)
+            query = f"SELECT page, text FROM visits WHERE {LAST_TEXTS} ORDER BY seq"
+            for page, text in self._db.execute(query):
+                if type(page) is not int:
+                    raise TypeError("a text that has no page")
+                yield page, inflated(text)
 
     def texts(self) -> Iterator[TextRow]:
-        """Yield each page that has a text, by its last visit, with what is known of the text."""
+        """Yield each page that has a text, by its last visit, with what is known of the text.
+
+        One text at a time is in memory.
+        """
+        n_notes = len(TextNotes._fields)
         with store_errors(self.path):
-            yield from read_texts(self._db)
+            beside = (
+                VALUES.beside_visits(self._db, "value"),
+                NOTES.beside_visits(self._db, *TextNotes._fields),
+                DIRECTIVES.beside_visits(self._db, *Directives._fields),
+            )
+            for page, url, title, text, fetched_at, value, *rest in self._db.execute(
+                f"SELECT page, url, title, text, fetched_at, {', '.join(beside)} FROM visits"
+                f" LEFT JOIN pages ON pages.id = page WHERE {LAST_TEXTS} ORDER BY seq"
+            ):
+                known = [url, title, *("" if column is None else column for column in rest)]
+                is_ours = type(page) is int and type(fetched_at) is float
+                if not is_ours or set(map(type, known)) != {str}:
+                    raise TypeError("a text that was not stored by crawlprio")
+                yield TextRow(
+                    page,
+                    url,
+                    title,
+                    inflated(text).decode(),
+                    fetched_at,
+                    checked_value(value),
+                    TextNotes(*known[2 : 2 + n_notes]),
+                    Directives(*known[2 + n_notes :]),
+                )
 
     def find_page(self, urls: Iterable[str]) -> int:
         """Return the page of the first of these URLs that is known, or `NO_PAGE`. O(pages)."""
@@ -297,7 +394,12 @@ class StoreReader:
         """Return the site of every page, by id, and the hosts of all sites. O(pages)."""
         with self.snapshot(), store_errors(self.path):
             hosts = read_hosts(self._db)
-            return read_sites(self._db, self._n_pages, len(hosts)), hosts
+            rows = self._db.execute("SELECT site FROM pages ORDER BY id")
+            sites = np.fromiter(chain.from_iterable(rows), dtype=np.int32)
+            is_known = not len(sites) or 0 <= sites.min() <= sites.max() < len(hosts)
+            if len(sites) != self._n_pages or not is_known:
+                raise ValueError(f"{len(sites)} of {self._n_pages} pages are on a known site")
+            return sites, hosts
 
     def seeds(self) -> list[int]:
         """Return the pages marked as seeds, in order of discovery."""
@@ -408,13 +510,31 @@ class StoreReader:
 
     def site_states(self) -> list[SiteState]:
         """Return the stored states of sites, by host name."""
+        states = []
         with store_errors(self.path):
-            return list(read_site_states(self._db))
+            for row in self._db.execute(
+                "SELECT host, crawl_delay, refusals, pause, paused_until FROM site_states"
+                " ORDER BY host"
+            ):
+                state = SiteState(*row)
+                seconds = (state.crawl_delay or 0.0, state.pause, state.paused_until)
+                if not isinstance(state.host, str) or not isinstance(state.refusals, int):
+                    raise ValueError(f"not the state of a site: {tuple(row)}")
+                if not all(isinstance(s, int | float) and 0 <= s < math.inf for s in seconds):
+                    raise ValueError(f"not the seconds of a site: {tuple(row)}")
+                states.append(state)
+        return states
 
     def robots(self, site: str) -> str | None:
         """Return the rules of a site, by host and port; None if its robots.txt was not read."""
         with store_errors(self.path):
-            return read_robots(self._db, site)
+            if not ROBOTS.exists(self._db):
+                return None
+            query = "SELECT rules FROM robots WHERE site = ?"
+            (rules,) = self._db.execute(query, (site,)).fetchone() or (None,)
+            if not isinstance(rules, str | None):
+                raise TypeError(f"the robots.txt of {site} is not text")
+            return rules
 
     def refusals(self) -> dict[str, Refusal]:
         """Return the links that rules refused, counted by rule, in the order of their names."""

@@ -24,6 +24,8 @@ FORMAT = "crawlprio state 1"
 """What the file begins with, in JSON; a new number if the meaning of the rest changes."""
 
 _KEY_BYTES, _SEAL_BYTES = 32, 32
+_AT_ONCE = 2**20
+"""Bytes that are read at once while the seal is checked."""
 
 
 class SavedState:
@@ -71,31 +73,26 @@ class SavedState:
     def read(cls, path: Path) -> SavedState:
         """Return what a file holds.
 
-        Raise ValueError if it is damaged, cut off, of another format, or was not written by this
-        user here.
+        Raise ValueError if it is damaged, of another format, or was not written by this user here.
         """
         with open_file(path, "rb") as file:
-            line = file.readline()
-            seal = blake2b(line, digest_size=_SEAL_BYTES, key=_user_key())
-            state = cls()
-            try:
-                head = json.loads(line)
-                if head["format"] != FORMAT:
-                    raise ValueError(f"its format is {head['format']!r}, not {FORMAT!r}")
-                state.facts = head["facts"]
-                n_left = os.stat(file.fileno()).st_size - len(line) - _SEAL_BYTES
-                for name, kind, length in head["arrays"]:
-                    n_left -= length * np.dtype(kind).itemsize
-                    if length < 0 or n_left < 0:
-                        raise ValueError("it is cut off")
-                    array = state._arrays[name] = np.empty(length, dtype=kind)
-                    content = array.view(np.uint8).data
-                    file.readinto(content)
-                    seal.update(content)
-            except (LookupError, TypeError, ValueError) as error:
-                raise ValueError(f"it is damaged ({error})") from None
-            if not compare_digest(seal.digest(), file.read()):
+            seal = blake2b(digest_size=_SEAL_BYTES, key=_user_key())
+            n_left = os.stat(file.fileno()).st_size - _SEAL_BYTES
+            while n_left > 0 and (part := file.read(min(n_left, _AT_ONCE))):
+                seal.update(part)
+                n_left -= len(part)
+            # Nothing is parsed before it is known who wrote it.
+            if not compare_digest(seal.digest(), file.read(_SEAL_BYTES + 1)):
                 raise ValueError("it is damaged, or was written by another user or machine")
+            file.seek(0)
+            state = cls()
+            head = json.loads(file.readline())
+            if head["format"] != FORMAT:
+                raise ValueError(f"its format is {head['format']!r}, not {FORMAT!r}")
+            state.facts = head["facts"]
+            for name, kind, length in head["arrays"]:
+                array = state._arrays[name] = np.empty(length, dtype=kind)
+                file.readinto(array.view(np.uint8).data)
             return state
 
 

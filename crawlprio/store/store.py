@@ -30,7 +30,6 @@ from crawlprio.store.files import (
     reserve,
     store_errors,
 )
-from crawlprio.store.page_rows import insert_pages, insert_sites, load_stored_pages, mark_seeds
 from crawlprio.store.reader import ITEMS, ItemRow, StoreReader, seconds_of
 from crawlprio.store.saved_state import SavedState
 from crawlprio.store.schema import (
@@ -42,8 +41,14 @@ from crawlprio.store.schema import (
     create_schema,
 )
 from crawlprio.store.sitemap_rows import StoredSitemaps
-from crawlprio.store.stored_pages import StoredPages
-from crawlprio.store.transaction import Checkpoints, Companion, Companions, Transaction
+from crawlprio.store.stored_pages import (
+    StoredPages,
+    insert_pages,
+    insert_sites,
+    load_stored_pages,
+    mark_seeds,
+)
+from crawlprio.store.transaction import Checkpoints, Companion, Transaction
 from crawlprio.store.visit_rows import fill_late_links, put_visits, storable
 
 _DELETE_REQUEST = "DELETE FROM requests WHERE id = ?"
@@ -79,7 +84,7 @@ class Store(StoreReader):
         self.marks = Marks()
         self.ended_at: float | None = None
         self._checkpoints: Checkpoints | None = None
-        self._companions = Companions()
+        self._companions: list[Companion] = []
         self._is_together = False
 
     @classmethod
@@ -276,13 +281,6 @@ class Store(StoreReader):
             put_requests(self._cursor, requests)
         self._committed(pages)
 
-    def replace_requests(self, requests: Sequence[RequestRow]) -> None:
-        """Replace all waiting requests by these, in the form that `record` takes."""
-        self.commit()
-        with self._transaction():
-            self._cursor.execute("DELETE FROM requests")
-            put_requests(self._cursor, requests)
-
     def mark_leased(self, page: int) -> None:
         """Mark a page as handed out until its visit is recorded; written with the next record."""
         self.marks.lease(page)
@@ -355,8 +353,9 @@ class Store(StoreReader):
         """Have a companion write its part of each transaction from now on."""
         assert self._checkpoints is not None, "the store is open for reading only"
         with self._transaction():
-            self._companions.open(companion, self._cursor)
-        self._checkpoints.before = self._companions.sync
+            companion.open(self._cursor)
+        self._companions.append(companion)
+        self._checkpoints.before.append(companion.sync)
 
     def stored_pages(self, state: SavedState | None = None) -> StoredPages:
         """Return the page table of the crawl, with its URLs left on disk.
@@ -455,7 +454,8 @@ class Store(StoreReader):
             new = pages.new_since(self._n_pages, self._n_identities)
             insert_pages(cursor, new, self._n_pages)
         self.marks.write(cursor, counts_can_wait=counts_can_wait)
-        self._companions.write(cursor)
+        for companion in self._companions:
+            companion.write(cursor)
 
     def _committed(self, pages: PageTable) -> None:
         """Remember, after the commit, how much of the table is stored."""
@@ -463,4 +463,5 @@ class Store(StoreReader):
         self._n_identities = pages.n_identities
         pages.forget_stored()
         self.marks.committed()
-        self._companions.committed()
+        for companion in self._companions:
+            companion.committed()

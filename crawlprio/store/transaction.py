@@ -50,7 +50,7 @@ class Checkpoints:
         self._n_left = visits
         self._size_before: int | None = None
         self._thread: Thread | None = None
-        self.before: Callable[[], object] = lambda: None
+        self.before: list[Callable[[], object]] = []
         """Called in the thread before it moves the log."""
         db.execute("PRAGMA wal_autocheckpoint = 0")
         db.execute(f"PRAGMA journal_size_limit = {min(_KEPT_BYTES, log_bytes // 2)}")
@@ -95,7 +95,8 @@ class Checkpoints:
             self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
 
     def _move_most(self) -> None:
-        self.before()
+        for prepare in self.before:
+            prepare()
         with contextlib.suppress(sqlite3.Error), contextlib.closing(self._connection()) as db:
             _move(db)
             _move(db)
@@ -130,30 +131,6 @@ class Companion(Protocol):
 
     def sync(self) -> None:
         """Wait until the disk has its files; called in another thread, before a checkpoint."""
-
-
-class Companions:
-    """All companions of a store, as one."""
-
-    def __init__(self) -> None:
-        self._all: list[Companion] = []
-
-    def open(self, companion: Companion, cursor: sqlite3.Cursor) -> None:
-        """Add a companion once it is open, in a transaction of its own."""
-        companion.open(cursor)
-        self._all.append(companion)
-
-    def write(self, cursor: sqlite3.Cursor) -> None:
-        for companion in self._all:
-            companion.write(cursor)
-
-    def committed(self) -> None:
-        for companion in self._all:
-            companion.committed()
-
-    def sync(self) -> None:
-        for companion in self._all:
-            companion.sync()
 
 
 class Transaction:

@@ -16,14 +16,12 @@ import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from json.encoder import encode_basestring
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from crawlprio.extras import require
 from crawlprio.graph.pages import NO_PAGE, PageTable, Visit
 from crawlprio.items import NO_DIRECTIVES, Directives, TextNotes
-from crawlprio.store.files import increasing
 from crawlprio.store.side_tables import SideTable
 from crawlprio.web.urls import canonical, host_if_any
 
@@ -241,15 +239,15 @@ def fill_late_links(cursor: sqlite3.Cursor, pages: PageTable) -> None:
 
 _OF_PAGE = "seq INTEGER PRIMARY KEY, page INTEGER NOT NULL, "
 
-_VALUES = SideTable("page_values", _OF_PAGE + "value REAL NOT NULL")
-_FINGERPRINTS = SideTable("fingerprints", _OF_PAGE + "fingerprint INTEGER NOT NULL")
-_DIRECTIVES = SideTable(
+VALUES = SideTable("page_values", _OF_PAGE + "value REAL NOT NULL")
+FINGERPRINTS = SideTable("fingerprints", _OF_PAGE + "fingerprint INTEGER NOT NULL")
+DIRECTIVES = SideTable(
     "directives", _OF_PAGE + ", ".join(f"{name} TEXT NOT NULL" for name in Directives._fields)
 )
-_NOTES = SideTable(
+NOTES = SideTable(
     "text_notes", _OF_PAGE + ", ".join(f"{name} TEXT NOT NULL" for name in TextNotes._fields)
 )
-_BODIES = SideTable("bodies", "visit INTEGER PRIMARY KEY, body BLOB NOT NULL")
+BODIES = SideTable("bodies", "visit INTEGER PRIMARY KEY, body BLOB NOT NULL")
 
 
 def _packed(body: bytes) -> bytes:
@@ -275,44 +273,20 @@ def put_visits(cursor: sqlite3.Cursor, visits: Sequence[Visit], first_seq: int) 
             values.append((seq, visit.page, visit.value))
         if visit.fingerprint:
             fingerprints.append((seq, visit.page, visit.fingerprint))
-        if visit.directives is not NO_DIRECTIVES:
+        if visit.directives != NO_DIRECTIVES:
             directives.append((seq, visit.page, *map(storable, visit.directives)))
         if visit.notes is not None and visit.text:
             notes.append((seq, visit.page, *map(storable, visit.notes)))
         if visit.body:
             bodies.append((seq, _packed(visit.body)))
-    _VALUES.put(cursor, values)
-    _FINGERPRINTS.put(cursor, fingerprints)
-    _DIRECTIVES.put(cursor, directives)
-    _NOTES.put(cursor, notes)
-    _BODIES.put(cursor, bodies)
+    VALUES.put(cursor, values)
+    FINGERPRINTS.put(cursor, fingerprints)
+    DIRECTIVES.put(cursor, directives)
+    NOTES.put(cursor, notes)
+    BODIES.put(cursor, bodies)
 
 
-def read_visits(
-    db: sqlite3.Connection, columns: str, after: int, last: int, n_pages: int
-) -> Iterator[Visit]:
-    """Yield the visits after one number up to another, with fingerprint and value.
-
-    Columns may be NULL.
-    """
-    fingerprint = _FINGERPRINTS.beside_visits(db, "fingerprint")
-    value = _VALUES.beside_visits(db, "value")
-    before = after
-    for row in db.execute(
-        f"SELECT {columns}, {fingerprint}, {value}, seq FROM visits"
-        " WHERE seq > ? AND seq <= ? ORDER BY seq",
-        (after or -(2**63), last),  # a number below 1 is damage, and is noticed
-    ):
-        before = increasing(row[-1], before)
-        visit = row_visit(row, n_pages)
-        if row[-2] is not None or row[-3]:
-            if not isinstance(row[-3], int | None):
-                raise ValueError(f"a fingerprint that is {row[-3]!r}")
-            visit = visit._replace(value=_checked_value(row[-2]), fingerprint=row[-3] or 0)
-        yield visit
-
-
-def _checked_value(value: object) -> float | None:
+def checked_value(value: object) -> float | None:
     """Return the value of a visit; raise ValueError if it is not one."""
     if value is None:
         return None
@@ -321,104 +295,11 @@ def _checked_value(value: object) -> float | None:
     return value
 
 
-_LAST = (
+LAST_TEXTS = (
     "seq IN (SELECT max(seq) FROM visits WHERE page >= 0 AND text IS NOT NULL"
     " AND status BETWEEN 200 AND 299 GROUP BY page)"
 )
 """The last visit of each page that got a text."""
-
-
-class TextRow(NamedTuple):
-    """A page with its text."""
-
-    page: int
-    url: str
-    title: str
-    text: str
-    fetched_at: float
-    value: float | None
-    notes: TextNotes
-    directives: Directives
-
-
-def read_text_bytes(db: sqlite3.Connection) -> Iterator[tuple[int, bytes]]:
-    """Yield each page that has a text, and the text in UTF-8, in the order of the visits.
-
-    TypeError, ValueError or zlib.error if a row is damaged.
-    """
-    for page, text in db.execute(f"SELECT page, text FROM visits WHERE {_LAST} ORDER BY seq"):
-        if type(page) is not int:
-            raise TypeError("a text that has no page")
-        yield page, inflated(text)
-
-
-def read_texts(db: sqlite3.Connection) -> Iterator[TextRow]:
-    """Yield each page that has a text, in the order of the visits; one at a time is in memory.
-
-    TypeError, ValueError or zlib.error if a row is damaged.
-    """
-    beside = ", ".join(
-        (
-            _VALUES.beside_visits(db, "value"),
-            _NOTES.beside_visits(db, *TextNotes._fields),
-            _DIRECTIVES.beside_visits(db, *Directives._fields),
-        )
-    )
-    n_notes = len(TextNotes._fields)
-    for page, url, title, text, fetched_at, value, *rest in db.execute(
-        f"SELECT page, url, title, text, fetched_at, {beside} "
-        f"FROM visits LEFT JOIN pages ON pages.id = page WHERE {_LAST} ORDER BY seq"
-    ):
-        texts = [url, title, *("" if column is None else column for column in rest)]
-        if type(page) is not int or type(fetched_at) is not float or set(map(type, texts)) != {str}:
-            raise TypeError("a text that was not stored by crawlprio")
-        yield TextRow(
-            page,
-            texts[0],
-            texts[1],
-            inflated(text).decode(),
-            fetched_at,
-            _checked_value(value),
-            TextNotes(*texts[2 : 2 + n_notes]),
-            Directives(*texts[2 + n_notes :]),
-        )
-
-
-BodyRow = tuple[int, str, int, bytes]
-"""Page, URL, status and body."""
-
-MAX_BODY = 1 << 30
-"""Most bytes of a body that is read back; a damaged store may claim more."""
-
-
-def read_bodies(db: sqlite3.Connection) -> Iterator[BodyRow]:
-    """Yield page, URL, status and body of each visit that has one, in the order recorded.
-
-    ConfigError if the package zstandard is missing, TypeError if a row is damaged.
-    """
-    if not _BODIES.exists(db):
-        return
-    require_zstd()
-    import zstandard
-
-    unpack = zstandard.ZstdDecompressor().decompress
-    for page, url, status, packed in db.execute(
-        "SELECT page, url, status, bodies.body FROM bodies JOIN visits ON seq = visit "
-        "JOIN pages ON pages.id = page ORDER BY visit"
-    ):
-        try:
-            is_bounded = zstandard.frame_content_size(packed) <= MAX_BODY
-            body = unpack(packed) if is_bounded else None
-        except (zstandard.ZstdError, TypeError):
-            body = None
-        if body is None or type(url) is not str or type(status) is not int:
-            raise TypeError("a body that was not stored by crawlprio")
-        yield page, url, status, body
-
-
-def require_zstd() -> None:
-    """Raise ConfigError if the package that bodies need is not installed."""
-    require("zstandard", "bodies", "A store with bodies")
 
 
 @cache

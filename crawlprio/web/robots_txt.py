@@ -53,21 +53,23 @@ def _percent_encoded(error: UnicodeError) -> tuple[str, int]:
 
 codecs.register_error(_PERCENT, _percent_encoded)
 
-_ROBOT, _RULE, _SITE, _OTHER = range(4)
-_KINDS = {
-    **dict.fromkeys(("user-agent", "useragent", "user agent"), (_ROBOT, "User-agent")),
+_NAMES = {
+    **dict.fromkeys(("user-agent", "useragent", "user agent"), "User-agent"),
     **dict.fromkeys(
-        ("disallow", "dissallow", "dissalow", "disalow", "diasllow", "disallaw"),
-        (_RULE, "Disallow"),
+        ("disallow", "dissallow", "dissalow", "disalow", "diasllow", "disallaw"), "Disallow"
     ),
-    "allow": (_RULE, "Allow"),
-    **dict.fromkeys(("crawl-delay", "crawl delay"), (_RULE, "Crawl-delay")),
-    **dict.fromkeys(("request-rate", "request rate"), (_RULE, "Request-rate")),
-    **dict.fromkeys(("visit-time", "visit time"), (_RULE, "Visit-time")),
-    **dict.fromkeys(("sitemap", "sitemaps", "site-map"), (_SITE, "Sitemap")),
-    "host": (_SITE, "Host"),
-    "content-usage": (_RULE, "Content-Usage"),
+    "allow": "Allow",
+    **dict.fromkeys(("crawl-delay", "crawl delay"), "Crawl-delay"),
+    **dict.fromkeys(("request-rate", "request rate"), "Request-rate"),
+    **dict.fromkeys(("visit-time", "visit time"), "Visit-time"),
+    **dict.fromkeys(("sitemap", "sitemaps", "site-map"), "Sitemap"),
+    "host": "Host",
+    "content-usage": "Content-Usage",
 }
+"""The names of directives, by what is written for them."""
+
+_OF_SITE = ("Sitemap", "Host")
+"""Directives that belong to no robot."""
 
 
 class RobotsTxt(NamedTuple):
@@ -206,8 +208,8 @@ def rules_for(text: str, agent: str) -> tuple[str, bool]:
     winner = max((name for name in every if name in own), key=len, default="*")
     kept: list[str] = []
     n_rules = n_wildcards = 0
-    for kind, name, value, robots in lines:
-        if kind == _SITE:
+    for name, value, robots in lines:
+        if name in _OF_SITE:
             kept.append(f"{name}: {value}")
         elif winner in robots:
             n_here = value.count("*") + value.count("$")
@@ -233,7 +235,6 @@ def permissions(rules: str) -> str:
 class _Line(NamedTuple):
     """A directive with its value and the robot names of its group."""
 
-    kind: int
     name: str
     value: str
     robots: dict[str, None]
@@ -252,8 +253,8 @@ def _read(text: str) -> tuple[list[_Line], dict[str, None], bool]:
         directive = _directive(line)
         if directive is None:
             continue
-        kind, name, value = directive
-        if kind == _ROBOT:
+        name, value = directive
+        if name == "User-agent":
             if is_ended:
                 robots, is_ended = {}, False
             if value:
@@ -261,37 +262,33 @@ def _read(text: str) -> tuple[list[_Line], dict[str, None], bool]:
                 assert product is not None
                 name = "*" if value == "*" else product[0]
                 robots[name] = every[name] = None
-        elif kind == _SITE:
+        elif name in _OF_SITE:
             n_sitemaps += 1
             if 0 < len(value) <= MAX_URL_LENGTH and n_sitemaps <= MAX_SITEMAPS:
-                lines.append(_Line(kind, name, value, robots))
-        elif kind == _RULE:
+                lines.append(_Line(name, value, robots))
+        else:
             is_ended = True
             if value:
-                lines.append(_Line(kind, name, value, robots))
+                lines.append(_Line(name, value, robots))
     return lines, every, False
 
 
-def _directive(line: str) -> tuple[int, str, str] | None:
-    """Return kind, name and value of a line, parsed as leniently as in Protego; None if empty."""
-    if "#" in line:
-        line = line[: line.index("#")]
-    line = line.strip()
-    if not line:
-        return None
+def _directive(line: str) -> tuple[str, str] | None:
+    """Return name and value of a line, parsed as leniently as in Protego; None if it has none."""
+    line = line.partition("#")[0].strip()
     written, colon, value = line.partition(":")
     if colon:
-        known = _KINDS.get(written.strip().lower())
+        known = _NAMES.get(written.strip().lower())
         if known is not None:
-            return *known, value.strip()
+            return known, value.strip()
         if not value or value[0].isspace():
-            return _OTHER, "", ""
+            return None
     words = line.split(maxsplit=2)
     for n_words in (1, 2):
-        known = _KINDS.get(" ".join(words[:n_words]).lower())
+        known = _NAMES.get(" ".join(words[:n_words]).lower())
         if known is not None:
-            return *known, " ".join(line.split()[n_words:])
-    return (_OTHER, "", "") if colon else None
+            return known, " ".join(line.split()[n_words:])
+    return None
 
 
 def products(agent: str) -> set[str]:

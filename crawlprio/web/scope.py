@@ -232,10 +232,6 @@ class Scope:
         self._judged.clear()
         return True
 
-    def allows(self, url: str, depth: int) -> bool:
-        """Return whether a page is followed; `refuses` gives the reason if not."""
-        return not self.refuses(url, depth)
-
     def refuses(self, url: str, depth: int) -> str:
         """Return the reason why a page is not followed, or an empty string; see `refuse_all`."""
         return self.refuse_all((url,), depth)[0]

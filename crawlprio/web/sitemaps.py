@@ -96,7 +96,6 @@ class SitemapReader:
         self.remark = ""
         self.n_invalid = 0
         self._base = parse_url(url)
-        self._events = _Events()
         self._parser: _Xml | _Lines | None = None
         self._unpacker: Any = None
         self._head = b""
@@ -104,7 +103,7 @@ class SitemapReader:
 
     @property
     def is_index(self) -> bool:
-        return self._events.root == "sitemapindex"
+        return self._parser is not None and self._parser.root == "sitemapindex"
 
     def read(self, body: bytes) -> Iterator[list[Named]]:
         """Yield what each piece of a whole sitemap names; the caller may pause in between."""
@@ -123,8 +122,9 @@ class SitemapReader:
 
     @property
     def _is_known(self) -> bool:
-        is_text = isinstance(self._parser, _Lines)
-        return self._n_named > 0 if is_text else self._events.root in _ENTRIES
+        if isinstance(self._parser, _Xml):
+            return self._parser.root in _ENTRIES
+        return self._n_named > 0
 
     def _unpacked(self, piece: bytes) -> Iterator[bytes]:
         """Yield a piece, decompressed if need be, in pieces of at most `PIECE` bytes."""
@@ -152,9 +152,9 @@ class SitemapReader:
             piece = self._choose_parser(piece, is_last)
         if self._parser is None:
             return []
-        entries = self._parser.feed(piece) + (self._parser.end() if is_last else [])
+        entries = self._parser.feed(piece) + (self._parser.rest() if is_last else [])
         named = self._taken(entries)
-        self.remark = self.remark or self._events.remark
+        self.remark = self.remark or self._parser.remark
         return named
 
     def _choose_parser(self, piece: bytes, is_last: bool) -> bytes:
@@ -165,7 +165,7 @@ class SitemapReader:
             self._head = start
             return b""
         is_xml = start.startswith((b"<", *_UTF16))
-        self._parser = _Xml(self._events) if is_xml else _Lines()
+        self._parser = _Xml() if is_xml else _Lines()
         self._head = b""
         return start
 
@@ -191,6 +191,8 @@ class SitemapReader:
 class _Lines:
     """A list of URLs, one a line."""
 
+    root = remark = ""
+
     def __init__(self) -> None:
         self._rest = b""
 
@@ -200,19 +202,31 @@ class _Lines:
         self._rest = rest if len(rest) <= 4 * MAX_URL_LENGTH else b"?"
         return [{"url": _text(line)} for line in filter(None, map(bytes.strip, lines))]
 
-    def end(self) -> list[dict[str, str]]:
+    def rest(self) -> list[dict[str, str]]:
         return [{"url": _text(self._rest)}] if self._rest.strip() else []
 
 
-class _Xml:
-    """A sitemap or feed, which lxml reads as far as it can."""
+class _Enough(Exception):
+    """Nothing more of a sitemap is read."""
 
-    def __init__(self, events: _Events) -> None:
-        self._events = events
-        self._n_silent = 0
+
+class _Xml:
+    """A sitemap or feed, which lxml reads as far as it can.
+
+    It is the target of lxml's events, and keeps the fields of the entry that is open and no others.
+    """
+
+    def __init__(self) -> None:
+        self.root = self.remark = ""
         self._rest = b""
+        self._n_events = self._n_tags = self._n_silent = self._depth = 0
+        self._named: list[dict[str, str]] = []
+        self._path: list[str] = []
+        self._entry: dict[str, str] | None = None
+        self._at: tuple[str, ...] = ()
+        self._field = ""
         self._parser: Any = etree.XMLParser(
-            target=events,
+            target=self,
             recover=True,
             resolve_entities=False,
             no_network=True,
@@ -229,53 +243,34 @@ class _Xml:
         self._rest = piece[end:]
         return self._parse(piece[:end])
 
+    def rest(self) -> list[dict[str, str]]:
+        entries = self._parse(self._rest)
+        with suppress(etree.XMLSyntaxError, ValueError, LookupError, _Enough):
+            self._parser.close()
+        return entries + self._taken()
+
     def _parse(self, piece: bytes) -> list[dict[str, str]]:
-        events = self._events
-        n_before = events.n_events
-        if not events.remark:
+        n_before = self._n_events
+        if not self.remark:
             try:
                 self._parser.feed(piece if b"\0" in piece else _RAW_AND.sub(_as_text, piece))
             except (etree.XMLSyntaxError, _Enough):
                 pass
             except (ValueError, LookupError):  # an encoding that lxml does not know, say
-                events.remark = events.remark or NOT_A_SITEMAP
-        self._n_silent = 0 if events.n_events > n_before else self._n_silent + len(piece)
+                self.remark = self.remark or NOT_A_SITEMAP
+        self._n_silent = 0 if self._n_events > n_before else self._n_silent + len(piece)
         if self._n_silent > MAX_SILENT_BYTES:
-            events.remark = events.remark or TOO_LONG_TAG
-        return events.taken()
+            self.remark = self.remark or TOO_LONG_TAG
+        return self._taken()
 
-    def end(self) -> list[dict[str, str]]:
-        entries = self._parse(self._rest)
-        with suppress(etree.XMLSyntaxError, ValueError, LookupError, _Enough):
-            self._parser.close()
-        return entries + self._events.taken()
-
-
-class _Enough(Exception):
-    """Nothing more of a sitemap is read."""
-
-
-class _Events:
-    """The target of lxml's events: keeps the fields of the entry that is open, and no others."""
-
-    def __init__(self) -> None:
-        self.root = ""
-        self.remark = ""
-        self.n_events = 0
-        self.named: list[dict[str, str]] = []
-        self._path: list[str] = []
-        self._depth = 0
-        self._n_tags = 0
-        self._entry: dict[str, str] | None = None
-        self._at: tuple[str, ...] = ()
-        self._field = ""
-
-    def taken(self) -> list[dict[str, str]]:
-        named, self.named = self.named, []
+    def _taken(self) -> list[dict[str, str]]:
+        named, self._named = self._named, []
         return named
 
+    # What lxml calls
+
     def start(self, tag: str, attributes: Any) -> None:
-        self.n_events += 1
+        self._n_events += 1
         self._n_tags += 1
         if self._n_tags > MAX_TAGS:
             self._stop(TOO_MANY_TAGS)
@@ -296,6 +291,31 @@ class _Events:
         elif self._entry is not None and self._depth == len(self._at) + 1:
             self._open_field(name, attributes)
 
+    def data(self, text: str) -> None:
+        self._n_events += 1
+        if self._field and self._entry is not None:
+            so_far = self._entry[self._field]
+            if len(so_far) <= 2 * MAX_URL_LENGTH:
+                self._entry[self._field] = so_far + text[: 2 * MAX_URL_LENGTH]
+
+    def end(self, tag: str) -> None:
+        self._n_events += 1
+        self._field = ""
+        if self._entry is not None and self._depth == len(self._at):
+            if self._entry:
+                self._named.append(self._entry)
+            self._entry = None
+        self._depth -= 1
+
+    def comment(self, text: str) -> None:
+        self._n_events += 1
+
+    def pi(self, target: str, text: str | None = None) -> None:
+        self._n_events += 1
+
+    def close(self) -> None:
+        return None
+
     def _open_field(self, name: str, attributes: Any) -> None:
         field = _FIELDS.get(name, "")
         if self._entry is None or not field or self._entry.get(field):
@@ -306,31 +326,6 @@ class _Events:
         elif field != "url" or name == ("loc" if self._at[-1] in ("url", "sitemap") else "link"):
             self._field = field
             self._entry[field] = ""
-
-    def data(self, text: str) -> None:
-        self.n_events += 1
-        if self._field and self._entry is not None:
-            so_far = self._entry[self._field]
-            if len(so_far) <= 2 * MAX_URL_LENGTH:
-                self._entry[self._field] = so_far + text[: 2 * MAX_URL_LENGTH]
-
-    def end(self, tag: str) -> None:
-        self.n_events += 1
-        self._field = ""
-        if self._entry is not None and self._depth == len(self._at):
-            if self._entry:
-                self.named.append(self._entry)
-            self._entry = None
-        self._depth -= 1
-
-    def comment(self, text: str) -> None:
-        self.n_events += 1
-
-    def pi(self, target: str, text: str | None = None) -> None:
-        self.n_events += 1
-
-    def close(self) -> None:
-        return None
 
     def _stop(self, remark: str) -> None:
         self.remark = self.remark or remark

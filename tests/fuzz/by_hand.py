@@ -5,8 +5,6 @@
 What follows the target goes to libFuzzer. Not part of the tests; without atheris it only says so.
 """
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 
@@ -14,10 +12,10 @@ TESTS = Path(__file__).parents[1]
 sys.path[:0] = [str(TESTS / name) for name in ("fuzz", "kit", "")]
 
 
-def main() -> None:
+def main():
     """Run the fuzzer until it finds something, or its time is up."""
     try:
-        import atheris  # type: ignore[import-not-found]
+        import atheris
     except ImportError:
         sys.exit("atheris is not installed; nothing was fuzzed (pip install atheris).")
     package = Path(__file__).parents[2]

@@ -1,26 +1,14 @@
 """Access logs: written line by line, and by a crawl of a `crawls.Site`."""
 
 import time
-from collections.abc import Sequence
 from datetime import UTC, datetime
-from pathlib import Path
-
-from crawls import Fetch
 
 BOT = "mybot/1.0 (+https://mybot.test/)"
 
 
 def line(
-    at: float = 0,
-    path: str = "/",
-    *,
-    status: int = 200,
-    agent: str = BOT,
-    method: str = "GET",
-    address: str = "10.0.0.1",
-    host: str = "",
-    extra: str = "",
-) -> str:
+    at=0, path="/", *, status=200, agent=BOT, method="GET", address="10.0.0.1", host="", extra=""
+):
     """Return a line in the combined format, at some seconds after the start of the crawl."""
     moment = datetime.fromtimestamp(1_790_000_000 + int(at), UTC).strftime("%d/%b/%Y:%H:%M:%S %z")
     return (
@@ -29,16 +17,16 @@ def line(
     )
 
 
-def robots_read(at: float = 0, status: int = 200, **how: str) -> str:
+def robots_read(at=0, status=200, **how):
     return line(at, "/robots.txt", status=status, **how)
 
 
-def write_log(path: Path, lines: Sequence[str]) -> Path:
+def write_log(path, lines):
     path.write_text("\n".join([*lines, ""]))
     return path
 
 
-def logged(fetches: Sequence[Fetch]) -> list[str]:
+def logged(fetches):
     """Return what a server that logs `$request_time $msec` would say of these fetches."""
     offset = time.time() - time.monotonic()
     return [

@@ -30,7 +30,6 @@ expired
 """
 
 import numpy as np
-from numpy.typing import NDArray
 
 from crawlprio.graph.linkgraph import LinkGraph
 from crawlprio.measure.crawl_order import reachable
@@ -46,9 +45,7 @@ SHARE = 0.3
 """Added pages, as a share of all pages."""
 
 
-def attacked(
-    graph: LinkGraph, seeds: list[int], kind: str, entries: int, share: float = SHARE
-) -> LinkGraph:
+def attacked(graph, seeds, kind, entries, share=SHARE):
     """Return the web with pages appended, so that they are `share` of all pages.
 
     `entries` random pages reachable from the seeds link to them, as comments in forums do. The
@@ -79,9 +76,7 @@ def attacked(
     )
 
 
-def _added_links(
-    kind: str, n: int, rng: np.random.Generator
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _added_links(kind, n, rng):
     """Return sources and targets of the links among n added pages; page 0 is the front page."""
     page = np.arange(n)
     if kind in ("farm", "domains"):

@@ -2,9 +2,7 @@
 
 import importlib.util
 import shutil
-from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
 import pytest
 
@@ -23,7 +21,7 @@ in_browser = [
 
 
 @contextmanager
-def running_browser() -> Iterator[Any]:
+def running_browser():
     """Start Chromium, and end it."""
     from playwright.sync_api import sync_playwright
 
@@ -36,22 +34,22 @@ def running_browser() -> Iterator[Any]:
 class Tab:
     """A page in the browser, with what it said and asked for."""
 
-    def __init__(self, browser: Any, *, scheme: str = "light") -> None:
+    def __init__(self, browser, *, scheme="light"):
         self.context = browser.new_context(
             viewport={"width": 1200, "height": 900}, color_scheme=scheme, reduced_motion="reduce"
         )
         self.page = self.context.new_page()
-        self.errors: list[str] = []
-        self.requests: list[str] = []
+        self.errors = []
+        self.requests = []
         self.page.on("console", self._said)
         self.page.on("pageerror", lambda error: self.errors.append(str(error)))
         self.page.on("request", lambda request: self.requests.append(request.url))
 
-    def _said(self, message: Any) -> None:
+    def _said(self, message):
         if message.type in ("error", "warning"):
             self.errors.append(message.text)
 
-    def violations(self, only: list[str] | None = None) -> list[str]:
+    def violations(self, only=None):
         """Return the rules of axe that the page breaks."""
         from axe_playwright_python.sync_playwright import Axe
 

@@ -1,7 +1,5 @@
 """Runs commands in this process, as `crawlprio` and as `scrapy`, without a new Python for each."""
 
-from typing import Any
-
 import pytest
 from scrapy import cmdline
 from scrapy.settings import Settings
@@ -9,7 +7,7 @@ from scrapy.settings import Settings
 from crawlprio.commands.cli import main
 
 
-def run_command(*words: object) -> int:
+def run_command(*words):
     """Run a command of `crawlprio`; return its exit status."""
     with pytest.raises(SystemExit) as ended:
         main([*map(str, words)])
@@ -17,7 +15,7 @@ def run_command(*words: object) -> int:
     return ended.value.code
 
 
-def refusal(capsys: pytest.CaptureFixture[str], *words: object) -> str:
+def refusal(capsys, *words):
     """Return the line with which a command of `crawlprio` refuses, with status 2 and no output."""
     capsys.readouterr()
     status = run_command(*words)
@@ -26,7 +24,7 @@ def refusal(capsys: pytest.CaptureFixture[str], *words: object) -> str:
     return err
 
 
-def run_scrapy_command(command: type[Any], *words: object) -> int:
+def run_scrapy_command(command, *words):
     """Run a command, named by the first word, by Scrapy's command line; return its exit status."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(cmdline, "_get_commands_dict", lambda *_: {str(words[0]): command()})

@@ -13,7 +13,7 @@ import sqlite3
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from functools import cache
@@ -23,16 +23,21 @@ from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from forked import run_forked
-from scrapy import Request, Spider, signals
+from scrapy import signals
 from scrapy.crawler import AsyncCrawlerRunner, Crawler
+from scrapy.downloadermiddlewares import cookies
 from scrapy.settings import Settings
 from scrapy.utils.reactor import install_reactor
+from tldextract import TLDExtract
 from twisted.internet.defer import Deferred
 from twisted.web import http
 
+# Otherwise the first crawl of a process looks for the public suffix list in the network, and warns.
+cookies._split_domain = TLDExtract(suffix_list_urls=(), include_psl_private_domains=True)
+
 ROOT = Path(__file__).parents[2]
 
-ONE_AT_A_TIME: dict[str, object] = {
+ONE_AT_A_TIME = {
     "CONCURRENT_REQUESTS": 1,
     "DOWNLOAD_DELAY": 0,
     "ROBOTSTXT_OBEY": False,
@@ -50,36 +55,29 @@ class Crawl:
     stderr: str
 
     @property
-    def store(self) -> Path:
+    def store(self):
         return self.folder / "crawl.sqlite"
 
-    def requests(self) -> list[dict[str, Any]]:
+    def requests(self):
         """The requests that the server got, in order of arrival."""
         return server_log(self.folder / "server.jsonl")
 
-    def urls(self) -> list[str]:
+    def urls(self):
         return fetched_urls(self.folder / "server.jsonl")
 
 
-def server_log(file: Path) -> list[dict[str, Any]]:
+def server_log(file):
     """Return the requests in a log of the loopback server, in order of arrival."""
     lines = file.read_text().splitlines()
     return sorted((json.loads(line) for line in lines), key=lambda fetch: fetch["start"])
 
 
-def fetched_urls(file: Path) -> list[str]:
+def fetched_urls(file):
     """Return the URLs in a log of the loopback server, in order of arrival."""
     return [fetch["url"] for fetch in server_log(file)]
 
 
-def scrapy(
-    arguments: Sequence[str],
-    folder: Path,
-    *,
-    timeout: float = 300.0,
-    wrapper: Callable[[Sequence[str]], Sequence[str]] | None = None,
-    **environment: str,
-) -> subprocess.CompletedProcess[str]:
+def scrapy(arguments, folder, *, timeout=300.0, wrapper=None, **environment):
     """Run a scrapy command in `folder`, with the bundled project."""
     (folder / "scrapy.cfg").write_text("[settings]\ndefault = crawlprio.settings\n")
     if wrapper is None:
@@ -95,7 +93,7 @@ def scrapy(
     )
 
 
-def options(settings: Mapping[str, object]) -> list[str]:
+def options(settings):
     """Return the command line options for some settings."""
     line = []
     for name, value in settings.items():
@@ -104,16 +102,7 @@ def options(settings: Mapping[str, object]) -> list[str]:
     return line
 
 
-def crawl_demo_web(
-    folder: Path,
-    settings: Mapping[str, object],
-    *,
-    pages: int = 300,
-    sites: int = 8,
-    seed: int = 1,
-    arguments: Sequence[str] = (),
-    timeout: float = 300.0,
-) -> Crawl:
+def crawl_demo_web(folder, settings, *, pages=300, sites=8, seed=1, arguments=(), timeout=300.0):
     """Crawl a demo web with the bundled project; store and server log go to `folder`."""
     done = scrapy(
         [
@@ -163,7 +152,7 @@ class Fetch(NamedTuple):
     """Headers, by lower-case name."""
 
 
-def page(*links: str, title: str = "") -> Answer:
+def page(*links, title=""):
     """Return an HTML page with these links, in order; the anchor text of each is its URL."""
     anchors = "".join(f'<p><a href="{link}">{link}</a></p>' for link in links)
     return Answer(f"<title>{title}</title>{anchors}", headers={"Content-Type": "text/html"})
@@ -181,18 +170,14 @@ class Site:
         404 to all else.
     """
 
-    def __init__(
-        self,
-        pages: Mapping[str, Answer],
-        answer: Callable[[str, str], Answer | None] = lambda host, path: None,
-    ) -> None:
-        self.fetches: list[Fetch] = []
+    def __init__(self, pages, answer=lambda host, path: None):
+        self.fetches = []
         self.n_connections = 0
         self._pages = pages
         self._answer = answer
 
-    def __enter__(self) -> Site:
-        def listen() -> Any:
+    def __enter__(self):
+        def listen():
             reactor = _reactor()
             return reactor.listenTCP(0, _SiteFactory(self), backlog=500, interface="127.0.0.1")
 
@@ -200,20 +185,20 @@ class Site:
         self.address = f"127.0.0.1:{self._port.getHost().port}"
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, *_):
         _in_loop(_called(lambda: self._port.stopListening()), 60.0)
 
-    def answer(self, host: str, path: str) -> Answer:
+    def answer(self, host, path):
         found = self._answer(host, path)
         if found is None:
             found = self._pages.get(f"{host}{path}") or self._pages.get(path)
         return found or Answer("nothing here", 404)
 
-    def answer_to(self, fetch: Fetch) -> Answer:
+    def answer_to(self, fetch):
         """Answer a request by more than its host and path; its `end` is not known yet."""
         return self.answer(fetch.host, fetch.path)
 
-    def paths(self, *, robots: bool = False) -> list[str]:
+    def paths(self, *, robots=False):
         """The requested paths, in order of arrival, without robots.txt unless asked for."""
         return [
             fetch.path
@@ -226,9 +211,9 @@ class _SiteRequest(http.Request):
     site: Site
     connection: int
 
-    def process(self) -> None:
+    def process(self):
         start = monotonic()
-        request: Any = self
+        request = self
         host = (request.getRequestHostname() or b"").decode()
         uri = request.uri.decode()
         path = "/" + uri.split("/", 3)[3] if "://" in uri.partition("?")[0] else uri
@@ -240,7 +225,7 @@ class _SiteRequest(http.Request):
         fetch = Fetch(host, path, start, start, method, body, self.connection, headers)
         answer = self.site.answer_to(fetch)
 
-        def reply() -> None:
+        def reply():
             if answer.status == 0:
                 self.site.fetches.append(fetch._replace(end=monotonic()))
                 request.channel.transport.abortConnection()
@@ -263,20 +248,20 @@ class _SiteRequest(http.Request):
 
 
 class _SiteFactory(http.HTTPFactory):
-    def __init__(self, site: Site) -> None:
+    def __init__(self, site):
         super().__init__()
         self.timeOut = None
         self.site = site
 
-    def log(self, request: object) -> None:
+    def log(self, request):
         pass
 
-    def buildProtocol(self, addr: Any) -> Any:  # noqa: N802
-        channel: Any = super().buildProtocol(addr)
+    def buildProtocol(self, addr):  # noqa: N802
+        channel = super().buildProtocol(addr)
         self.site.n_connections += 1
         connection = self.site.n_connections
 
-        def make_request(*args: Any, **kwargs: Any) -> _SiteRequest:
+        def make_request(*args, **kwargs):
             request = _SiteRequest(*args, **kwargs)
             request.site = self.site
             request.connection = connection
@@ -296,22 +281,22 @@ class Run:
     log: list[logging.LogRecord]
 
     @property
-    def stats(self) -> dict[str, Any]:
+    def stats(self):
         return dict(self.crawler.stats.get_stats())
 
     @property
-    def reason(self) -> str:
+    def reason(self):
         return str(self.stats["finish_reason"])
 
-    def messages(self, level: int = logging.WARNING) -> list[str]:
+    def messages(self, level=logging.WARNING):
         """Return what was logged at this level or above."""
         return [record.getMessage() for record in self.log if record.levelno >= level]
 
 
-ADDON: dict[str, object] = {"ADDONS": {"crawlprio.Addon": 500}}
+ADDON = {"ADDONS": {"crawlprio.Addon": 500}}
 """Return the settings that every project needs."""
 
-_PLAIN: dict[str, object] = {
+_PLAIN = {
     "TELNETCONSOLE_ENABLED": False,
     "CRAWLPRIO_STORE": None,
     "CRAWLPRIO_PRINT": False,
@@ -322,15 +307,15 @@ _PLAIN: dict[str, object] = {
 
 
 def run_spider(
-    spider: type[Spider],
-    settings: Mapping[str, object] = ADDON,
+    spider,
+    settings=ADDON,
     *,
-    site: Site | None = None,
-    priority: str = "project",
-    timeout: float = 270.0,
-    keeps_items: bool = True,
-    **arguments: Any,
-) -> Run:
+    site=None,
+    priority="project",
+    timeout=270.0,
+    keeps_items=True,
+    **arguments,
+):
     """Crawl in this process, with Scrapy's defaults except for `_PLAIN` and the given settings.
 
     If there is a `site`, every request goes to it. Scrapy runs in its own thread, with one reactor
@@ -345,13 +330,13 @@ def run_spider(
     _reactor()
     runner = AsyncCrawlerRunner(Settings(every, priority))
     crawler = runner.create_crawler(spider)
-    items: list[Any] = []
-    spiders: list[Any] = []
+    items = []
+    spiders = []
 
-    def keep_item(item: Any) -> None:
+    def keep_item(item):
         items.append(item)
 
-    def keep_spider(spider: Spider) -> None:
+    def keep_spider(spider):
         spiders.append(spider)
 
     # The dispatcher holds receivers weakly: these live until the crawl is over.
@@ -364,7 +349,7 @@ def run_spider(
     root.addHandler(records)
     root.setLevel(logging.INFO)
 
-    async def crawl() -> Any:
+    async def crawl():
         await runner.crawl(crawler, **arguments)
 
     try:
@@ -375,14 +360,14 @@ def run_spider(
     return Run(spiders[0] if spiders else None, crawler, items, records.records)
 
 
-def times_out(*paths: str) -> type:
+def times_out(*paths):
     """Return a downloader middleware that gives up fetches of some paths after 0.3 s.
 
     All others may take as long as the machine needs.
     """
 
     class TimesOut:
-        def process_request(self, request: Request) -> None:
+        def process_request(self, request):
             if urlsplit(request.url).path in paths:
                 request.meta["download_timeout"] = 0.3
 
@@ -390,36 +375,36 @@ def times_out(*paths: str) -> type:
 
 
 class _Records(logging.Handler):
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__(logging.DEBUG)
-        self.records: list[logging.LogRecord] = []
+        self.records = []
 
-    def emit(self, record: logging.LogRecord) -> None:
+    def emit(self, record):
         self.records.append(record)
 
 
-async def _called(function: Callable[[], Any]) -> Any:
+async def _called(function):
     """Call a function in the event loop."""
     return function()
 
 
-def _in_loop(coroutine: Coroutine[Any, Any, Any], timeout: float) -> Any:
+def _in_loop(coroutine, timeout):
     """Run a coroutine in the reactor's thread."""
     loop = _reactor()._asyncioEventloop
     return asyncio.run_coroutine_threadsafe(coroutine, loop).result(timeout)
 
 
 @cache
-def _reactor() -> Any:
+def _reactor():
     """Return the reactor of this process, which runs in its own thread until the process ends."""
     install_reactor("twisted.internet.asyncioreactor.AsyncioSelectorReactor")
     from twisted.internet import reactor
 
-    running: Any = reactor
+    running = reactor
     thread = threading.Thread(target=running.run, args=(False,), daemon=True)
     thread.start()
 
-    def stop() -> None:
+    def stop():
         running.callFromThread(running.stop)
         thread.join(5.0)
 
@@ -427,10 +412,10 @@ def _reactor() -> Any:
     return running
 
 
-def killed_once(line: Sequence[str], store: Path, n_more: int, folder: Path = ROOT) -> None:
+def killed_once(line, store, n_more, folder=ROOT):
     """Run a command until the store has some more visits, then kill it."""
 
-    def n_visits() -> int:
+    def n_visits():
         with (
             suppress(sqlite3.Error),
             closing(sqlite3.connect(f"file:{store}?mode=ro", uri=True)) as db,

@@ -1,7 +1,6 @@
 """The fenced blocks of a page of documentation, and a crawl store for them to run on."""
 
 import re
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -23,7 +22,7 @@ class Block(NamedTuple):
     text: str
 
 
-def blocks_of(file: Path, name: str) -> list[Block]:
+def blocks_of(file, name):
     """Return the fenced blocks of a page, in order."""
     text = file.read_text("utf-8")
     return [
@@ -32,13 +31,13 @@ def blocks_of(file: Path, name: str) -> list[Block]:
     ]
 
 
-def commands_of(text: str) -> list[str]:
+def commands_of(text):
     """Return the commands in a block of shell lines, without comments, continued lines joined."""
     lines = text.replace("\\\n", " ").splitlines()
     return [line for line in (re.sub(r"\s+# .*|^#.*", "", one).strip() for one in lines) if line]
 
 
-def write_store(path: Path) -> None:
+def write_store(path):
     """Write the store of a breadth-first crawl of the first pages of a synthetic web."""
     web = synthetic_web(N_PAGES, 6, seed=1)
     pages = PageTable()

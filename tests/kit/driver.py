@@ -1,11 +1,7 @@
 """Drives the real frontier over a web of the oracle, one page at a time, as a live crawl would."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
-
 import numpy as np
-from oracles import Topic as OracleTopic
-from oracles import Web, true_pagerank
+from oracles import true_pagerank
 
 from crawlprio.frontier import PageQueue
 from crawlprio.graph.pages import NO_PAGE, PageTable, Visit
@@ -16,16 +12,16 @@ from crawlprio.orderings import Ordering, make_ordering
 class WebPages(PageTable):
     """A page table over a web: ids in order of discovery, mapped to and from page numbers."""
 
-    def __init__(self, web: Web) -> None:
+    def __init__(self, web):
         super().__init__()
         self.web = web
-        self.numbers: list[int] = []
+        self.numbers = []
 
-    def graph_page(self, page: int) -> int:
+    def graph_page(self, page):
         """Return the page number in the web."""
         return self.numbers[page]
 
-    def find_or_add(self, numbers: Iterable[int]) -> list[int]:
+    def find_or_add(self, numbers):
         """Return the ids of pages of the web; new pages get the next ids."""
         pages = []
         for number in numbers:
@@ -37,11 +33,11 @@ class WebPages(PageTable):
             pages.append(page)
         return pages
 
-    def seeds(self, numbers: Sequence[int]) -> Visit:
+    def seeds(self, numbers):
         """Return the visit that introduces the seeds."""
         return Visit(NO_PAGE, np.array(self.find_or_add(dict.fromkeys(numbers)), dtype=np.int32))
 
-    def visit(self, page: int) -> Visit:
+    def visit(self, page):
         """Return the visit of a fetched page: distinct links in page order, no self-links."""
         number = self.numbers[page]
         links = self.web.links_of(number)
@@ -54,7 +50,7 @@ class WebPages(PageTable):
         )
 
 
-def hot_queue_of(topic: OracleTopic) -> HotQueue:
+def hot_queue_of(topic):
     """Return the hot queue for the oracle's topic."""
     return HotQueue(
         Topic(topic.words, stem="english" if topic.stem else None),
@@ -64,14 +60,7 @@ def hot_queue_of(topic: OracleTopic) -> HotQueue:
     )
 
 
-def fetch_order(
-    web: Web,
-    seeds: Sequence[int],
-    ordering: str | Ordering,
-    options: Mapping[str, Any] | None = None,
-    topic: OracleTopic | None = None,
-    budget: int | None = None,
-) -> list[int]:
+def fetch_order(web, seeds, ordering, options=None, topic=None, budget=None):
     """Return the pages of a web in the order in which the frontier hands them out."""
     policy = ordering if isinstance(ordering, Ordering) else make_ordering(ordering, options)
     pages = WebPages(web)
@@ -83,7 +72,7 @@ def fetch_order(
         truth=lambda page: truth[pages.numbers[page]],
     )
     frontier.observe(pages.seeds(seeds))
-    order: list[int] = []
+    order = []
     while budget is None or len(order) < budget:
         page = frontier.next_page(0.0)
         if page == NO_PAGE:

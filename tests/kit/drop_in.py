@@ -3,19 +3,12 @@
 import logging
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
-from crawls import ADDON, Answer, Fetch, Run, Site, run_spider
+from crawls import ADDON, Answer, Site, run_spider
 from scrapy import Spider
-from scrapy.downloadermiddlewares import cookies
-from tldextract import TLDExtract
-
-# Otherwise the first crawl of a process looks for the public suffix list in the network, and warns.
-cookies._split_domain = TLDExtract(suffix_list_urls=(), include_psl_private_domains=True)
 
 HTML = {"Content-Type": "text/html; charset=utf-8"}
 
@@ -61,33 +54,33 @@ class Kind:
         stats that may differ, each with the reason.
     """
 
-    pages: ClassVar[Mapping[str, Answer | list[Answer]]] = {}
-    options: ClassVar[Mapping[str, object]] = {}
-    logged: ClassVar[str] = ""
-    unlike: ClassVar[Mapping[str, str]] = {}
+    pages = {}
+    options = {}
+    logged = ""
+    unlike = {}
     notes: list[Any]
 
-    def __init_subclass__(cls) -> None:
+    def __init_subclass__(cls):
         super().__init_subclass__()
         cls.name = cls.__name__
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
+    def __init__(self, *args, **kwargs):
         super().__init__(*args, **kwargs)
         self.notes = []
 
     @classmethod
-    def settings(cls, folder: Path) -> Mapping[str, object]:
+    def settings(cls, folder):
         """Return the settings for a crawl whose files go into its own folder."""
         return cls.options
 
     @classmethod
-    def crawl(cls, folder: Path, settings: Mapping[str, object]) -> Brought:
+    def crawl(cls, folder, settings):
         """Crawl a fresh server; a crawl with more than one run overrides this."""
         with CountingSite(cls.pages) as site:
             return cls.brought(cls.run(folder, settings, site), site)
 
     @classmethod
-    def run(cls, folder: Path, settings: Mapping[str, object], site: Site) -> Run:
+    def run(cls, folder, settings, site):
         """Run the spider once."""
         assert issubclass(cls, Spider)
         folder.mkdir(exist_ok=True)
@@ -96,7 +89,7 @@ class Kind:
             return run_spider(cls, every, site=site, timeout=30)
 
     @classmethod
-    def brought(cls, run: Run, site: Site) -> Brought:
+    def brought(cls, run, site):
         """Return the results of a crawl, without what differs between any two crawls."""
         return Brought(
             items=Counter(repr(item) for item in run.items),
@@ -124,7 +117,7 @@ class Kind:
         )
 
 
-def kinds(variables: Mapping[str, object]) -> list[Any]:
+def kinds(variables):
     """Return the kinds of spider among the variables of a module."""
     return [
         pytest.param(kind, id=name)
@@ -133,7 +126,7 @@ def kinds(variables: Mapping[str, object]) -> list[Any]:
     ]
 
 
-def assert_alike(kind: type[Kind], folder: Path) -> None:
+def assert_alike(kind, folder):
     """Check that a spider has the same results with the add-on as with Scrapy alone."""
     plain = kind.crawl(folder / "plain", {})
     ours = kind.crawl(folder / "ours", ADDON)
@@ -148,7 +141,7 @@ def assert_alike(kind: type[Kind], folder: Path) -> None:
     assert not found, "Scrapy alone -> with the add-on:\n" + "\n".join(found)
 
 
-def differences(plain: Brought, ours: Brought) -> list[str]:
+def differences(plain, ours):
     """Return what a crawl has more or less often than another, one line each."""
     found = []
     for name in ("items", "asked_for", "log"):
@@ -169,7 +162,7 @@ def differences(plain: Brought, ours: Brought) -> list[str]:
 
 
 @contextmanager
-def _debugging(name: str) -> Iterator[None]:
+def _debugging(name):
     """Make a logger propagate everything."""
     logger = logging.getLogger(name)
     level = logger.level
@@ -181,7 +174,7 @@ def _debugging(name: str) -> Iterator[None]:
         logger.setLevel(level)
 
 
-def html(body: str = "", *links: str, **headers: str) -> Answer:
+def html(body="", *links, **headers):
     """Return a page with some text and links."""
     anchors = "".join(f'<a href="{link}">{link}</a>' for link in links)
     return Answer(f"<html><body>{body}{anchors}</body></html>", headers={**HTML, **headers})
@@ -193,17 +186,17 @@ class CountingSite(Site):
     The last of a path's responses serves all further requests.
     """
 
-    def __init__(self, answers: Mapping[str, Answer | list[Answer]]) -> None:
+    def __init__(self, answers):
         super().__init__({})
         self._answers = answers
-        self._n_asked: Counter[str] = Counter()
+        self._n_asked = Counter()
 
-    def answer_to(self, fetch: Fetch) -> Answer:
+    def answer_to(self, fetch):
         answer = self._answer_to(fetch)
         # Twisted itself repeats a request that is cut off on a reused connection.
         return answer._replace(headers={"Connection": "close", **answer.headers})
 
-    def _answer_to(self, fetch: Fetch) -> Answer:
+    def _answer_to(self, fetch):
         answers = self._answers.get(f"{fetch.host}{fetch.path}") or self._answers.get(fetch.path)
         if answers is None:
             return super().answer_to(fetch)
@@ -214,7 +207,7 @@ class CountingSite(Site):
         return answers[min(n_asked, len(answers) - 1)]
 
 
-def _first_line(message: str) -> str:
+def _first_line(message):
     """Return the first line of a message, without what differs from run to run.
 
     The referer of a page is whoever linked to it first, which several fetches in flight decide.

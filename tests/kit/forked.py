@@ -10,7 +10,6 @@ import select
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -55,7 +54,7 @@ _lock = Lock()
 
 
 @cache
-def _parent() -> subprocess.Popen[str]:
+def _parent():
     """Return the process to fork; it ends with this one, which closes its input."""
     return subprocess.Popen(
         [sys.executable, "-c", _SCRIPT],
@@ -67,20 +66,13 @@ def _parent() -> subprocess.Popen[str]:
     )
 
 
-def run_forked(
-    program: str,
-    words: Sequence[str],
-    folder: Path,
-    *,
-    timeout: float = 300.0,
-    environment: Mapping[str, str] = {},
-) -> subprocess.CompletedProcess[str]:
+def run_forked(program, words, folder, *, timeout=300.0, environment=None):
     """Run a command of one of `PROGRAMS` in a folder, as a process of its own, to its end.
 
     A new Python runs it if it is given another PYTHONPATH.
     """
     module, function = PROGRAMS[program]
-    every = {**os.environ, "NO_COLOR": "1", **environment}
+    every = {**os.environ, "NO_COLOR": "1", **(environment or {})}
     if "PYTHONPATH" in environment:
         return subprocess.run(
             [sys.executable, "-m", module, *words],

@@ -5,7 +5,6 @@ out beside it.
 """
 
 import random
-from collections.abc import Callable
 
 from hypothesis import strategies as st
 from oracles import Web
@@ -25,7 +24,7 @@ PATHS = ("", "/", "/home", "/a/b.html", "/web/crawling/", "/frontier.html", "/a/
 TLDS = ("com", "org", "net")
 
 
-def cho_figure_3() -> Web:
+def cho_figure_3():
     """Page 1 leads to the dense cluster {4, 5, 6}, the well ranked page 3 to page 2.
 
     After Cho, Garcia-Molina and Page (WWW7, 1998), Fig. 3 (Fig. 5 of the long version). Page 2 has
@@ -63,7 +62,7 @@ def cho_figure_3() -> Web:
     )
 
 
-def opic_five_pages() -> Web:
+def opic_five_pages():
     """Cash of 1 a page; page 0 has a self-link and a duplicate, page 4 no links.
 
     ===== ===== ===== ===== ===== =====   (- not discovered, * fetched)
@@ -79,7 +78,7 @@ def opic_five_pages() -> Web:
     return Web(links={0: [1, 0, 2, 1], 1: [2, 3], 2: [0, 4], 3: [4, 1]})
 
 
-def opic_cash_comes_back() -> Web:
+def opic_cash_comes_back():
     """Page 1 sends cash back to page 0, which was fetched.
 
     0 gives 1 and 2 0.5: 1.5 each. 1 gives 0 and 3 0.75: 3 has 1.75, 2 has 1.5; order 0 1 3 2.
@@ -90,7 +89,7 @@ def opic_cash_comes_back() -> Web:
     return Web(links={0: [1, 2], 1: [0, 3]})
 
 
-def three_sites() -> Web:
+def three_sites():
     """Sites A {0 1 2}, B {3 4 5 6}, C {7 8}; larger sites first, from page 0.
 
     ===== ======= ======= =====   waiting, in order of discovery 0, 3 7 8, 4 5, 1 2 6
@@ -109,7 +108,7 @@ def three_sites() -> Web:
     )
 
 
-def two_seeds() -> Web:
+def two_seeds():
     """Seeds 0 and 1; ranks in units of a page without backlinks, d = 0.85.
 
     - batch, K = 2 or more: 0, 1. No seed is left: 3 has 1 + 0.85 * (1/2 + 1) = 2.275, 2 has 1.425.
@@ -124,7 +123,7 @@ def two_seeds() -> Web:
     return Web(links={0: [2, 3], 1: [3], 2: [4], 3: [5, 4]})
 
 
-def half_a_batch() -> Web:
+def half_a_batch():
     """A page found in a batch comes after its rest; batch-pagerank from page 0.
 
     After 0 no seed is left: 1 2 3 are alike. 1 finds 4. With K = 2, 1 and 2 are the batch, then 4
@@ -133,7 +132,7 @@ def half_a_batch() -> Web:
     return Web(links={0: [1, 2, 3], 1: [4]})
 
 
-def earlier_and_new() -> Web:
+def earlier_and_new():
     """Pages 1 and 3 were known to an earlier crawl, with `EARLIER_SCORES`; 2 and 4 are new.
 
     - omniscient, ranks as above: 1 and 2 1.425, 3 1 + 0.85 * (1.425 + 1.425/2) = 2.817, 4 1.606,
@@ -152,7 +151,7 @@ def earlier_and_new() -> Web:
 EARLIER_SCORES = {0: 0.8, 1: 0.3, 3: 0.1}
 
 
-def unreachable_backlinks() -> Web:
+def unreachable_backlinks():
     """Page 2 owes its rank to page 4, which no crawl from page 0 finds.
 
     In the whole web 1 has 1.425, 2 has 1.425 + 0.85, 3 more than both: omniscient goes 0 2 3 1.
@@ -161,7 +160,7 @@ def unreachable_backlinks() -> Web:
     return Web(links={0: [1, 2], 1: [3], 2: [3], 4: [2]})
 
 
-def bookshop() -> Web:
+def bookshop():
     """Pages with URLs and anchor texts, found in the order 1 2 4 3 by breadth-first.
 
     - location with its defaults: 1 has -2 slashes + 1 for com = -1, 2 has 1 for com, 4 has 1 for
@@ -190,7 +189,7 @@ def bookshop() -> Web:
     )
 
 
-def hot_page_found_late() -> Web:
+def hot_page_found_late():
     """Page 1 is hot by its title; page 2 is known before, and ever stays in the URL queue.
 
     Breadth-first behind a hot queue. With distance 3: 1 is fetched and is hot, so 3 (1 link away)
@@ -199,23 +198,19 @@ def hot_page_found_late() -> Web:
     7 are hot as well. With distance 0 nothing is.
     """
     return Web(
-        links={0: [1, 2], 1: [2, 3], 2: [6], 3: [4], 4: [5], 6: [7]},
-        titles={1: "On crawling"},
+        links={0: [1, 2], 1: [2, 3], 2: [6], 3: [4], 4: [5], 6: [7]}, titles={1: "On crawling"}
     )
 
 
-def distance_through_old_links() -> Web:
+def distance_through_old_links():
     """The hot page 2 leads to page 1, which was fetched, and that to 3: now at distance 2.
 
     Its link 4 is at 3. Breadth-first goes 0 1 2 3 5 4 with distance 3, and 0 1 2 3 4 5 with 4.
     """
-    return Web(
-        links={0: [1, 2], 1: [3, 5], 2: [1], 3: [4]},
-        titles={2: "Crawling"},
-    )
+    return Web(links={0: [1, 2], 1: [3, 5], 2: [1], 3: [4]}, titles={2: "Crawling"})
 
 
-def hot_pages_of_two_sites() -> Web:
+def hot_pages_of_two_sites():
     """Sites {1 4} and {2 3 5}, hot pages 1 and 2 by anchor; larger sites first counts all waiting.
 
     Both sites have a hot page: that of the larger, 2, then 1. Left are 3 5 and 4: 3, then 4 and 5
@@ -229,10 +224,10 @@ def hot_pages_of_two_sites() -> Web:
 
 
 @st.composite
-def webs(draw: Callable[..., object], max_pages: int = 40) -> Web:
+def webs(draw, max_pages=40):
     """Webs of a few sites with dangling and unreachable pages, self-links, duplicates and texts."""
 
-    def drawn_int(low: int, high: int) -> int:
+    def drawn_int(low, high):
         number = draw(st.integers(low, high))
         assert isinstance(number, int)
         return number
@@ -241,7 +236,7 @@ def webs(draw: Callable[..., object], max_pages: int = 40) -> Web:
     n_sites = drawn_int(1, 5)
     pages = range(n_pages)
     rows = st.lists(st.integers(0, n_pages - 1), max_size=6)
-    links: dict[int, list[int]] = {}
+    links = {}
     for page in pages:
         row = draw(rows)
         assert isinstance(row, list)
@@ -252,12 +247,12 @@ def webs(draw: Callable[..., object], max_pages: int = 40) -> Web:
     return with_texts(Web(links=links, site=site), drawn_int(0, 2**16), n_pages)
 
 
-def seeds_of(web: Web) -> st.SearchStrategy[list[int]]:
+def seeds_of(web):
     """Return a strategy for one to four seeds of a web, in any order."""
     return st.lists(st.sampled_from(web.pages), min_size=1, max_size=4, unique=True)
 
 
-def with_texts(web: Web, seed: int, n_pages: int) -> Web:
+def with_texts(web, seed, n_pages):
     """Give a web URLs, anchors, titles and bodies, with the words of `TOPIC_PHRASES` in some."""
     rng = random.Random(seed)
     for page in range(n_pages):
@@ -271,7 +266,7 @@ def with_texts(web: Web, seed: int, n_pages: int) -> Web:
     return web
 
 
-def power_law_web(n_pages: int, seed: int) -> Web:
+def power_law_web(n_pages, seed):
     """A random web whose sites, in-degrees and out-degrees follow power laws, with all texts.
 
     About 15 percent of the pages are dangling, six of ten links stay on the site, and a few pages
@@ -280,11 +275,11 @@ def power_law_web(n_pages: int, seed: int) -> Web:
     rng = random.Random(seed)
     n_sites = max(1, n_pages // 30)
     site = {page: int(n_sites * rng.random() ** 2) for page in range(n_pages)}
-    of_site: dict[int, list[int]] = {}
+    of_site = {}
     for page in range(n_pages):
         of_site.setdefault(site[page], []).append(page)
     weights = [rng.paretovariate(1.1) for _ in range(n_pages)]
-    links: dict[int, list[int]] = {}
+    links = {}
     for page in range(n_pages):
         if rng.random() < 0.15:
             continue
@@ -295,7 +290,7 @@ def power_law_web(n_pages: int, seed: int) -> Web:
 
 
 @st.composite
-def crawls(draw: st.DrawFn) -> tuple[dict[int, list[int]], list[int], list[int]]:
+def crawls(draw):
     """Small webs, the order in which some of their pages are fetched, and the seeds."""
     n_pages = draw(st.integers(1, 12))
     pages = range(n_pages)

@@ -1,14 +1,10 @@
 """A server on loopback that sends any bytes at any pace, for crawls of hostile sites."""
 
-from __future__ import annotations
-
 import socket
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from pathlib import Path
-from typing import Any
+from collections.abc import Iterable
 
-from crawls import Answer, Run, run_spider, times_out
+from crawls import Answer, run_spider, times_out
 from scrapy.settings import default_settings
 
 import crawlprio.settings
@@ -18,7 +14,7 @@ from crawlprio.store import Store
 Raw = bytes | Iterable[bytes] | None
 """Bytes to send before the connection is closed, or pieces of them; None means no response."""
 
-BUNDLED: dict[str, object] = {
+BUNDLED = {
     name: value
     for name, value in vars(crawlprio.settings).items()
     if name.isupper() and getattr(default_settings, name, None) != value
@@ -37,21 +33,21 @@ BUNDLED: dict[str, object] = {
 """The settings of the bundled project, without delays."""
 
 
-def crawl(
-    site: Any, settings: Mapping[str, object] = {}, *, silent: Sequence[str] = (), **arguments: Any
-) -> Run:
+def crawl(site, settings=None, *, silent=(), **arguments):
     """Crawl a hostile web with the `site` spider, by default from http://a.test/.
 
     Fetches of the paths in `silent`, which may never be answered, time out soon.
     """
     if "seeds" not in arguments:
         arguments["seeds"] = "http://a.test/"
-    stock: Any = BUNDLED["DOWNLOADER_MIDDLEWARES"]
+    stock = BUNDLED["DOWNLOADER_MIDDLEWARES"]
     middlewares = {"DOWNLOADER_MIDDLEWARES": {**stock, times_out(*silent): 50}}
-    return run_spider(SiteSpider, {**BUNDLED, **middlewares, **settings}, site=site, **arguments)
+    return run_spider(
+        SiteSpider, {**BUNDLED, **middlewares, **(settings or {})}, site=site, **arguments
+    )
 
 
-def refused(run: Run) -> dict[str, int]:
+def refused(run):
     """Return what a crawl refused or did not read, and how often."""
     return {
         name.partition("/")[2]: count
@@ -60,12 +56,12 @@ def refused(run: Run) -> dict[str, int]:
     }
 
 
-def html(body: str, **headers: str) -> Answer:
+def html(body, **headers):
     """Return a page with this body."""
     return Answer(body, headers={"Content-Type": "text/html", **headers})
 
 
-def raw(body: bytes, *headers: str, status: str = "200 OK") -> bytes:
+def raw(body, *headers, status="200 OK"):
     """Return a complete response as bytes; it is HTML unless the headers say otherwise."""
     lines = [f"HTTP/1.1 {status}", "Connection: close", *headers]
     if not any(line.lower().startswith("content-type:") for line in lines):
@@ -73,7 +69,7 @@ def raw(body: bytes, *headers: str, status: str = "200 OK") -> bytes:
     return "\r\n".join(lines).encode("latin-1") + b"\r\n\r\n" + body
 
 
-def urls_in(store: Path) -> list[str]:
+def urls_in(store):
     """Return the URLs of all pages in a store, and of all links that were not followed."""
     with Store.open(store, readonly=True) as opened:
         pages = opened.load_pages()
@@ -90,22 +86,22 @@ class RawSite:
         Returns what to send, given host and path.
     """
 
-    def __init__(self, answer: Callable[[str, str], Raw]) -> None:
+    def __init__(self, answer):
         self._answer = answer
         self._closed = threading.Event()
-        self.requests: list[tuple[str, str]] = []
+        self.requests = []
 
-    def __enter__(self) -> RawSite:
+    def __enter__(self):
         self._listener = socket.create_server(("127.0.0.1", 0), backlog=100)
         self.address = f"127.0.0.1:{self._listener.getsockname()[1]}"
         threading.Thread(target=self._accept, daemon=True).start()
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, *_):
         self._closed.set()
         self._listener.close()
 
-    def _accept(self) -> None:
+    def _accept(self):
         while True:
             try:
                 connection, _ = self._listener.accept()
@@ -113,7 +109,7 @@ class RawSite:
                 return
             threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
 
-    def _serve(self, connection: socket.socket) -> None:
+    def _serve(self, connection):
         with connection:
             try:
                 request = b""

@@ -4,7 +4,7 @@ import os
 import shutil
 import socket
 import subprocess
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,14 +21,14 @@ class Server:
     log: Path
     hosts: Sequence[str]
 
-    def url(self, host: str, path: str) -> str:
+    def url(self, host, path):
         return f"http://{host}:{self.port}{path}"
 
     @property
-    def seeds(self) -> list[str]:
+    def seeds(self):
         return [self.url(host, "/index.html") for host in self.hosts]
 
-    def requests(self) -> list[tuple[str, str, int]]:
+    def requests(self):
         """Return host, path and status of each request so far."""
         found = []
         for line in self.log.read_text().splitlines():
@@ -38,12 +38,7 @@ class Server:
 
 
 @contextmanager
-def serve(
-    folder: Path,
-    sites: Mapping[str, tuple[Path, Sequence[str]]],
-    *,
-    charset: str = "charset utf-8;",
-) -> Iterator[Server]:
+def serve(folder, sites, *, charset="charset utf-8;"):
     """Serve sites by their address: a folder of pages, and the paths that robots.txt forbids."""
     assert NGINX is not None
     folder.mkdir()

@@ -10,20 +10,19 @@ import asyncio
 import json
 import math
 import os
-import random
 import sys
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from crawls import Answer, Fetch, Site
+from crawls import Answer, Site
 from scrapy import Request, Spider, signals
 from scrapy.downloadermiddlewares.retry import get_retry_request
 from scrapy.exceptions import DontCloseSpider, DropItem, IgnoreRequest
-from scrapy.http import HtmlResponse, Response
-from spider_plans import Node, Plan
+from scrapy.http import HtmlResponse
+from spider_plans import Plan
 
 NEVER_ANSWERED = 0.2
 """Seconds after which a request that is never answered fails."""
@@ -50,20 +49,20 @@ class PlannedSite(Site):
         crawls share with the server, so that much falls into one turn of it. None: neither.
     """
 
-    def __init__(self, plan: Plan, unsteady: random.Random | None = None) -> None:
+    def __init__(self, plan, unsteady=None):
         super().__init__({})
         self._plan = plan
         self._unsteady = unsteady
-        self._asked: Counter[int] = Counter()
+        self._asked = Counter()
 
-    def answer_to(self, fetch: Fetch) -> Answer:
+    def answer_to(self, fetch):
         answer = self._planned_answer(fetch)
         if self._unsteady is None or answer.seconds:
             return answer
         time.sleep(self._unsteady.choice((0, 0, 0, 0.005, 0.05, 0.1)))
         return answer._replace(seconds=self._unsteady.choice((0, 0, 0.001, 0.01, 0.05, 0.1)))
 
-    def _planned_answer(self, fetch: Fetch) -> Answer:
+    def _planned_answer(self, fetch):
         node = self._plan.nodes[int(fetch.headers["x-tag"])]
         # Each request has its own connection: Twisted itself repeats one that is cut off on a
         # reused connection.
@@ -85,7 +84,7 @@ class PlannedSite(Site):
         assert isinstance(reply, int)
         return Answer(f"page {node.tag}", reply, headers)
 
-    def requests(self) -> Counter[Record]:
+    def requests(self):
         """The requests received, with the session that each had."""
         return Counter(
             Record(
@@ -115,25 +114,23 @@ class PlannedSpider(Spider):
     plan: Plan
     write: Callable[[Record], None]
 
-    def __init__(
-        self, plan: Plan, write: Callable[[Record], None], stop_after: int | None = None
-    ) -> None:
+    def __init__(self, plan, write, stop_after=None):
         super().__init__()
         self.plan, self.write, self._stop_after = plan, write, stop_after
         self._n_callbacks = 0
-        self._events: dict[str, asyncio.Event] = {}
+        self._events = {}
         self._is_stopping = False
         self._was_idle = False
-        self._starting: dict[Request, int] = {}
+        self._starting = {}
 
     @classmethod
-    def from_crawler(cls, crawler: Any, *args: Any, **kwargs: Any) -> PlannedSpider:
+    def from_crawler(cls, crawler, *args, **kwargs):
         spider = super().from_crawler(crawler, *args, **kwargs)
         crawler.signals.connect(spider.idle, signal=signals.spider_idle)
         crawler.signals.connect(spider.scheduled, signal=signals.request_scheduled)
         return spider
 
-    async def start(self) -> AsyncIterator[Any]:
+    async def start(self):
         for tag in self.plan.starts:
             request = self.request(tag)
             self._starting[request] = tag
@@ -144,13 +141,13 @@ class PlannedSpider(Spider):
             if not self.plan.stops_after:
                 yield {"start": tag}
 
-    def scheduled(self, request: Request) -> None:
+    def scheduled(self, request):
         """Record a start request once it is scheduled; a stopped crawl never schedules it."""
         tag = self._starting.pop(request, None)
         if tag is not None:
             self.write(Record("start", tag))
 
-    def idle(self) -> None:
+    def idle(self):
         """Request some more pages, once per run."""
         if self._was_idle:
             return
@@ -160,16 +157,16 @@ class PlannedSpider(Spider):
         if self.plan.when_idle:
             raise DontCloseSpider
 
-    def request(self, tag: int) -> Request:
+    def request(self, tag):
         """Return the request of a node."""
         node = self.plan.nodes[tag]
-        meta: dict[str, Any] = {}
+        meta = {}
         if node.jar is not None:
             meta["cookiejar"] = node.jar
         if "never" in node.replies:
             meta["download_timeout"] = NEVER_ANSWERED
         is_async = node.style in ("async generator", "coroutine")
-        callbacks: dict[str, Any] = {
+        callbacks = {
             "generator": self.parse,
             "async generator": self.parse_async,
             "coroutine": self.parse_coroutine,
@@ -189,18 +186,18 @@ class PlannedSpider(Spider):
             dont_filter=node.dont_filter,
         )
 
-    def parse(self, response: Response, tag: int, polls: int) -> Iterator[Any]:
+    def parse(self, response, tag, polls):
         node = self._begin(response, tag)
         yield from self._outputs(node, response, polls)
         self._end(node)
 
-    def parse_list(self, response: Response, tag: int, polls: int) -> list[Any]:
+    def parse_list(self, response, tag, polls):
         node = self._begin(response, tag)
         outputs = list(self._outputs(node, response, polls))
         self._end(node)
         return outputs
 
-    async def parse_async(self, response: Response, tag: int, polls: int) -> AsyncIterator[Any]:
+    async def parse_async(self, response, tag, polls):
         node = self._begin(response, tag)
         outputs = list(self._outputs(node, response, polls, raises=False))
         for output in outputs[:1]:
@@ -213,21 +210,21 @@ class PlannedSpider(Spider):
         self._may_fail(node, len(outputs))
         self._end(node)
 
-    async def parse_coroutine(self, response: Response, tag: int, polls: int) -> list[Any]:
+    async def parse_coroutine(self, response, tag, polls):
         node = self._begin(response, tag)
         await self._pause(node)
         outputs = list(self._outputs(node, response, polls))
         self._end(node)
         return outputs
 
-    def failed(self, failure: Any) -> Iterator[Any]:
+    def failed(self, failure):
         request = failure.request
         tag = request.cb_kwargs["tag"]
         self._note("errback", tag, request, failure.type.__name__)
         for child in self.plan.nodes[tag].on_failure or ():
             yield self.request(child)
 
-    def _begin(self, response: Response, tag: int) -> Node:
+    def _begin(self, response, tag):
         assert response.request is not None
         self._note("callback", tag, response.request, f"{response.status} {response.url}")
         self._n_callbacks += 1
@@ -237,12 +234,12 @@ class PlannedSpider(Spider):
             self._stopping = asyncio.ensure_future(stopping)
         return self.plan.nodes[tag]
 
-    def _end(self, node: Node) -> None:
+    def _end(self, node):
         if node.opens:
             self._event(node.opens).set()
         self.write(Record("end", node.tag))
 
-    async def _pause(self, node: Node) -> None:
+    async def _pause(self, node):
         if node.awaits:
             await asyncio.sleep(node.awaits)
         if node.waits_for:
@@ -256,9 +253,7 @@ class PlannedSpider(Spider):
                 note = f"{response.status} {response.url}"
                 self.write(Record("inline", node.inline, note=note))
 
-    def _outputs(
-        self, node: Node, response: Response, polls: int, *, raises: bool = True
-    ) -> Iterator[Any]:
+    def _outputs(self, node, response, polls, *, raises=True):
         """Yield a callback's outputs; it blocks the event loop for as long as the plan says."""
         if node.blocks:
             time.sleep(node.blocks)
@@ -274,7 +269,7 @@ class PlannedSpider(Spider):
         if polls:
             yield request.replace(dont_filter=True, cb_kwargs={"tag": node.tag, "polls": polls - 1})
             return
-        outputs: list[Any] = [{"tag": node.tag, "n": n} for n in range(node.n_items)]
+        outputs = [{"tag": node.tag, "n": n} for n in range(node.n_items)]
         outputs += [self.request(child) for child in node.children]
         for n_before, output in enumerate(outputs):
             if raises:
@@ -285,16 +280,16 @@ class PlannedSpider(Spider):
         if raises:
             self._may_fail(node, len(outputs))
 
-    def _may_fail(self, node: Node, n_before: int) -> None:
+    def _may_fail(self, node, n_before):
         if node.raises_after is not None and n_before == min(
             node.raises_after, node.n_items + len(node.children)
         ):
             raise RuntimeError(f"callback of {node.tag} fails")
 
-    def _note(self, kind: str, tag: int, request: Request, note: str) -> None:
+    def _note(self, kind, tag, request, note):
         self.write(Record(kind, tag, request.url, request.method, request.body.decode(), note))
 
-    def _event(self, name: str) -> asyncio.Event:
+    def _event(self, name):
         return self._events.setdefault(name, asyncio.Event())
 
 
@@ -302,12 +297,12 @@ class PlannedDownloads:
     """A downloader middleware that ignores, answers or replaces some requests itself."""
 
     @classmethod
-    def from_crawler(cls, crawler: Any) -> PlannedDownloads:
+    def from_crawler(cls, crawler):
         middleware = cls()
         middleware.crawler = crawler
         return middleware
 
-    def process_request(self, request: Request) -> Request | Response | None:
+    def process_request(self, request):
         tag = int(request.headers["X-Tag"])
         does = self.crawler.spider.plan.nodes[tag].middleware
         if does == "ignore":
@@ -324,12 +319,12 @@ class PlannedOutput:
     """A spider middleware that yields the recovery request of a failed callback."""
 
     @classmethod
-    def from_crawler(cls, crawler: Any) -> PlannedOutput:
+    def from_crawler(cls, crawler):
         middleware = cls()
         middleware.crawler = crawler
         return middleware
 
-    def process_spider_exception(self, response: Response, exception: Exception) -> Any:
+    def process_spider_exception(self, response, exception):
         spider = self.crawler.spider
         request = response.request
         if request is None or not isinstance(exception, RuntimeError):
@@ -342,12 +337,12 @@ class PlannedItems:
     """A pipeline that takes a while for some items, drops some and fails on others."""
 
     @classmethod
-    def from_crawler(cls, crawler: Any) -> PlannedItems:
+    def from_crawler(cls, crawler):
         pipeline = cls()
         pipeline.crawler = crawler
         return pipeline
 
-    async def process_item(self, item: dict[str, Any]) -> dict[str, Any]:
+    async def process_item(self, item):
         number = item.get("tag") or item["start"]
         if takes_a_while(number):
             await asyncio.sleep(0.05)
@@ -360,12 +355,12 @@ class PlannedItems:
         return item
 
 
-def takes_a_while(tag: int) -> bool:
+def takes_a_while(tag):
     """Return whether the pipeline awaits for the items of a request."""
     return tag % 4 == 0
 
 
-def components() -> dict[str, Any]:
+def components():
     """Return the settings that install the middlewares and the pipeline."""
     return {
         "DOWNLOADER_MIDDLEWARES": {PlannedDownloads: 320},
@@ -374,7 +369,7 @@ def components() -> dict[str, Any]:
     }
 
 
-def main(plan_file: str, log: str, jobdir: str, address: str) -> None:
+def main(plan_file, log, jobdir, address):
     """Crawl a plan with the add-on; append each record to a log that survives a kill."""
     from scrapy.crawler import AsyncCrawlerProcess
 
@@ -395,7 +390,7 @@ def main(plan_file: str, log: str, jobdir: str, address: str) -> None:
         }
     )
 
-    def write(record: Record) -> None:
+    def write(record):
         os.write(file, (json.dumps(record) + "\n").encode())
 
     process.crawl(PlannedSpider, plan=plan, write=write)

@@ -4,7 +4,6 @@ import fcntl
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
@@ -17,7 +16,7 @@ import pytest
 HOME = Path(sys.prefix) / "pywb"
 
 
-def programs() -> Path:
+def programs():
     """Return the folder of pywb's programs; skip the test where they cannot be installed."""
     problem = _install()
     if problem:
@@ -26,7 +25,7 @@ def programs() -> Path:
 
 
 @cache
-def _install() -> str:
+def _install():
     """Install pywb, once for all processes; return why it cannot be installed, if it cannot."""
     with HOME.with_suffix(".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -43,14 +42,14 @@ def _install() -> str:
         return ""
 
 
-def index_of(folder: Path) -> str | None:
+def index_of(folder):
     """Return pywb's CDXJ index of the WARC files in a folder; None if pywb cannot be installed."""
     if _install():
         return None
     return run("cdx-indexer", "-j", "-s", *sorted(folder.glob("*.warc.gz")), folder=folder)
 
 
-def run(name: str, *words: str | Path, folder: Path) -> str:
+def run(name, *words, folder):
     """Run one of pywb's programs; return what it prints."""
     line = [programs() / name, *words]
     done = subprocess.run(
@@ -63,13 +62,13 @@ def run(name: str, *words: str | Path, folder: Path) -> str:
 class Wayback:
     """A running pywb; collections are named by the folder of their files."""
 
-    def __init__(self, port: int) -> None:
+    def __init__(self, port):
         self.port = port
 
-    def url(self, collection: str, url: str, modifier: str = "mp_") -> str:
+    def url(self, collection, url, modifier="mp_"):
         return f"http://127.0.0.1:{self.port}/{collection}/{modifier}/{url}"
 
-    def get(self, collection: str, url: str) -> tuple[int, bytes]:
+    def get(self, collection, url):
         """Return status and body as archived, without following redirects."""
         opener = build_opener(ProxyHandler({}), _Stay)
         try:
@@ -81,12 +80,12 @@ class Wayback:
 
 
 class _Stay(HTTPRedirectHandler):
-    def redirect_request(self, *_: object) -> None:
+    def redirect_request(self, *_):
         return None
 
 
 @contextmanager
-def wayback(folder: Path, collections: Mapping[str, Path]) -> Iterator[Wayback]:
+def wayback(folder, collections):
     """Serve archives by name, each from the WARC files of a folder."""
     for name, files in collections.items():
         run("wb-manager", "init", name, folder=folder)

@@ -1,7 +1,6 @@
 """Crawls of random spiders, with and without crawlprio, and the differences between the two.
 
-As a script it crawls one plan and prints the differences, or shrinks the plan to the smallest one
-that still differs: `python tests/kit/random_spiders.py SEED [--shrink]`.
+As a script it crawls one plan and prints what differs: `python tests/kit/random_spiders.py SEED`.
 """
 
 import random
@@ -14,9 +13,9 @@ from typing import Any, NamedTuple
 
 from crawls import ADDON, run_spider
 from planned_spider import PlannedSite, PlannedSpider, Record, components
-from spider_plans import Plan, draw_plan, without
+from spider_plans import draw_plan
 
-PLAIN: dict[str, object] = {}
+PLAIN = {}
 MAX_SECONDS = 60.0
 """Seconds that a crawl may take, far longer than the slowest crawl on an idle machine."""
 
@@ -45,14 +44,12 @@ class Outcome(NamedTuple):
     n_runs: int
 
 
-def crawl(
-    plan: Plan, settings: dict[str, Any], jobdir: Path | None = None, *, is_unsteady: bool = False
-) -> Outcome:
+def crawl(plan, settings, jobdir=None, *, is_unsteady=False):
     """Crawl a plan in this process; with a job directory, in as many runs as the plan has stops.
 
     With `is_unsteady`, responses take a while and the event loop is blocked at random.
     """
-    records: Counter[Record] = Counter()
+    records = Counter()
     stops = [*plan.stops_after, None] if jobdir is not None else [None]
     every = {**plan.settings, **components(), **settings}
     if jobdir is not None:
@@ -60,7 +57,7 @@ def crawl(
     unsteady = random.Random(plan.seed) if is_unsteady else None
     with PlannedSite(plan, unsteady) as site:
         for stop_after in stops:
-            written: list[Record] = []
+            written = []
             run = run_spider(
                 PlannedSpider,
                 every,
@@ -91,7 +88,7 @@ def crawl(
     return Outcome(records, fetches, stats if len(stops) == 1 else {}, len(stops))
 
 
-def differences(plan: Plan, plain: Outcome, ours: Outcome) -> list[str]:
+def differences(plan, plain, ours):
     """Return what the second crawl of a plan has more or less of than the first, one line each.
 
     As in Scrapy, start requests with `dont_filter`, their consequences and start items are repeated
@@ -125,9 +122,9 @@ def differences(plan: Plan, plain: Outcome, ours: Outcome) -> list[str]:
     return found
 
 
-def repeated_tags(plan: Plan) -> set[int]:
+def repeated_tags(plan):
     """Return the tags of start requests with `dont_filter`, and of what only they lead to."""
-    repeated: set[int] = set()
+    repeated = set()
     waiting = [tag for tag in plan.starts if plan.nodes[tag].dont_filter]
     while waiting:
         tag = waiting.pop()
@@ -140,7 +137,7 @@ def repeated_tags(plan: Plan) -> set[int]:
     return repeated
 
 
-def _once(records: Counter[Record], repeated: set[int]) -> Counter[Record]:
+def _once(records, repeated):
     """Return the records that belong to one run.
 
     A page that a middleware refuses waits again in the next run, which refuses it again.
@@ -154,18 +151,18 @@ def _once(records: Counter[Record], repeated: set[int]) -> Counter[Record]:
     )
 
 
-def _n_reached(records: Counter[Record], tag: int) -> int:
+def _n_reached(records, tag):
     """Return how often a request reached a callback or errback."""
     return sum(n for record, n in records.items() if record.tag == tag and record.kind in _REACHED)
 
 
-def _of(records: Counter[Record], tags: set[int]) -> Counter[Record]:
+def _of(records, tags):
     return Counter(
         {record: 1 for record in records if record.tag in tags and record.kind != "stop"}
     )
 
 
-def _unlike(what: str, plain: Counter[Record], ours: Counter[Record]) -> list[str]:
+def _unlike(what, plain, ours):
     return [
         f"{what} {plain[record]} -> {ours[record]} times: {tuple(record)}"
         for record in sorted(plain | ours)
@@ -173,7 +170,7 @@ def _unlike(what: str, plain: Counter[Record], ours: Counter[Record]) -> list[st
     ]
 
 
-def compare(plan: Plan) -> list[str]:
+def compare(plan):
     """Crawl a plan with Scrapy alone, then with the add-on; return the differences, one line each.
 
     Scrapy alone crawls a plan without its stops.
@@ -189,22 +186,7 @@ def compare(plan: Plan) -> list[str]:
     return differences(plan, plain, ours)
 
 
-def shrink(plan: Plan, *, patience: int = 2) -> Plan:
-    """Return a plan that still differs and from which nothing more can be removed."""
-    found = True
-    while found:
-        found = False
-        for simpler in without(plan):
-            if any(compare(simpler) for _ in range(patience)):
-                plan, found = simpler, True
-                print(f"{len(plan.nodes)} nodes", file=sys.stderr)
-                break
-    return plan
-
-
 if __name__ == "__main__":
     drawn = draw_plan(int(sys.argv[1]))
-    if "--shrink" in sys.argv:
-        drawn = shrink(drawn)
     pprint(drawn)
     print("\n".join(compare(drawn)) or "no difference")

@@ -8,18 +8,16 @@ import signal
 import socket
 import subprocess
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from time import monotonic, sleep
-from typing import Any, cast
 
 import pytest
 from redis import Redis
 from redis.crc import key_slot
 from redis.exceptions import RedisError
 
-from crawlprio.plugins.redis.connection import connect
-from crawlprio.plugins.redis.scripts import Client
+from crawlprio.plugins.shared.connection import Client, connect
 
 N_SLOTS = 16384
 
@@ -173,6 +171,35 @@ def migrate_slot(
     return n_moved
 
 
+@contextmanager
+def sentinel_of(primary: RedisServer, folder: Path) -> Iterator[str]:
+    """Run a sentinel that watches a server and its replicas; yield its address."""
+    port = free_port()
+    settings = folder / "sentinel.conf"
+    settings.write_text(
+        f"port {port}\nbind 127.0.0.1\ndir {folder}\n"
+        f"sentinel monitor crawls 127.0.0.1 {primary.port} 1\n"
+        "sentinel down-after-milliseconds crawls 1000\n"
+        "sentinel failover-timeout crawls 5000\n"
+    )
+    program = shutil.which("redis-server")
+    assert program is not None
+    process = subprocess.Popen([program, str(settings), "--sentinel"], stdout=subprocess.DEVNULL)
+    try:
+        client = connect(f"redis://127.0.0.1:{port}", {})
+        until = monotonic() + 30.0
+        while True:
+            with suppress(RedisError):
+                if client.execute_command("SENTINEL", "REPLICAS", "crawls"):
+                    break
+            assert monotonic() < until, "the sentinel finds no replica"
+            sleep(0.1)
+        yield f"127.0.0.1:{port}"
+    finally:
+        process.kill()
+        process.wait()
+
+
 def require_redis() -> None:
     """Skip a test where no server is installed, but fail in CI."""
     if shutil.which("redis-server") is None:
@@ -214,12 +241,8 @@ def redis_cluster(shared_cluster: ClusterOfServers) -> ClusterOfServers:
 
 
 @pytest.fixture
-def redis_server(request: pytest.FixtureRequest) -> RedisServer:
-    """The shared server, emptied; the cluster if CRAWLPRIO_REDIS_CLUSTER is set."""
-    if os.environ.get("CRAWLPRIO_REDIS_CLUSTER"):
-        cluster: Any = request.getfixturevalue("redis_cluster")
-        return cast(RedisServer, cluster)
-    shared_server: RedisServer = request.getfixturevalue("shared_server")
+def redis_server(shared_server: RedisServer) -> RedisServer:
+    """The shared server, emptied."""
     with shared_server.client() as client:
         client.flushall()
     return shared_server

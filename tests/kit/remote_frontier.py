@@ -105,7 +105,6 @@ class RemoteFrontier:
 
     carries_json_only = True
     keeps_objects = False
-    robots = None
     loses_leases = False
 
     def __init__(

@@ -7,7 +7,6 @@ ours and Protego. Two of its cases are left out because the RFC says otherwise: 
 """
 
 import re
-from collections.abc import Collection
 from typing import NamedTuple
 
 from crawlprio.web import robots_txt
@@ -16,15 +15,12 @@ from crawlprio.web.robots_txt import MAX_BYTES
 BOT = "FooBot"
 
 
-def without_unknown_lines(text: str) -> str:
+def without_unknown_lines(text):
     """Leave out the lines that say nothing but, in Protego, end a list of robots."""
-    read = ((line, robots_txt._directive(line)) for line in text.splitlines())
-    return "\n".join(
-        line for line, directive in read if directive and directive[0] != robots_txt._OTHER
-    )
+    return "\n".join(line for line in text.splitlines() if robots_txt._directive(line))
 
 
-def with_whole_products(text: str, products: Collection[str]) -> str:
+def with_whole_products(text, products):
     """Give each group a name that Protego, which goes by beginnings of words, finds as it should.
 
     RFC 9309, section 2.2.1: a group is for the product that it names, and for no other.
@@ -32,10 +28,10 @@ def with_whole_products(text: str, products: Collection[str]) -> str:
     lines = without_unknown_lines(text).splitlines()
     for at, line in enumerate(lines):
         directive = robots_txt._directive(line)
-        if directive is not None and directive[0] == robots_txt._ROBOT and directive[2] != "*":
-            name = re.split(r"[\s/*]", directive[2].lower())[0]
+        if directive is not None and directive[0] == "User-agent" and directive[1] != "*":
+            name = re.split(r"[\s/*]", directive[1].lower())[0]
             named = name if name in products else "nobody-that-asks"
-            lines[at] = f"User-agent: {named if directive[2] else ''}"
+            lines[at] = f"User-agent: {named if directive[1] else ''}"
     return "\n".join(lines)
 
 
@@ -63,12 +59,12 @@ class Case(NamedTuple):
     allowed: bool
 
 
-def ours(*lines: str) -> bytes:
+def ours(*lines):
     """Return a file with one group, for `BOT`."""
     return "\n".join(["User-agent: FooBot", *lines, ""]).encode()
 
 
-def groups(*lines: str) -> bytes:
+def groups(*lines):
     return "\n".join([*lines, ""]).encode()
 
 

@@ -6,7 +6,6 @@ responses arrive. So any two crawls of a plan must have the same results.
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -96,12 +95,12 @@ class Plan:
     resumes: bool = False
     stops_after: tuple[int, ...] = ()
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self):
         """Return JSON from which `from_json` restores the plan."""
         return {**asdict(self), "nodes": [asdict(node) for node in self.nodes.values()]}
 
     @classmethod
-    def from_json(cls, plan: dict[str, Any]) -> Plan:
+    def from_json(cls, plan):
         """Return the plan that `as_json` wrote."""
         nodes = [
             Node(**{key: _frozen(value) for key, value in node.items()}) for node in plan["nodes"]
@@ -110,16 +109,16 @@ class Plan:
         return cls(nodes={node.tag: node for node in nodes}, **rest)
 
 
-def _frozen(value: Any) -> Any:
+def _frozen(value):
     return tuple(value) if isinstance(value, list) else value
 
 
-def draw_plan(seed: int, *, n_nodes: int | None = None, resumes: bool | None = None) -> Plan:
+def draw_plan(seed, *, n_nodes=None, resumes=None):
     """Return the plan of a seed, by default with 8 to 40 nodes."""
     choose = random.Random(seed)
     if resumes is None:
         resumes = choose.random() < 0.4
-    stops: tuple[int, ...] = ()
+    stops = ()
     n_nodes = n_nodes or choose.randint(8, 40)
     if resumes and choose.random() < 0.8:
         stops = tuple(choose.randint(1, n_nodes // 2 + 1) for _ in range(choose.randint(1, 3)))
@@ -135,7 +134,7 @@ def draw_plan(seed: int, *, n_nodes: int | None = None, resumes: bool | None = N
     )
 
 
-def _settings(choose: random.Random) -> dict[str, Any]:
+def _settings(choose):
     return {
         "CONCURRENT_REQUESTS": choose.choice((1, 2, 16)),
         "CONCURRENT_REQUESTS_PER_DOMAIN": choose.choice((1, 8, 8)),
@@ -163,7 +162,7 @@ class _Draft:
     when_idle: list[int] = field(default_factory=list)
     _n_events: int = 0
 
-    def __post_init__(self) -> None:
+    def __post_init__(self):
         choose = self.choose
         for _ in range(choose.randint(1, 6)):
             self.starts.append(self._request())
@@ -175,7 +174,7 @@ class _Draft:
             waiting += self._grow(waiting.pop(0))
         self._double_some_links()
 
-    def _request(self, *, parent: Node | None = None, dont_filter: bool | None = None) -> int:
+    def _request(self, *, parent=None, dont_filter=None):
         """Draw what a request asks for and how its server answers; return its tag."""
         choose = self.choose
         tag = len(self.nodes) + 1
@@ -200,7 +199,7 @@ class _Draft:
         )
         return tag
 
-    def _replies(self) -> tuple[Reply, ...]:
+    def _replies(self):
         drawn = self.choose.random()
         if drawn < 0.62:
             return (200,)
@@ -225,7 +224,7 @@ class _Draft:
             )
         )
 
-    def _grow(self, tag: int) -> list[int]:
+    def _grow(self, tag):
         """Draw what the callback of a request does; return the tags of the requests it makes."""
         choose, node = self.choose, self.nodes[tag]
         room = self.n_nodes - len(self.nodes)
@@ -234,7 +233,7 @@ class _Draft:
             n_children = max(n_children, min(room, 5))
         children = [self._request(parent=node) for _ in range(n_children)]
         pushed = [child for child in children if choose.random() < 0.1]
-        styles: tuple[str, ...] = ("async generator", "coroutine")
+        styles = ("async generator", "coroutine")
         if not node.waits_for:
             styles += ("generator", "generator", "list")
         style = choose.choice(styles)
@@ -249,7 +248,7 @@ class _Draft:
                 logs_in=False,
                 replies=choose.choice(((200,), (503, 200), (404,), ("moved", 200))),
             )
-        changes: dict[str, Any] = {
+        changes = {
             "style": style,
             "blocks": choose.choice((0, 0, 0, 0, 0, 0.001, 0.02, 0.06)),
             "awaits": choose.choice((0, 0, 0, 0.02, 0.15)) if is_async else 0,
@@ -275,7 +274,7 @@ class _Draft:
             made.append(changes["recovery"])
         return made
 
-    def _let_one_wait_for_another(self, children: tuple[int, ...]) -> None:
+    def _let_one_wait_for_another(self, children):
         """Make the callback of one child wait for that of another, which is certain to be called.
 
         A crawl that is stopped would wait forever, because the other is no longer fetched.
@@ -289,7 +288,7 @@ class _Draft:
         self._change(first, opens=event, replies=(200,), middleware="")
         self._change(last, waits_for=event)
 
-    def _double_some_links(self) -> None:
+    def _double_some_links(self):
         """Make duplicates: a second callback yields some of the same pages."""
         for node in list(self.nodes.values()):
             links = [
@@ -302,44 +301,5 @@ class _Draft:
                 more = self.choose.choice(links)
                 self._change(node.tag, children=(*self.nodes[node.tag].children, more))
 
-    def _change(self, tag: int, **changes: Any) -> None:
+    def _change(self, tag, **changes):
         self.nodes[tag] = Node(**{**asdict(self.nodes[tag]), **changes})
-
-
-def without(plan: Plan) -> Iterator[Plan]:
-    """Yield plans that are simpler by one element each, to find a minimal failing plan."""
-    for tag in sorted(plan.nodes, reverse=True):
-        if plan.starts == (tag,):
-            continue
-        yield Plan(
-            **{
-                **vars(plan),
-                "nodes": {
-                    other: Node(**{**asdict(node), **_links_without(node, tag)})
-                    for other, node in plan.nodes.items()
-                    if other != tag
-                },
-                "starts": tuple(start for start in plan.starts if start != tag),
-                "when_idle": tuple(other for other in plan.when_idle if other != tag),
-            }
-        )
-    plain: dict[str, Any] = {"retries": 0, "polls": 0, "blocks": 0, "awaits": 0, "n_items": 0}
-    plain |= {"replies": (200,), "middleware": "", "raises_after": None, "on_failure": ()}
-    plain |= {"priority": 0, "jar": None, "style": "generator"}
-    for tag, node in plan.nodes.items():
-        for name, value in plain.items():
-            if getattr(node, name) != value and not (name == "style" and node.waits_for):
-                nodes = {**plan.nodes, tag: Node(**{**asdict(node), name: value})}
-                yield Plan(**{**vars(plan), "nodes": nodes})
-
-
-def _links_without(node: Node, tag: int) -> dict[str, Any]:
-    """Return the links of a node, without those to one tag."""
-    on_failure = node.on_failure
-    return {
-        "children": tuple(child for child in node.children if child != tag),
-        "pushed": tuple(child for child in node.pushed if child != tag),
-        "on_failure": on_failure and tuple(child for child in on_failure if child != tag),
-        "inline": None if node.inline == tag else node.inline,
-        "recovery": None if node.recovery == tag else node.recovery,
-    }

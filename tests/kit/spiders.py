@@ -1,10 +1,9 @@
 """A spider that knows nothing of crawlprio, as those of most projects."""
 
-from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 from scrapy import Request, Spider
-from scrapy.http import Response, TextResponse
+from scrapy.http import TextResponse
 
 
 class Follower(Spider):
@@ -14,7 +13,7 @@ class Follower(Spider):
     start_urls: Any = ("http://a.test/",)
     links = "a"
 
-    def parse(self, response: Response) -> Iterator[Any]:
+    def parse(self, response):
         yield {"url": response.url}
         if isinstance(response, TextResponse):
             yield from response.follow_all(css=self.links)
@@ -23,6 +22,6 @@ class Follower(Spider):
 class OneByOne(Follower):
     """Starts without dont_filter, so that no page is fetched twice."""
 
-    async def start(self) -> AsyncIterator[Any]:
+    async def start(self):
         for url in self.start_urls:
             yield Request(url)

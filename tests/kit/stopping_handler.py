@@ -4,16 +4,13 @@ import os
 import signal
 from pathlib import Path
 
-from scrapy import Request
-from scrapy.http import Response
-
 from crawlprio.demo.handler import LoopbackHandler
 
 
 class StoppingHandler(LoopbackHandler):
     """Stops its process between the middlewares and the connection, once `stop-PID` is there."""
 
-    async def download_request(self, request: Request) -> Response:
+    async def download_request(self, request):
         order = Path(f"stop-{os.getpid()}")
         if order.exists():
             order.unlink()

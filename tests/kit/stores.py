@@ -2,8 +2,6 @@
 
 import sqlite3
 from contextlib import closing
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -11,7 +9,7 @@ from crawlprio.graph.pages import NO_PAGE, PageTable, Visit
 from crawlprio.store import Store
 
 
-def table(*urls: str) -> PageTable:
+def table(*urls):
     """Return a page table of some URLs, each on the site of its host."""
     pages = PageTable()
     for url in urls:
@@ -19,35 +17,35 @@ def table(*urls: str) -> PageTable:
     return pages
 
 
-def letters(n: int) -> PageTable:
+def letters(n):
     """Return a table of `n` pages on three sites."""
     return table(*(f"http://site{i % 3}.example/{i}" for i in range(n)))
 
 
-def visit(page: int, *targets: int, **fields: Any) -> Visit:
+def visit(page, *targets, **fields):
     """Return the visit of a page with links to some pages."""
     return Visit(page, np.array(targets, dtype=np.int32), **fields)
 
 
-def query(store: Path, sql: str, *values: object) -> list[tuple[Any, ...]]:
+def query(store, sql, *values):
     """Return the rows that a query finds in a store."""
     with closing(sqlite3.connect(store)) as db:
         return db.execute(sql, values).fetchall()
 
 
-def change(store: Path, sql: str, *values: object) -> int:
+def change(store, sql, *values):
     """Change a store; return how many rows were changed."""
     with closing(sqlite3.connect(store)) as db, db:
         return db.execute(sql, values).rowcount
 
 
-def visited_urls(store: Path, where: str = "true") -> list[str]:
+def visited_urls(store, where="true"):
     """Return the URL of each visit for which `where` holds, in order."""
     sql = f"SELECT url FROM visits JOIN pages ON pages.id = page WHERE {where} ORDER BY seq"
     return [url for (url,) in query(store, sql)]
 
 
-def visited_pages(store: Path) -> list[int]:
+def visited_pages(store):
     """Return the page of each visit, in order."""
     with Store.open(store, readonly=True) as opened:
         return [visit.page for visit in opened.visits() if visit.page != NO_PAGE]

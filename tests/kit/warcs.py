@@ -5,9 +5,7 @@ import json
 import re
 import sqlite3
 from base64 import b32decode
-from collections.abc import Iterable
 from contextlib import closing
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from warcio.archiveiterator import ArchiveIterator
@@ -28,7 +26,7 @@ class Record(NamedTuple):
     length: int
 
 
-def records(folder: Path) -> list[Record]:
+def records(folder):
     """Return all records of a folder, file by file; fail unless every byte belongs to one."""
     found = []
     for path in sorted(folder.glob("*.warc.gz")):
@@ -58,11 +56,11 @@ def records(folder: Path) -> list[Record]:
     return found
 
 
-def responses(folder: Path) -> list[Record]:
+def responses(folder):
     return [record for record in records(folder) if record.kind in ("response", "revisit")]
 
 
-def check_archive(folder: Path, store: Path) -> None:
+def check_archive(folder, store):
     """Compare files, index and store of a crawl whose requests all had one answer."""
     found = records(folder)
     kinds = [record.kind for record in found if record.kind not in ("warcinfo", "metadata")]
@@ -102,22 +100,22 @@ def check_archive(folder: Path, store: Path) -> None:
     )
 
 
-def _digest(record: Record) -> bytes:
+def _digest(record):
     """Return the digest that a record tells; reading it has compared it with the body."""
     return b32decode(record.headers.get_header("WARC-Payload-Digest").removeprefix("sha1:"))
 
 
-def _time(record: Record) -> str:
+def _time(record):
     return re.sub("[^0-9]", "", record.headers.get_header("WARC-Date").partition(".")[0])
 
 
-def _place_in_index(line: str) -> tuple[str, str, str, int, int]:
+def _place_in_index(line):
     _, time, text = line.split(" ", 2)
     fields = json.loads(text)
     return fields["url"], time, fields["filename"], int(fields["offset"]), int(fields["length"])
 
 
-def write_warc(path: Path, pages: Iterable[tuple[Any, ...]], gzipped: bool = True) -> list[int]:
+def write_warc(path, pages, gzipped=True):
     """Write responses: URL, status, headers and body of each; return the offset of each record."""
     offsets = []
     with path.open("wb") as file:

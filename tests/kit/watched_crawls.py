@@ -6,13 +6,12 @@ import json
 import logging
 import re
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from http.client import HTTPConnection
 from time import monotonic, sleep
 from typing import Any, NamedTuple
 
-from crawls import ADDON, Answer, Fetch, Run, Site, page, run_spider
-from scrapy import Spider
+from crawls import ADDON, Answer, Site, page, run_spider
 
 from crawlprio.plugins.watch import monitor
 from crawlprio.spiders.site import SiteSpider
@@ -31,11 +30,11 @@ class Reply(NamedTuple):
 class Endless(Site):
     """A web in which page `n` of a host links to two more, and to one of the next host."""
 
-    def __init__(self, titles: Mapping[int, str] = {}, seconds: float = 0.01) -> None:
+    def __init__(self, titles=None, seconds=0.01):
         super().__init__({})
-        self._titles, self._seconds = titles, seconds
+        self._titles, self._seconds = titles or {}, seconds
 
-    def answer_to(self, fetch: Fetch) -> Answer:
+    def answer_to(self, fetch):
         if fetch.path == "/robots.txt":
             return Answer("User-agent: *\nDisallow: /private\n")
         number = int(re.sub(r"\D", "", fetch.path) or 0)
@@ -58,10 +57,10 @@ class Client:
         As the crawl told them.
     """
 
-    def __init__(self, port: int = 0, token: str = "") -> None:
+    def __init__(self, port=0, token=""):
         self.port, self.token = port, token
 
-    def ask(self, method: str, path: str, body: str | bytes = "", **headers: str) -> Reply:
+    def ask(self, method, path, body="", **headers):
         """Send a request; underscores in the names of headers are hyphens."""
         connection = HTTPConnection("127.0.0.1", self.port, timeout=30.0)
         sent = {name.replace("_", "-"): value for name, value in headers.items()}
@@ -75,12 +74,12 @@ class Client:
         answer = json.loads(text) if "json" in kind else text
         return Reply(response.status, answer, response.headers)
 
-    def post(self, path: str, **asked: object) -> Reply:
+    def post(self, path, **asked):
         """Ask the crawl for something, as the page does."""
         headers = {"X_Crawlprio_Token": self.token, "Content_Type": "application/json"}
         return self.ask("POST", path, json.dumps(asked), **headers)
 
-    def state(self) -> dict[str, Any]:
+    def state(self):
         """Return the next document that the crawl sends."""
         connection = HTTPConnection("127.0.0.1", self.port, timeout=30.0)
         try:
@@ -88,22 +87,22 @@ class Client:
             response = connection.getresponse()
             for line in response:
                 if line.startswith(b"data: "):
-                    found: dict[str, Any] = json.loads(line.removeprefix(b"data: "))
+                    found = json.loads(line.removeprefix(b"data: "))
                     return found
         finally:
             connection.close()
         raise EOFError
 
-    def figure(self, name: str) -> str:
+    def figure(self, name):
         return dict(self.state()["figures"])[name]
 
 
 class Watched(Client):
     """A crawl that runs in the background, until it is stopped or `with` ends."""
 
-    def __init__(self, site: Site, spider: type[Spider] = SiteSpider, **settings: object) -> None:
+    def __init__(self, site, spider=SiteSpider, **settings):
         super().__init__()
-        self.run: Run | None = None
+        self.run = None
         every = {
             **ADDON,
             "CRAWLPRIO_MONITOR": 0,
@@ -115,12 +114,12 @@ class Watched(Client):
         }
         arguments = {"seeds": "http://a.test/", "follow": "web"} if spider is SiteSpider else {}
 
-        def crawl() -> None:
+        def crawl():
             self.run = run_spider(spider, every, site=site, **arguments)
 
         self._thread = threading.Thread(target=crawl, daemon=True)
 
-    def __enter__(self) -> Watched:
+    def __enter__(self):
         monitor.SECONDS = 0.2
         told = _Told()
         logger = logging.getLogger("crawlprio")
@@ -134,16 +133,16 @@ class Watched(Client):
         self.port, self.token = int(told.address[0]), told.address[1]
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, *_):
         if self._thread.is_alive():
             self.post("/stop")
         self.join()
 
     @property
-    def address(self) -> str:
+    def address(self):
         return f"http://127.0.0.1:{self.port}/#token={self.token}"
 
-    def join(self) -> Run:
+    def join(self):
         """Wait for the end of the crawl, and return its outcome."""
         self._thread.join(120.0)
         assert self.run is not None
@@ -155,13 +154,13 @@ class _Told(logging.Handler):
 
     address: tuple[str, str] | None = None
 
-    def emit(self, record: logging.LogRecord) -> None:
+    def emit(self, record):
         found = ADDRESS.search(record.getMessage())
         if found:
             self.address = found[1], found[2]
 
 
-def until(condition: Callable[[], object], seconds: float = 60.0) -> None:
+def until(condition, seconds=60.0):
     """Wait until a condition holds."""
     end = monotonic() + seconds
     while not condition():

@@ -1,22 +1,16 @@
 """The interface of all orderings of the oracle."""
 
-from __future__ import annotations
-
-from collections.abc import Mapping, Sequence
 from functools import cache
-from typing import Any, ClassVar
-
-from .web import Record
 
 Keys = dict[int, float]
 TWO_64 = 2**64
 
-ORDERINGS: dict[str, type[Ordering]] = {}
+ORDERINGS = {}
 """The orderings of the oracle by name."""
 
 
 @cache
-def splitmix(index: int, seed: int = 0) -> float:
+def splitmix(index, seed=0):
     """Return output number index + 1 of SplitMix64, as a fraction in [0, 1)."""
     x = (seed + (index + 1) * 0x9E3779B97F4A7C15) % TWO_64
     x = ((x ^ (x >> 30)) * 0xBF58476D1CE4E5B9) % TWO_64
@@ -32,27 +26,27 @@ class Ordering:
     under the `name` that its definition gives.
     """
 
-    cases: ClassVar[Sequence[Mapping[str, Any]]] = ({},)
+    cases = ({},)
     """Options with which an ordering is compared with its oracle."""
 
-    def __init_subclass__(cls, *, name: str = "") -> None:
+    def __init_subclass__(cls, *, name=""):
         if name:
             ORDERINGS[name] = cls
 
-    def __init__(self, record: Record) -> None:
+    def __init__(self, record):
         self.record = record
 
-    def observe(self, page: int) -> None:
+    def observe(self, page):
         """Record that `page`, whose links are recorded, was fetched."""
 
-    def keys(self) -> Keys:
+    def keys(self):
         raise NotImplementedError
 
-    def may_leave(self, page: int) -> bool:
+    def may_leave(self, page):
         """Return whether a page of the URL queue may be fetched before the next `observe`."""
         return True
 
-    def reorder(self, queue: list[int]) -> list[int]:
+    def reorder(self, queue):
         """Sort a queue, given in order of discovery, stably by key (Cho et al., Fig. 2)."""
         keys = self.keys()
         return sorted(queue, key=lambda u: -keys[u])
@@ -61,14 +55,14 @@ class Ordering:
 class Fixed(Ordering):
     """A policy that fixes a page's key when the page is discovered."""
 
-    def __init__(self, record: Record) -> None:
+    def __init__(self, record):
         super().__init__(record)
-        self.settled: Keys = {}
+        self.settled = {}
 
-    def score(self, page: int) -> float:
+    def score(self, page):
         raise NotImplementedError
 
-    def keys(self) -> Keys:
+    def keys(self):
         for u in self.record.discovered:
             if u not in self.settled:
                 self.settled[u] = self.score(u)

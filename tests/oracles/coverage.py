@@ -3,9 +3,7 @@
 import numpy as np
 
 
-def trusted_pagerank(
-    links: dict[int, list[int]], seeds: list[int], damping: float = 0.85
-) -> dict[int, float]:
+def trusted_pagerank(links, seeds, damping=0.85):
     """PageRank of a surfer who starts at a seed, and restarts there if there are no links; sum 1.
 
     `links` has a row for every page; a row lists distinct other pages.
@@ -25,14 +23,7 @@ def trusted_pagerank(
     return dict(zip(pages, x.tolist(), strict=True))
 
 
-def least_coverage(
-    links: dict[int, list[int]],
-    fetched: list[int],
-    seeds: list[int],
-    damping: float = 0.85,
-    *,
-    counted: list[int] | None = None,
-) -> float:
+def least_coverage(links, fetched, seeds, damping=0.85, *, counted=None):
     """The share of all importance that is certain, whatever the unfetched pages link to.
 
     It is that of the pages `counted`, by default all that were fetched. A surfer who reaches an

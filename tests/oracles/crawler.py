@@ -1,14 +1,12 @@
 """The crawling loop of Cho, Garcia-Molina and Page (WWW7, 1998)."""
 
-import random
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from .base import ORDERINGS, Ordering
+from .base import ORDERINGS
 from .text import occurrences
-from .web import Record, Web
+from .web import Record
 
 
 @dataclass(frozen=True)
@@ -21,11 +19,11 @@ class Topic:
     distance: int = 3
     stem: bool = False
 
-    def is_named_in(self, text: str) -> bool:
+    def is_named_in(self, text):
         """Return whether an anchor text or URL contains the topic."""
         return occurrences(text, self.words, self.stem) > 0
 
-    def is_hot(self, title: str, body: str) -> bool:
+    def is_hot(self, title, body):
         """Return whether a fetched page is on the topic."""
         return (
             occurrences(title, self.words, self.stem) >= self.title
@@ -40,22 +38,22 @@ class Turns:
     rounds before the current one.
     """
 
-    def __init__(self, record: Record, share: int) -> None:
+    def __init__(self, record, share):
         self.record = record
         self.share = share
-        self.had: Counter[int] = Counter()
+        self.had = Counter()
         self.latest = 0
 
-    def site(self, page: int) -> int:
+    def site(self, page):
         return self.record.web.site.get(page, 0)
 
-    def found(self, page: int) -> None:
+    def found(self, page):
         """Record that a page is about to wait."""
         site = self.site(page)
         if site not in map(self.site, self.record.waiting()):
             self.had[site] = max(self.had[site], self.latest // self.share * self.share)
 
-    def first(self, ordered: list[int]) -> int:
+    def first(self, ordered):
         """Take the first page of the sites whose round is the earliest."""
         page = min(ordered, key=lambda page: self.had[self.site(page)] // self.share)
         self.latest = max(self.latest, self.had[self.site(page)])
@@ -63,7 +61,7 @@ class Turns:
         return page
 
 
-def dequeue2(record: Record, ordering: Ordering, turns: Turns | None) -> int:
+def dequeue2(record, ordering, turns):
     """Take the first page of the hot queue, or of the URL queue if the hot queue is empty."""
     queue = record.hot_queue or record.url_queue
     hot = queue is record.hot_queue
@@ -73,7 +71,7 @@ def dequeue2(record: Record, ordering: Ordering, turns: Turns | None) -> int:
     return page
 
 
-def belongs_in_hot_queue(record: Record, topic: Topic, source: int, page: int) -> bool:
+def belongs_in_hot_queue(record, topic, source, page):
     """Judge a page that `source` has just linked to: Fig. 5, or Fig. 4 if the distance is 0."""
     web = record.web
     if topic.is_named_in(web.anchors.get((source, page), "")):
@@ -83,15 +81,7 @@ def belongs_in_hot_queue(record: Record, topic: Topic, source: int, page: int) -
     return record.distance_from_hotpage(page) < topic.distance
 
 
-def crawling(
-    web: Web,
-    seeds: Sequence[int],
-    ordering: str,
-    budget: int | None = None,
-    topic: Topic | Sequence[str] | None = None,
-    site_share: int | None = None,
-    **options: Any,
-) -> Iterator[tuple[Record, Ordering]]:
+def crawling(web, seeds, ordering, budget=None, topic=None, site_share=None, **options):
     """Yield the record and the ordering, always the same two objects, after each visit.
 
     Fig. 1 (Algorithm 5.1); with a topic, Fig. 4 (5.2) or Fig. 5 (5.3), whose loop condition must
@@ -125,25 +115,18 @@ def crawling(
         yield record, policy
 
 
-def crawl(
-    web: Web,
-    seeds: Sequence[int],
-    ordering: str,
-    budget: int | None = None,
-    topic: Topic | Sequence[str] | None = None,
-    **options: Any,
-) -> list[int]:
+def crawl(web, seeds, ordering, budget=None, topic=None, **options):
     """Return the pages in the order in which the ordering fetches them.
 
     `options` are the ordering's, including `site_share`. A topic puts a hot queue in front of it.
     """
-    order: list[int] = []
+    order = []
     for record, _ in crawling(web, seeds, ordering, budget, topic, **options):
         order.append(record.crawled_pages[-1])
     return order
 
 
-def drawn_from_a_list(web: Web, seeds: Sequence[int], rng: random.Random) -> list[int]:
+def drawn_from_a_list(web, seeds, rng):
     """Return the order of a crawler that draws each next page from a list of waiting pages."""
     known = set(seeds)
     waiting = list(dict.fromkeys(seeds))

@@ -4,7 +4,6 @@ Importance is a dict by page; a web is a dict of rows of links.
 """
 
 import itertools
-from collections.abc import Callable, Iterable
 from fractions import Fraction
 
 from .rank import pagerank
@@ -13,12 +12,12 @@ Importance = dict[int, float]
 Links = dict[int, list[int]]
 
 
-def kth_highest(importance: Importance, k: int) -> float:
+def kth_highest(importance, k):
     """I(r_K)."""
     return sorted(importance.values(), reverse=True)[k - 1]
 
 
-def crawl_and_stop(order: list[int], importance: Importance) -> list[Fraction]:
+def crawl_and_stop(order, importance):
     """M / K for K = 1, 2, ...: M of the first K pages have at least the importance of r_K."""
     shares = []
     for k in range(1, len(order) + 1):
@@ -27,27 +26,23 @@ def crawl_and_stop(order: list[int], importance: Importance) -> list[Fraction]:
     return shares
 
 
-def hot_share(importance: Importance, bound: float) -> Fraction:
+def hot_share(importance, bound):
     """The probability that a random page is hot."""
     return Fraction(sum(i >= bound for i in importance.values()), len(importance))
 
 
-def crawl_and_stop_with_threshold(
-    order: list[int], importance: Importance, threshold: float
-) -> list[Fraction]:
+def crawl_and_stop_with_threshold(order, importance, threshold):
     """The share of the hot pages among the first K, for K = 1, 2, ..."""
     hot = {p for p, i in importance.items() if i >= threshold}
     return [Fraction(len(hot & set(order[:k])), len(hot)) for k in range(1, len(order) + 1)]
 
 
-def buffer_after(
-    order: list[int], capacity: int, estimate: Callable[[list[int], int], float]
-) -> list[int]:
+def buffer_after(order, capacity, estimate):
     """The pages left in the buffer at the end, in ascending order.
 
     `estimate(fetched, page)` is what a crawl that has fetched these pages believes about the page.
     """
-    buffer: list[int] = []
+    buffer = []
     for k, page in enumerate(order):
         buffer.append(page)
         if len(buffer) > capacity:
@@ -58,19 +53,19 @@ def buffer_after(
     return sorted(buffer)
 
 
-def backlinks_seen(links: Links) -> Callable[[list[int], int], float]:
+def backlinks_seen(links):
     """IB'(P)."""
     return lambda fetched, page: float(sum(page in links[source] for source in fetched))
 
 
-def pagerank_every(links: Links, every: int, damping: float) -> Callable[[list[int], int], float]:
+def pagerank_every(links, every, damping):
     """IR'(P), recomputed after 0, every, 2 * every, ... fetches.
 
     Between computations, each fetch adds damping * IR'(page) / out-degree to its targets that were
     unknown.
     """
 
-    def estimate(fetched: list[int], page: int) -> float:
+    def estimate(fetched, page):
         # A new page is judged after its own links were seen.
         n_before = (len(fetched) - 1) // every * every
         ranks = cho_pagerank(links, fetched[:n_before], damping)
@@ -84,7 +79,7 @@ def pagerank_every(links: Links, every: int, damping: float) -> Callable[[list[i
     return estimate
 
 
-def cho_pagerank(links: Links, fetched: list[int], damping: float) -> dict[int, float]:
+def cho_pagerank(links, fetched, damping):
     """PageRank of the pages seen, scaled to (1 - d) for a page without backlinks, to 8 digits."""
     seen = dict.fromkeys([*fetched, *itertools.chain(*(links[p] for p in fetched))])
     if not seen:
@@ -96,13 +91,13 @@ def cho_pagerank(links: Links, fetched: list[int], damping: float) -> dict[int, 
     return {p: float(f"{ranks[p] * scale:.7e}") for p in seen}
 
 
-def mean_over_choices(values: Importance, n: int, score: Callable[[int], float]) -> float:
+def mean_over_choices(values, n, score):
     """The mean score of the top n, over all ways to break ties."""
     tops = list(tops_of(values, n))
     return sum(sum(score(p) for p in top) / n for top in tops) / len(tops)
 
 
-def tops_of(values: Importance, n: int) -> Iterable[tuple[int, ...]]:
+def tops_of(values, n):
     """Return all sets of n pages that contain no page less important than one left out."""
     bound = sorted(values.values(), reverse=True)[n - 1]
     above = [p for p, v in values.items() if v > bound]
@@ -111,18 +106,18 @@ def tops_of(values: Importance, n: int) -> Iterable[tuple[int, ...]]:
         yield (*above, *chosen)
 
 
-def overlap_over_choices(first: Importance, second: Importance, n: int) -> float:
+def overlap_over_choices(first, second, n):
     """The mean share that the two tops have in common, over all ways to break ties."""
     pairs = list(itertools.product(tops_of(first, n), tops_of(second, n)))
     return sum(len(set(a) & set(b)) / n for a, b in pairs) / len(pairs)
 
 
-def active_at(started: list[float], ended: list[float], time: float) -> int:
+def active_at(started, ended, time):
     """Return the number of fetches in flight just after a time."""
     return sum(s <= time < e for s, e in zip(started, ended, strict=True))
 
 
-def depths(links: Links, seeds: list[int]) -> dict[int, int]:
+def depths(links, seeds):
     """Return the distance in links from the seeds, level by level."""
     depth = dict.fromkeys(seeds, 0)
     circle = list(depth)

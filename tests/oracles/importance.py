@@ -5,31 +5,29 @@ Efficient crawling through URL ordering, extended version, section 2, unless sta
 """
 
 import math
-from collections.abc import Callable, Collection, Mapping, Sequence
 from urllib.parse import urlsplit
 
 from .text import words
-from .web import Web
 
 Values = dict[int, float]
 
 
-def backlinks(web: Web) -> Values:
+def backlinks(web):
     """IB(P): the number of pages that link to the page."""
     return {p: float(sum(p in web.links_of(q) for q in web.pages)) for p in web.pages}
 
 
-def forward_links(web: Web) -> Values:
+def forward_links(web):
     """IF(P): the number of links that leave the page."""
     return {p: float(web.out_degree(p)) for p in web.pages}
 
 
-def cho_pagerank(web: Web, damping: float = 0.9) -> Values:
+def cho_pagerank(web, damping=0.9):
     """IR(P), iterated from 1 until nothing changes; a page without links links to all pages."""
     return _iterated({p: web.links_of(p) for p in web.pages}, damping)
 
 
-def remote_pagerank(web: Web, damping: float = 0.85) -> Values:
+def remote_pagerank(web, damping=0.85):
     """PageRank over links between hosts, with the sum n: Najork & Wiener 2001, 4."""
     site = {p: web.site.get(p, 0) for p in web.pages}
     return _iterated(
@@ -37,9 +35,7 @@ def remote_pagerank(web: Web, damping: float = 0.85) -> Values:
     )
 
 
-def weighted_pagerank(
-    web: Web, times: float = 4.0, share: float | None = None, damping: float = 0.85
-) -> Values:
+def weighted_pagerank(web, times=4.0, share=None, damping=0.85):
     """PageRank with heavier links between hosts: Najork & Wiener 2001; the sum is n."""
     site = {p: web.site.get(p, 0) for p in web.pages}
     ranks = dict.fromkeys(web.pages, 1.0)
@@ -61,7 +57,7 @@ def weighted_pagerank(
     return ranks
 
 
-def _iterated(links: Mapping[int, Sequence[int]], damping: float) -> Values:
+def _iterated(links, damping):
     """Solve R(p) = (1-d) + d sum R(t)/c(t)."""
     ranks = dict.fromkeys(links, 1.0)
     for _ in range(math.ceil(42 / (1 - damping))):
@@ -74,7 +70,7 @@ def _iterated(links: Mapping[int, Sequence[int]], damping: float) -> Values:
     return ranks
 
 
-def location(web: Web) -> Values:
+def location(web):
     """IL(P): .com and "home" are worth 1, each slash of the path after the first costs 1.
 
     The smallest value is subtracted from all values.
@@ -89,15 +85,7 @@ def location(web: Web) -> Values:
     return {page: value - least for page, value in values.items()}
 
 
-def similarity(
-    web: Web,
-    query: Sequence[str],
-    *,
-    idf: str = "log",
-    measure: str = "cosine",
-    title: float = 10.0,
-    crawled: Collection[int] | None = None,
-) -> Values:
+def similarity(web, query, *, idf="log", measure="cosine", title=10.0, crawled=None):
     """IS(P, Q): inner product or cosine of the vectors of page and query over the vocabulary."""
     pages = web.pages if crawled is None else list(crawled)
     asked = list(dict.fromkeys(filter(None, map(words, query))))
@@ -134,12 +122,12 @@ def similarity(
     return values
 
 
-def _occurrences(field: Sequence[str], term: tuple[str, ...]) -> int:
+def _occurrences(field, term):
     """Return the number of places in a text at which a term starts."""
     return sum(tuple(field[at : at + len(term)]) == term for at in range(len(field)))
 
 
-def harmonic(web: Web) -> Values:
+def harmonic(web):
     """The sum over all other pages q of 1 / d(q, p), where d is infinite if there is no path."""
     values = dict.fromkeys(web.pages, 0.0)
     for start in web.pages:
@@ -153,7 +141,7 @@ def harmonic(web: Web) -> Values:
     return values
 
 
-def hits(web: Web) -> tuple[Values, Values]:
+def hits(web):
     """Kleinberg's hubs and authorities, iterated from all ones, each with sum 1."""
     hub = dict.fromkeys(web.pages, 1.0)
     authority = dict(hub)
@@ -171,7 +159,7 @@ def hits(web: Web) -> tuple[Values, Values]:
     return hub, authority
 
 
-def combined(parts: Sequence[tuple[float, Values]]) -> Values:
+def combined(parts):
     """IC(P) = k1 I1(P) + k2 I2(P) + ..., each part divided by its mean."""
     values = dict.fromkeys(parts[0][1], 0.0)
     for weight, part in parts:
@@ -180,12 +168,12 @@ def combined(parts: Sequence[tuple[float, Values]]) -> Values:
     return values
 
 
-def _scaled(values: Values, unit: float) -> Values:
+def _scaled(values, unit):
     """Divide all values, unless they are all 0."""
     return {p: value / unit if unit else 0.0 for p, value in values.items()}
 
 
-IMPORTANCES: dict[str, Callable[[Web], Values]] = {
+IMPORTANCES = {
     "backlinks": backlinks,
     "forward-links": forward_links,
     "cho-pagerank": cho_pagerank,

@@ -3,13 +3,7 @@
 import numpy as np
 
 
-def estimated_share(
-    links: dict[int, list[int]],
-    order: list[int],
-    seeds: list[int],
-    strange: set[int],
-    damping: float = 0.85,
-) -> float:
+def estimated_share(links, order, seeds, strange, *, returns, damping=0.85):
     """The share of fetched pages in a web whose other pages are one, `rest`.
 
     A surfer at `rest` does what surfers do at the siblings of unfetched pages: stop, go to a page
@@ -17,15 +11,16 @@ def estimated_share(
     pages and share a linking page with unfetched ones. That page shares among its fetched targets
     what it passes on to unfetched ones, for a surfer lost at unfetched pages; a sibling's weight is
     what it gets. Without any, all of the later half have the weight of a surfer's visits. A surfer
-    who comes to a `strange` page, which is unfetched, never returns.
+    who comes to a `strange` page, which is unfetched, never returns, or with `returns` does at once
+    what those do who return from `rest`.
     """
     at = {page: place for place, page in enumerate(order)}
     n = len(order)
-    rest, lost = n, n + 1  # two more places
+    rest, other = n, n + 1  # two more places
     follow = np.zeros((n + 2, n + 2))
 
-    def place_of(page: int) -> int:
-        return lost if page in strange else at.get(page, rest)
+    def place_of(page):
+        return other if page in strange else at.get(page, rest)
 
     for page in order:
         for target in links[page]:
@@ -50,6 +45,10 @@ def estimated_share(
             is_back = at.get(target, n) < at[page]
             part = damping * weights[page] / everything / len(links[page])
             follow[at[target] if is_back else rest, rest] += part
-    follow[lost, lost] = damping
+    if returns:
+        back = follow[:n, rest]
+        follow[:n, other] = damping * back / max(back.sum(), 1e-300)
+    else:
+        follow[other, other] = damping
     visits = np.linalg.solve(np.eye(n + 2) - follow, start)
     return float(visits[:n].sum() / visits.sum())

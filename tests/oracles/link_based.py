@@ -2,18 +2,16 @@
 
 import math
 from collections import Counter, deque
-from collections.abc import Sequence
 
-from .base import Keys, Ordering
+from .base import Ordering
 from .rank import partial_pagerank
 from .text import occurrences
-from .web import Record
 
 
 class BacklinkCount(Ordering, name="backlink-count"):
     """Number of terms (-, u) in links: Cho et al. 1998, Fig. 2 (2), IB'(P)."""
 
-    def keys(self) -> Keys:
+    def keys(self):
         backlinks = self.record.backlinks
         return {u: float(len(set(backlinks[u]))) for u in self.record.waiting()}
 
@@ -21,21 +19,15 @@ class BacklinkCount(Ordering, name="backlink-count"):
 class Opic(Ordering, name="opic"):
     """A fetched page splits its cash among its links: Baeza-Yates et al. 2005, section 4.1."""
 
-    def __init__(
-        self,
-        record: Record,
-        seed_cash: float = 1.0,
-        pass_on: float | None = None,
-        pass_on_budget: int = 2000,
-    ) -> None:
+    def __init__(self, record, seed_cash=1.0, pass_on=None, pass_on_budget=2000):
         super().__init__(record)
         self.pass_on = pass_on
         self.pass_on_budget = pass_on_budget
-        self.cash: Keys = dict.fromkeys(record.seeds, seed_cash)
-        self.fetched: dict[int, list[int]] = {}
-        self.fifo: deque[int] = deque()
+        self.cash = dict.fromkeys(record.seeds, seed_cash)
+        self.fetched = {}
+        self.fifo = deque()
 
-    def spread(self, page: int) -> int:
+    def spread(self, page):
         """Give all cash of a page to its links, in row order; return the number of links."""
         links = self.fetched[page]
         if links:
@@ -47,14 +39,14 @@ class Opic(Ordering, name="opic"):
                     self.fifo.append(v)
         return len(links)
 
-    def is_rich(self, page: int) -> bool:
+    def is_rich(self, page):
         """Return whether a fetched page with links has cash above `pass_on` for each of them."""
         if self.pass_on is None or page not in self.fetched:
             return False
         o = len(self.fetched[page])
         return o > 0 and self.cash[page] > self.pass_on * o
 
-    def observe(self, page: int) -> None:
+    def observe(self, page):
         self.fetched[page] = self.record.web.links_of(page)
         for v in self.fetched[page]:
             self.cash.setdefault(v, 1.0)
@@ -63,7 +55,7 @@ class Opic(Ordering, name="opic"):
             served += self.spread(self.fifo.popleft())
         self.fifo.clear()
 
-    def keys(self) -> Keys:
+    def keys(self):
         return self.cash
 
 
@@ -72,17 +64,17 @@ class RankMass(Ordering, name="rankmass"):
 
     cases = ({}, {"damping": 0.5}, {"damping": 0.0})
 
-    def __init__(self, record: Record, damping: float = 0.85) -> None:
+    def __init__(self, record, damping=0.85):
         super().__init__(record)
         self.damping = damping
-        self.mass: Keys = dict.fromkeys(record.seeds, 1.0)
+        self.mass = dict.fromkeys(record.seeds, 1.0)
 
-    def observe(self, page: int) -> None:
+    def observe(self, page):
         links = self.record.web.links_of(page)
         for v in links:
             self.mass[v] = self.mass.get(v, 0.0) + self.damping * self.mass[page] / len(links)
 
-    def keys(self) -> Keys:
+    def keys(self):
         return {u: self.mass[u] for u in self.record.waiting()}
 
 
@@ -91,14 +83,14 @@ class Fica(Ordering, name="fica"):
 
     cases = ({}, {"discount": 0.5}, {"discount": 0.0, "link": 0.1}, {"discount": 0.99, "link": 2.0})
 
-    def __init__(self, record: Record, discount: float = 0.9, link: float = 0.0) -> None:
+    def __init__(self, record, discount=0.9, link=0.0):
         super().__init__(record)
         self.discount = discount
         self.link = link
-        self.distance: Keys = dict.fromkeys(record.seeds, 0.0)
-        self.fetched: set[int] = set()
+        self.distance = dict.fromkeys(record.seeds, 0.0)
+        self.fetched = set()
 
-    def observe(self, page: int) -> None:
+    def observe(self, page):
         self.fetched.add(page)
         links = self.record.web.links_of(page)
         for v in links:
@@ -106,17 +98,17 @@ class Fica(Ordering, name="fica"):
             if v not in self.fetched:
                 self.distance[v] = min(far, self.distance.get(v, math.inf))
 
-    def keys(self) -> Keys:
+    def keys(self):
         return {u: -self.distance[u] for u in self.record.waiting()}
 
 
 class LargerSitesFirst(Ordering, name="larger-sites-first"):
     """Site with the most waiting pages first: Castillo et al. 2004, section V, *Length*."""
 
-    def keys(self) -> Keys:
+    def keys(self):
         return dict.fromkeys(self.record.discovered, 0.0)
 
-    def reorder(self, queue: list[int]) -> list[int]:
+    def reorder(self, queue):
         """Sort the queue by size of site, counting both queues, then by discovery.
 
         The first page is then the first page, in this queue, of the first site. The rest is sorted
@@ -130,14 +122,14 @@ class LargerSitesFirst(Ordering, name="larger-sites-first"):
 class PartialPageRank(Ordering, name="partial-pagerank"):
     """PageRank every K visits, the parents' shares in between: Castillo et al. 2004, *Partial*."""
 
-    def __init__(self, record: Record, every: int = 100_000, damping: float = 0.85) -> None:
+    def __init__(self, record, every=100_000, damping=0.85):
         super().__init__(record)
         self.every = every
         self.damping = damping
-        self.value: Keys = dict.fromkeys(record.seeds, 1.0 / len(record.seeds))
+        self.value = dict.fromkeys(record.seeds, 1.0 / len(record.seeds))
         self.settled = set(record.seeds)
 
-    def observe(self, page: int) -> None:
+    def observe(self, page):
         if len(self.record.crawled_pages) % self.every == 0:
             self.value = partial_pagerank(self.record, self.damping)
             self.settled = set(self.value)
@@ -147,14 +139,14 @@ class PartialPageRank(Ordering, name="partial-pagerank"):
             if v not in self.settled:
                 self.value[v] = self.value.get(v, 0.0) + self.value[page] / len(links)
 
-    def keys(self) -> Keys:
+    def keys(self):
         return self.value
 
 
 class PageRank(PartialPageRank, name="pagerank"):
     """PageRank of everything seen, after each visit: Cho et al. 1998, Fig. 2 (3), IR'(P)."""
 
-    def __init__(self, record: Record, every: int = 1, damping: float = 0.85) -> None:
+    def __init__(self, record, every=1, damping=0.85):
         super().__init__(record, every, damping)
 
 
@@ -170,26 +162,24 @@ class BatchPageRank(Ordering, name="batch-pagerank"):
     page may leave, best first, and m pages are a batch, whichever they are.
     """
 
-    def __init__(
-        self, record: Record, every: int = 100_000, damping: float = 0.85, fill: bool = False
-    ) -> None:
+    def __init__(self, record, every=100_000, damping=0.85, fill=False):
         super().__init__(record)
         self.every = every
         self.damping = damping
         self.fill = fill
         self.n_retrieved = 0
-        self.ranks: Keys = dict.fromkeys(record.seeds, 0.0)
+        self.ranks = dict.fromkeys(record.seeds, 0.0)
         self.batch = self.best(record.seeds)
 
-    def best(self, pages: list[int]) -> list[int]:
+    def best(self, pages):
         """Return the first m of some pages, given in order of discovery, sorted by PageRank."""
         by_rank = sorted(pages, key=lambda u: -self.ranks[u])
         return by_rank if self.fill else by_rank[: self.every]
 
-    def may_leave(self, page: int) -> bool:
+    def may_leave(self, page):
         return self.fill or page in self.batch
 
-    def observe(self, page: int) -> None:
+    def observe(self, page):
         self.n_retrieved += 1
         if page in self.batch:
             self.batch.remove(page)
@@ -198,7 +188,7 @@ class BatchPageRank(Ordering, name="batch-pagerank"):
             self.batch = self.best(self.record.waiting())
             self.n_retrieved = 0
 
-    def keys(self) -> Keys:
+    def keys(self):
         """Return ranks; after them those left out of the batch, then those found since."""
         return {
             u: self.ranks.get(u, 0.0) - (0.0 if u in self.batch else 1.0)
@@ -209,11 +199,11 @@ class BatchPageRank(Ordering, name="batch-pagerank"):
 class AnchorSimilarity(Ordering, name="anchor-similarity"):
     """Best anchor text among the links seen so far: Cho et al. 1998, section 4, IS(A)."""
 
-    def __init__(self, record: Record, words: Sequence[str]) -> None:
+    def __init__(self, record, words):
         super().__init__(record)
         self.words = tuple(words)
 
-    def keys(self) -> Keys:
+    def keys(self):
         anchors = self.record.web.anchors
         return {
             u: float(

@@ -22,7 +22,7 @@ class TextWeb(NamedTuple):
     prints: Sequence[int]
 
 
-def word(piece: str) -> str:
+def word(piece):
     """Make digits equal, and all long pieces with three digits."""
     if len(piece) >= 8 and len(re.findall(r"\d", piece)) >= 3:
         return "#"
@@ -37,7 +37,7 @@ class Pieces(NamedTuple):
 
 
 @cache
-def pieces(url: str) -> Pieces:
+def pieces(url):
     parts = urlsplit(url)
     path = tuple(parts.path[1:].split("/"))
     path = path[:-1] if path[-1] == "" else path
@@ -46,23 +46,23 @@ def pieces(url: str) -> Pieces:
     )
 
 
-def without(items: tuple[str, ...], at: int) -> tuple[str, ...]:
+def without(items, at):
     return items[:at] + items[at + 1 :]
 
 
-def folders(x: Pieces) -> str:
+def folders(x):
     return "/".join(map(word, x.path[:-1]))
 
 
 @cache
-def differences(x: Pieces, y: Pieces) -> set[Group]:
+def differences(x, y):
     """Return in which piece alone x may differ from y: kind, what x has there, and its context.
 
     If both have the same pieces, it is any of them, besides the spelling.
     """
     here = folders(x)
     same_path, same_parameters = x.path == y.path, x.parameters == y.parameters
-    found: set[Group] = set()
+    found = set()
     if same_path and same_parameters and (x.path or x.parameters):
         found.add(("host", word(x.path[0]) if len(x.path) > 1 else "", here))
     if x.host != y.host:
@@ -110,17 +110,17 @@ class Crawler:
     """How many of those the estimates are made of."""
     due: int = 0
 
-    def own_chain(self, page: int) -> Chain:
+    def own_chain(self, page):
         """Return site, folder and pattern of a page."""
         x = pieces(self.web.urls[page])
         names = tuple(word(parameter.partition("=")[0]) for parameter in x.parameters)
         last = word(x.path[-1]) if x.path else ""
         return (x.host,), (x.host, folders(x)), (x.host, folders(x), last, names)
 
-    def twins(self, page: int) -> dict[Chain, list[int]]:
+    def twins(self, page):
         """Return the groups of a page by pieces, and the fetched pages that differ in each."""
         x = pieces(self.web.urls[page])
-        found: dict[Chain, list[int]] = {}
+        found = {}
         for other in self.visited:
             if other != page and self.web.prints[other]:
                 for kind, what, context in differences(x, pieces(self.web.urls[other])):
@@ -128,7 +128,7 @@ class Crawler:
                     found.setdefault(chain, []).append(other)
         return found
 
-    def estimate(self, chain: Chain) -> float:
+    def estimate(self, chain):
         """Return the probability that a page of a chain of groups brings something new."""
         counts = []
         for group in chain:
@@ -144,12 +144,12 @@ class Crawler:
         middle = (new2 + 2.0 * (0.5 + 0.5 * widest)) / (n2 + 2.0)
         return (new3 + 4.0 * middle) / (n3 + 4.0)
 
-    def is_put_off(self, page: int) -> bool:
+    def is_put_off(self, page):
         p = min(map(self.estimate, [self.own_chain(page), *self.twins(page)]))
         level = sum(p < 0.5**at for at in (1, 2, 3, 4))
         return splitmix(self.discovered.index(page)) >= 0.5**level
 
-    def text(self, page: int) -> int:
+    def text(self, page):
         """Return the fingerprint by which the text of a page is known."""
         bits = self.web.prints[page] % 2**64
         near = [
@@ -159,7 +159,7 @@ class Crawler:
         ]
         return min(near)[1] if near else bits
 
-    def visit(self, page: int) -> None:
+    def visit(self, page):
         if self.web.prints[page]:
             text = self.texts[page] = self.text(page)
             is_new = text not in self.known
@@ -179,7 +179,7 @@ class Crawler:
                 self.due = n + max(4, int(self.every * n))
         self.visited.append(page)
 
-    def crawl(self, seeds: Sequence[int], keys: Sequence[float]) -> list[int]:
+    def crawl(self, seeds, keys):
         """Fetch the page with the largest key until none waits, those put off behind all others."""
         self.discovered += dict.fromkeys(seeds)
         while waiting := [page for page in self.discovered if page not in self.visited]:

@@ -5,17 +5,15 @@ import math
 import numpy as np
 from scipy import sparse
 
-from .web import Record, Web
-
 DENSE_PAGES = 400
 
 
-def rounded(value: float) -> float:
+def rounded(value):
     """Round to 8 significant digits, so that equal ranks tie."""
     return float(f"{value:.7e}")
 
 
-def pagerank(links: dict[int, list[int]], damping: float = 0.85) -> dict[int, float]:
+def pagerank(links, damping=0.85):
     """Solve x = (1-d)/n + d (P'x + mass of dangling pages / n); the sum is 1.
 
     `links` has a row for every page; a row lists distinct other pages. An empty row is dangling.
@@ -26,7 +24,7 @@ def pagerank(links: dict[int, list[int]], damping: float = 0.85) -> dict[int, fl
     return solve(links, damping)
 
 
-def solved(links: dict[int, list[int]], damping: float) -> dict[int, float]:
+def solved(links, damping):
     """Solve the dense system (I - dM) x = (1-d)/n directly."""
     pages = list(links)
     n = len(pages)
@@ -42,7 +40,7 @@ def solved(links: dict[int, list[int]], damping: float) -> dict[int, float]:
     return dict(zip(pages, x.tolist(), strict=True))
 
 
-def iterated(links: dict[int, list[int]], damping: float) -> dict[int, float]:
+def iterated(links, damping):
     """Iterate the equation until the remainder of the start is below 1e-18."""
     pages = list(links)
     n = len(pages)
@@ -59,15 +57,15 @@ def iterated(links: dict[int, list[int]], damping: float) -> dict[int, float]:
     return dict(zip(pages, x.tolist(), strict=True))
 
 
-def true_pagerank(web: Web, damping: float = 0.85) -> dict[int, float]:
+def true_pagerank(web, damping=0.85):
     """Return the PageRank of the whole web, unreachable pages included, to 8 digits."""
     ranks = pagerank({u: web.links_of(u) for u in web.pages}, damping)
     return {u: rounded(rank) for u, rank in ranks.items()}
 
 
-def partial_pagerank(record: Record, damping: float = 0.85) -> dict[int, float]:
+def partial_pagerank(record, damping=0.85):
     """Return the PageRank, to 8 digits, of all pages seen; unfetched pages are dangling."""
-    links: dict[int, list[int]] = {u: [] for u in record.discovered}
+    links = {u: [] for u in record.discovered}
     for u, v in record.links:
         links[u].append(v)
     return {u: rounded(rank) for u, rank in pagerank(links, damping).items()}

@@ -3,8 +3,7 @@
 import math
 from collections import deque
 
-from .base import Keys, Ordering
-from .web import Record
+from .base import Ordering
 
 
 class Scout(Ordering, name="scout"):
@@ -22,33 +21,27 @@ class Scout(Ordering, name="scout"):
     )
 
     def __init__(
-        self,
-        record: Record,
-        seed_mass: float = 100.0,
-        damping: float = 0.85,
-        novelty: float = 0.3,
-        threshold: float = 0.02,
-        push_budget: int = 2000,
-    ) -> None:
+        self, record, seed_mass=100.0, damping=0.85, novelty=0.3, threshold=0.02, push_budget=2000
+    ):
         super().__init__(record)
         self.damping = damping
         self.kappa = novelty
         self.theta = threshold
         self.push_budget = push_budget
-        self.own: Keys = dict.fromkeys(record.seeds, seed_mass)
-        self.intra: Keys = dict.fromkeys(record.seeds, 0.0)
-        self.inter: Keys = dict.fromkeys(record.seeds, 0.0)
-        self.sent: Keys = {}
-        self.key: Keys = dict(self.own)
-        self.ring: dict[int, deque[int]] = {}
+        self.own = dict.fromkeys(record.seeds, seed_mass)
+        self.intra = dict.fromkeys(record.seeds, 0.0)
+        self.inter = dict.fromkeys(record.seeds, 0.0)
+        self.sent = {}
+        self.key = dict(self.own)
+        self.ring = {}
         for seed in record.seeds:
             self.ring.setdefault(self.site(seed), deque()).append(seed)
 
-    def site(self, page: int) -> int:
+    def site(self, page):
         """Return the site of a page."""
         return self.record.web.site.get(page, 0)
 
-    def worth(self, page: int) -> float:
+    def worth(self, page):
         """Return P(u) as of now."""
         crawled = len(self.record.crawled_pages)
         known = len(self.record.discovered)
@@ -60,11 +53,11 @@ class Scout(Ordering, name="scout"):
         v = self.own[page] + g * self.inter[page] + k_s * self.intra[page]
         return v * (1 + self.kappa * math.sqrt(math.log(crawled + 2) / (c_s + 1)))
 
-    def mass(self, page: int) -> float:
+    def mass(self, page):
         """Return X(u)."""
         return self.own[page] + self.intra[page] + self.inter[page]
 
-    def observe(self, page: int) -> None:
+    def observe(self, page):
         links_of = self.record.web.links_of
         for v in links_of(page):
             if v not in self.own:
@@ -72,7 +65,7 @@ class Scout(Ordering, name="scout"):
                 self.intra[v] = self.inter[v] = 0.0
                 self.ring.setdefault(self.site(v), deque()).append(v)
 
-        stale: list[int] = []
+        stale = []
         self.sent[page] = 0.0
         queue = deque([page])
         work = -len(links_of(page))
@@ -108,5 +101,5 @@ class Scout(Ordering, name="scout"):
             if v not in self.sent and abs(self.worth(v) - self.key[v]) > 0.02 * self.key[v]:
                 self.key[v] = self.worth(v)
 
-    def keys(self) -> Keys:
+    def keys(self):
         return self.key

@@ -3,8 +3,7 @@
 import math
 from collections import defaultdict
 
-from .base import Keys, Ordering
-from .web import Record
+from .base import Ordering
 
 
 class SiblingSampling(Ordering, name="sibling-sampling"):
@@ -22,17 +21,17 @@ class SiblingSampling(Ordering, name="sibling-sampling"):
 
     def __init__(
         self,
-        record: Record,
-        seed_mass: float = 30.0,
-        damping: float = 0.85,
-        decay: float = 0.82,
-        novelty: float = 0.2,
-        n_passes: int = 2,
-        siblings: bool = True,
-        gain: float = 0.5,
-        optimism: float = 0.05,
-        kept_links: int = 2**22,
-    ) -> None:
+        record,
+        seed_mass=30.0,
+        damping=0.85,
+        decay=0.82,
+        novelty=0.2,
+        n_passes=2,
+        siblings=True,
+        gain=0.5,
+        optimism=0.05,
+        kept_links=2**22,
+    ):
         super().__init__(record)
         self.damping = damping
         self.decay = decay
@@ -42,19 +41,19 @@ class SiblingSampling(Ordering, name="sibling-sampling"):
         self.gain = gain
         self.optimism = optimism
         self.kept_links = kept_links
-        self.depth: dict[int, int] = {}
-        self.mass: Keys = {}
-        self.from_kin: Keys = {}
-        self.passed: Keys = {}
-        self.children: dict[int, list[int]] = {}
-        self.due: dict[int, int] = {}
-        self.gained: Keys = defaultdict(float)
-        self.told: Keys = defaultdict(float)
-        self.risen: int | None = None
+        self.depth = {}
+        self.mass = {}
+        self.from_kin = {}
+        self.passed = {}
+        self.children = {}
+        self.due = {}
+        self.gained = defaultdict(float)
+        self.told = defaultdict(float)
+        self.risen = None
         self.at = -1
-        self.key: Keys = {}
-        self.attention: dict[int, float] = defaultdict(float)
-        self.shown_by: dict[int, int | None] = {self.site(seed): None for seed in record.seeds}
+        self.key = {}
+        self.attention = defaultdict(float)
+        self.shown_by = {self.site(seed): None for seed in record.seeds}
         for seed in record.seeds:
             self.depth[seed] = 0
             self.mass[seed] = seed_mass
@@ -63,7 +62,7 @@ class SiblingSampling(Ordering, name="sibling-sampling"):
         for seed in record.seeds:
             self.key[seed] = self.worth(seed)
 
-    def worth(self, page: int) -> float:
+    def worth(self, page):
         """Return the key of a page as of now."""
         record = self.record
         worth = self.mass[page]
@@ -79,7 +78,7 @@ class SiblingSampling(Ordering, name="sibling-sampling"):
             worth *= 1 + self.novelty * math.sqrt(logarithm / (here + 1))
         return worth
 
-    def expected_of_siblings(self, parent: int | None) -> float:
+    def expected_of_siblings(self, parent):
         """Return what the waiting children of a page count besides each fetched one."""
         if parent is None or not self.siblings:
             return 0.0
@@ -90,31 +89,31 @@ class SiblingSampling(Ordering, name="sibling-sampling"):
             counted = min(counted, 16.0 + (self.visits_per_site() if vouched else 0.0))
         return counted / (c + 1.5)
 
-    def visits_to(self, site: int) -> int:
+    def visits_to(self, site):
         """Return the visits to a site."""
         return sum(self.site(u) == site for u in self.record.crawled_pages)
 
-    def is_vouched_for(self, site: int) -> bool:
+    def is_vouched_for(self, site):
         """Return whether a site has a seed, or was shown by a site that has 30 visits."""
         source = self.shown_by[site]
         return source is None or self.visits_to(source) >= 30
 
-    def visits_per_site(self) -> float:
+    def visits_per_site(self):
         """Return the visits divided by the effective number of sites; 1 if none has attention."""
         total = sum(self.attention.values())
         squares = sum(mass**2 for mass in self.attention.values())
         n_sites = total**2 / squares if squares else 1
         return len(self.record.crawled_pages) / n_sites
 
-    def site(self, page: int) -> int:
+    def site(self, page):
         """Return the site of a page."""
         return self.record.web.site.get(page, 0)
 
-    def n_fetched(self, pages: list[int]) -> int:
+    def n_fetched(self, pages):
         """Return how many of some pages have been fetched."""
         return len(set(pages) & set(self.record.crawled_pages))
 
-    def pass_on(self, page: int) -> list[int]:
+    def pass_on(self, page):
         """Give the links of a page what it gained since it last gave; return them."""
         record = self.record
         links = record.web.links_of(page)
@@ -142,17 +141,17 @@ class SiblingSampling(Ordering, name="sibling-sampling"):
                     self.risen = parent
         return links
 
-    def children_from(self, parent: int, start: int) -> list[int]:
+    def children_from(self, parent, start):
         """Return 256 children of a page, from one of them on, those before it last."""
         children = self.children[parent]
         return (children[start:] + children[:start])[:256]
 
-    def kept(self, page: int) -> list[int]:
+    def kept(self, page):
         """Return the links of a page that are kept if it is one of the latest visits."""
         links = self.record.web.links_of(page)
         return links if len(links) <= min(10_000, self.kept_links) else []
 
-    def oldest_kept(self) -> int:
+    def oldest_kept(self):
         """Return the number of the first visit such that the links from it on are not too many."""
         visits = self.record.crawled_pages
         return next(
@@ -161,7 +160,7 @@ class SiblingSampling(Ordering, name="sibling-sampling"):
             if sum(len(self.kept(u)) for u in visits[first:]) <= self.kept_links
         )
 
-    def observe(self, page: int) -> None:
+    def observe(self, page):
         record = self.record
         new = [v for v in record.web.links_of(page) if v not in self.mass]
         self.children[page] = new
@@ -205,5 +204,5 @@ class SiblingSampling(Ordering, name="sibling-sampling"):
         for v in set(stale) - set(record.crawled_pages):
             self.key[v] = self.worth(v)
 
-    def keys(self) -> Keys:
+    def keys(self):
         return self.key

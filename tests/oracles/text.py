@@ -1,13 +1,12 @@
 """Words and phrases in a text; independent of pages and queues."""
 
-from collections.abc import Sequence
 from functools import cache
 
-import snowballstemmer  # type: ignore[import-untyped,unused-ignore]
+import snowballstemmer
 
 
 @cache
-def words(text: str, stem: bool = False) -> tuple[str, ...]:
+def words(text, stem=False):
     """Return the words of a text, its maximal runs of letters and digits, case-folded."""
     spaced = "".join(char if char.isalnum() else " " for char in text.casefold())
     found = spaced.split()
@@ -17,7 +16,7 @@ def words(text: str, stem: bool = False) -> tuple[str, ...]:
 
 
 @cache
-def _occurrences(text: str, phrases: tuple[str, ...], stem: bool) -> int:
+def _occurrences(text, phrases, stem):
     """Return the number of places in the text at which one of the distinct phrases starts."""
     haystack = words(text, stem)
     count = 0
@@ -28,6 +27,6 @@ def _occurrences(text: str, phrases: tuple[str, ...], stem: bool) -> int:
     return count
 
 
-def occurrences(text: str, phrases: Sequence[str], stem: bool = False) -> int:
+def occurrences(text, phrases, stem=False):
     """Return how often the phrases occur in a text, word by word, over all distinct phrases."""
     return _occurrences(text, tuple(phrases), stem)

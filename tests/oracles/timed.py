@@ -3,13 +3,12 @@
 It keeps nothing that can be recomputed.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from .base import ORDERINGS
-from .crawler import Topic, belongs_in_hot_queue
-from .web import Record, Web
+from .crawler import belongs_in_hot_queue
+from .web import Record
 
 
 @dataclass(frozen=True)
@@ -55,9 +54,9 @@ class Fetch:
     end: Any = None
 
 
-def shares(speeds: Sequence[Any], bandwidth: Any) -> list[Any]:
+def shares(speeds, bandwidth):
     """Return the rate of each transfer: at most its speed, and an equal share of the rest."""
-    rates: list[Any] = [None] * len(speeds)
+    rates = [None] * len(speeds)
     left, n = bandwidth, len(speeds)
     limited = [i for i in range(len(speeds)) if speeds[i] is not None]
     unlimited = [i for i in range(len(speeds)) if speeds[i] is None]
@@ -70,7 +69,7 @@ def shares(speeds: Sequence[Any], bandwidth: Any) -> list[Any]:
     return rates
 
 
-def pause(roads: Roads, site: int, elapsed: Any, n_bytes: Any, n_known: int) -> Any:
+def pause(roads, site, elapsed, n_bytes, n_known):
     """Return the seconds from the end of a fetch to the next start on its site."""
     delay = roads.own_delay.get(site)
     if delay is None:
@@ -84,38 +83,29 @@ def pause(roads: Roads, site: int, elapsed: Any, n_bytes: Any, n_known: int) -> 
     return delay
 
 
-def timed_crawl(
-    web: Web,
-    seeds: Sequence[int],
-    ordering: str,
-    roads: Roads,
-    budget: int | None = None,
-    topic: Topic | None = None,
-    zero: Any = 0.0,
-    **options: Any,
-) -> list[tuple[int, Any, Any, int]]:
+def timed_crawl(web, seeds, ordering, roads, budget=None, topic=None, zero=0.0, **options):
     """Return (page, start, end, place among the visits) of each fetch, in order of starts."""
     record = Record(web, list(dict.fromkeys(seeds)))
     for seed in record.seeds:
         record.discover(seed, record.url_queue)
     policy = ORDERINGS[ordering](record, **options)
-    flying: list[Fetch] = []
-    done: dict[int, tuple[int, Any, Any, int]] = {}
-    ready_at: dict[int, Any] = {}
-    n_visited: dict[int, int] = {}
+    flying = []
+    done = {}
+    ready_at = {}
+    n_visited = {}
     n_started = 0
     now = zero
 
-    def site_of(page: int) -> int:
+    def site_of(page):
         return web.site.get(page, 0)
 
-    def may_leave() -> list[int]:
+    def may_leave():
         return record.hot_queue + [u for u in record.url_queue if policy.may_leave(u)]
 
-    def waiting_on(site: int) -> list[int]:
+    def waiting_on(site):
         return [u for u in may_leave() if site_of(u) == site]
 
-    def candidates(queue: list[int]) -> list[int]:
+    def candidates(queue):
         busy = {fetch.site for fetch in flying}
         return [
             u
@@ -123,7 +113,7 @@ def timed_crawl(
             if u in queue and site_of(u) not in busy and ready_at.get(site_of(u), zero) <= now
         ]
 
-    def next_page() -> int | None:
+    def next_page():
         on_visit = [
             [u for u in candidates(queue) if n_visited.get(site_of(u), 0) > 0]
             for queue in (record.hot_queue, record.url_queue)
@@ -133,7 +123,7 @@ def timed_crawl(
                 return policy.reorder(queue)[0]
         return None
 
-    def observe(page: int) -> None:
+    def observe(page):
         record.crawled_pages.append(page)
         if topic and topic.is_hot(web.titles.get(page, ""), web.bodies.get(page, "")):
             record.hot.add(page)

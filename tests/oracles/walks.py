@@ -1,11 +1,7 @@
 """Random walks by drawing all of each, from a seed to where the surfer stops."""
 
-from random import Random
 
-
-def walk(
-    links: dict[int, list[int]], seeds: list[int], random: Random, damping: float = 0.85
-) -> list[int]:
+def walk(links, seeds, random, damping=0.85):
     """The pages of a walk. `links` has a row for every page of the web."""
     pages = [random.choice(seeds)]
     while random.random() < damping:
@@ -13,11 +9,9 @@ def walk(
     return pages
 
 
-def ends_of_leaving_walks(
-    links: dict[int, list[int]], fetched: list[int], seeds: list[int], n: int, random: Random
-) -> list[int]:
+def ends_of_leaving_walks(links, fetched, seeds, n, random):
     """Where the first n walks end that ever leave the fetched pages."""
-    ends: list[int] = []
+    ends = []
     while len(ends) < n:
         pages = walk(links, seeds, random)
         if not set(pages) <= set(fetched):

@@ -28,22 +28,22 @@ class Web:
     bodies: dict[int, str] = field(default_factory=dict)
 
     @property
-    def pages(self) -> list[int]:
+    def pages(self):
         """Every page, fetched or not, in order of its number."""
         targets = {v for row in self.links.values() for v in row}
         return sorted(targets | set(self.links) | set(self.site) | set(self.urls))
 
-    def links_of(self, page: int) -> list[int]:
+    def links_of(self, page):
         """Return the distinct links of a page in page order, without the page itself."""
         return [v for v in dict.fromkeys(self.links.get(page, [])) if v != page]
 
-    def out_degree(self, page: int) -> int:
+    def out_degree(self, page):
         """Return o(u), the number of distinct links of a page."""
         return len(self.links_of(page))
 
-    def reachable(self, seeds: list[int]) -> set[int]:
+    def reachable(self, seeds):
         """Return the pages reachable from the seeds, the seeds included."""
-        reached: set[int] = set()
+        reached = set()
         ahead = list(seeds)
         while ahead:
             page = ahead.pop()
@@ -74,30 +74,30 @@ class Record:
     parent: dict[int, int] = field(default_factory=dict)
     found_after: dict[int, int] = field(default_factory=dict)
 
-    def waiting(self) -> list[int]:
+    def waiting(self):
         """Return the pages of both queues in order of discovery."""
         done = set(self.crawled_pages)
         return [u for u in self.discovered if u not in done]
 
-    def discover(self, page: int, queue: list[int]) -> None:
+    def discover(self, page, queue):
         """Append a page seen for the first time to one of the two queues."""
         queue.append(page)
         self.discovered.append(page)
         self.found_after[page] = len(self.crawled_pages)
         self.backlinks.setdefault(page, [])
 
-    def record_link(self, source: int, target: int) -> None:
+    def record_link(self, source, target):
         """Record the pair (source, target), seen in the fetched page `source`."""
         self.links.append((source, target))
         self.backlinks.setdefault(target, []).append(source)
 
-    def distance_from_hotpage(self, page: int) -> float:
+    def distance_from_hotpage(self, page):
         """Return the fewest recorded links from a hot page to `page`, or infinity without a path.
 
         Cho et al., Fig. 5, which spells it out up to 2.
         """
         distance = 0
-        reached: set[int] = set()
+        reached = set()
         layer = {page}
         while layer:
             if layer & self.hot:

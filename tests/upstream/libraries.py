@@ -5,17 +5,13 @@ demo web with each, as its README says: with Scrapy alone, under the add-on, and
 JOBDIR. It prints the rows of docs/compatibility.md; the exit status is 1 if any items differ.
 """
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys
 import tempfile
 import venv
-from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
 
 MODES = ("alone", "addon", "jobdir")
 RULES = [
@@ -23,7 +19,7 @@ RULES = [
 ]
 
 
-def playwright(port: int) -> dict[str, Any]:
+def playwright(port):
     handler = "scrapy_playwright.handler.ScrapyPlaywrightDownloadHandler"
     return {
         "DOWNLOAD_HANDLERS": {"http": handler},
@@ -35,7 +31,7 @@ def playwright(port: int) -> dict[str, Any]:
     }
 
 
-def rotating_proxies(port: int) -> dict[str, Any]:
+def rotating_proxies(port):
     return {
         "ROTATING_PROXY_LIST": [f"127.0.0.1:{port}", f"localhost:{port}"],
         "DOWNLOADER_MIDDLEWARES": {
@@ -45,18 +41,18 @@ def rotating_proxies(port: int) -> dict[str, Any]:
     }
 
 
-def user_agents(port: int) -> dict[str, Any]:
+def user_agents(port):
     stock = "scrapy.downloadermiddlewares.useragent.UserAgentMiddleware"
     random = "scrapy_user_agents.middlewares.RandomUserAgentMiddleware"
     return {"DOWNLOADER_MIDDLEWARES": {stock: None, random: 400}}
 
 
-def duplicates(port: int) -> dict[str, Any]:
+def duplicates(port):
     Path("rules.json").write_text(json.dumps(RULES))
     return {"ADDONS": {"duplicate_url_discarder.Addon": 600}, "DUD_LOAD_RULE_PATHS": ["rules.json"]}
 
 
-def spidermon(port: int) -> dict[str, Any]:
+def spidermon(port):
     return {
         "SPIDERMON_ENABLED": True,
         "EXTENSIONS": {"spidermon.contrib.scrapy.extensions.Spidermon": 500},
@@ -67,7 +63,7 @@ def spidermon(port: int) -> dict[str, Any]:
     }
 
 
-LIBRARIES: dict[str, tuple[Callable[[int], dict[str, Any]], dict[str, Any]]] = {
+LIBRARIES = {
     "scrapy-playwright": (playwright, {"playwright": True}),
     "scrapy-poet": (lambda port: {"ADDONS": {"scrapy_poet.Addon": 300}}, {}),
     "scrapy-impersonate": (
@@ -84,12 +80,12 @@ LIBRARIES: dict[str, tuple[Callable[[int], dict[str, Any]], dict[str, Any]]] = {
 """By name on PyPI: its settings, given the proxy's port, and the meta of each request."""
 
 
-def main() -> int:
+def main():
     with tempfile.TemporaryDirectory() as folder:
         python = install(Path(folder) / "env")
-        command = [python, "-m", "crawlprio.demo", "--pages", "100", "--sites", "3"]
+        web = {"pages": 100, "sites": 3, "seed": 0, "recording": None, "log": None, "port": 0}
         with subprocess.Popen(
-            [*command, "--until-stdin-closes"],
+            [python, "-m", "crawlprio.demo.server", json.dumps(web)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -102,7 +98,7 @@ def main() -> int:
     return 1 if differ else 0
 
 
-def install(folder: Path) -> str:
+def install(folder):
     """Make an environment with crawlprio and all libraries; return its Python."""
     venv.create(folder, with_pip=True)
     python = str(folder / "bin" / "python")
@@ -112,7 +108,7 @@ def install(folder: Path) -> str:
     return python
 
 
-def compare(python: str, name: str, served: str, folder: Path) -> bool:
+def compare(python, name, served, folder):
     """Crawl in each mode, print a row, and return whether all items are the same."""
     found = []
     for mode in MODES:
@@ -130,11 +126,10 @@ def compare(python: str, name: str, served: str, folder: Path) -> bool:
     return bool(is_same)
 
 
-def crawl(name: str, mode: str, served: str) -> None:
+def crawl(name, mode, served):
     """Crawl the web that is served; write the items and the number of logged errors."""
     import scrapy
     from scrapy.crawler import CrawlerProcess
-    from scrapy.http import Response
     from scrapy.linkextractors import LinkExtractor
 
     web = json.loads(served)
@@ -146,17 +141,17 @@ def crawl(name: str, mode: str, served: str) -> None:
     )
     meta = meta | proxy
 
-    def request(url: str) -> scrapy.Request:
+    def request(url):
         return scrapy.Request(url, meta=dict(meta))
 
     class Spider(scrapy.Spider):
         name = "library"
 
-        async def start(self) -> Any:
+        async def start(self):
             for url in web["seeds"]:
                 yield request(url)
 
-        def parse(self, response: Response) -> Any:
+        def parse(self, response):
             yield {"url": response.url.partition("#")[0]}
             for link in LinkExtractor().extract_links(response):
                 yield request(link.url)
@@ -165,7 +160,7 @@ def crawl(name: str, mode: str, served: str) -> None:
     if name == "scrapy-poet":
         from web_poet import WebPage
 
-        def parse(self: Spider, response: Response, page: Any) -> Any:
+        def parse(self, response, page):
             assert response.url == str(page.response.url)
             yield from Spider.parse(self, response)
 

@@ -11,13 +11,10 @@ crawlprio. `--part` and `--skip` leave out parts of crawlprio and tests, which a
 with the document either: `--skip "tests/test_command*"` saves three quarters of the time.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import subprocess
 import sys
-from collections.abc import Iterable, Mapping
 from fnmatch import fnmatchcase
 from pathlib import Path
 from time import monotonic
@@ -28,7 +25,6 @@ from suite import (
     DOCUMENT,
     FOLDER,
     PARTS,
-    Suite,
     as_rows,
     differing,
     environment,
@@ -40,7 +36,7 @@ from suite import (
 )
 
 
-def main() -> int:
+def main():
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--prepare", action="store_true", help="only fetch the suite")
     parser.add_argument("--update", action="store_true", help="write the rows of the document")
@@ -55,7 +51,7 @@ def main() -> int:
     if arguments.prepare:
         return 0
     compile_all(found)
-    differs: dict[str, set[str]] = {}
+    differs = {}
     parts = arguments.part or PARTS
     if arguments.reuse and outcomes_file("").exists():
         plain = read_outcomes(outcomes_file(""))
@@ -87,18 +83,18 @@ def main() -> int:
     return judge(differs, {test: entry.parts & set(parts) for test, entry in compared.items()})
 
 
-def without(tests: Iterable[str], patterns: Iterable[str]) -> list[str]:
+def without(tests, patterns):
     """Return the tests whose node ids match none of the patterns."""
     return [test for test in tests if not any(fnmatchcase(test, each) for each in patterns)]
 
 
-def compile_all(found: Suite) -> None:
+def compile_all(found):
     """Compile what a crawl runs, so that no test waits for that."""
     script = "from crawlprio.live.compiling import compile_all; compile_all()"
     subprocess.run([found.python, "-c", script], env=environment(""), check=True)
 
 
-def timed(found: Suite, part: str, tests: list[str], n_processes: int) -> dict[str, str]:
+def timed(found, part, tests, n_processes):
     """Run tests and print how long they took."""
     start = monotonic()
     outcomes = run_tests(found, part, tests, outcomes_file(part), n_processes=n_processes)
@@ -108,14 +104,12 @@ def timed(found: Suite, part: str, tests: list[str], n_processes: int) -> dict[s
     return outcomes
 
 
-def outcomes_file(part: str) -> Path:
+def outcomes_file(part):
     """Return where the outcomes of a run go."""
     return FOLDER / f"outcomes-{part or 'plain'}.jsonl"
 
 
-def settled(
-    found: Suite, part: str, plain: Mapping[str, str], ours: Mapping[str, str], chosen: list[str]
-) -> list[str]:
+def settled(found, part, plain, ours, chosen):
     """Return the tests with a different outcome under a part of crawlprio, also when run alone."""
     suspects = list(differing({test: plain[test] for test in chosen}, ours))
     if not suspects:
@@ -132,7 +126,7 @@ def settled(
     return [test for test in differing(*again) if again[1].get(test) != plain[test]]
 
 
-def update(rows: list[str]) -> None:
+def update(rows):
     """Replace the rows of the table in the document."""
     lines = DOCUMENT.read_text().splitlines()
     head = next(n for n, line in enumerate(lines) if line.startswith("| --- |"))
@@ -142,7 +136,7 @@ def update(rows: list[str]) -> None:
     DOCUMENT.write_text("\n".join([*lines[: head + 1], *rows, *lines[end:]]) + "\n")
 
 
-def judge(differs: Mapping[str, set[str]], known: Mapping[str, frozenset[str]]) -> int:
+def judge(differs, known):
     """Print what the document does not list, and what it lists although it does not differ."""
     unlisted = [
         f"{test} with {part}"

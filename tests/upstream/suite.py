@@ -17,7 +17,6 @@ import sys
 import sysconfig
 import tarfile
 import venv
-from collections.abc import Iterable, Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import NamedTuple
@@ -47,7 +46,7 @@ class Suite(NamedTuple):
     python: Path
 
 
-def suite() -> Suite:
+def suite():
     """Return where the suite of the installed Scrapy is or will be."""
     return Suite(
         FOLDER / f"scrapy-{version('scrapy')}",
@@ -55,16 +54,16 @@ def suite() -> Suite:
     )
 
 
-def is_ready() -> bool:
+def is_ready():
     """Return whether the suite has been downloaded and its requirements installed."""
     return _ready_file().exists()
 
 
-def _ready_file() -> Path:
+def _ready_file():
     return FOLDER / f"ready-{version('scrapy')}"
 
 
-def prepare() -> Suite:
+def prepare():
     """Download the suite of the installed Scrapy and install its requirements, if necessary."""
     found = suite()
     if is_ready():
@@ -88,7 +87,7 @@ def prepare() -> Suite:
     return found
 
 
-def _make_environment(found: Suite) -> None:
+def _make_environment(found):
     venv.create(found.python.parent.parent, with_pip=True, clear=True, symlinks=True)
     _name_project(found)
     subprocess.run(
@@ -100,7 +99,7 @@ def _make_environment(found: Suite) -> None:
     )
 
 
-def _name_project(found: Suite) -> None:
+def _name_project(found):
     """Name this environment to the suite, unless it names another that still exists."""
     ask = "import sysconfig; print(sysconfig.get_path('purelib'))"
     done = subprocess.run([found.python, "-c", ask], capture_output=True, text=True, check=True)
@@ -111,7 +110,7 @@ def _name_project(found: Suite) -> None:
         file.write_text(f"import site; site.addsitedir({project!r})\n")
 
 
-def test_requirements(tox: Path) -> list[str]:
+def test_requirements(tox):
     """Return what Scrapy's tests need, with the pytest that its own checks are pinned to.
 
     A later pytest may warn of what was not deprecated then, and the suite takes warnings as errors.
@@ -124,9 +123,7 @@ def test_requirements(tox: Path) -> list[str]:
     return [*(line for line in needed if line and line != "pytest"), *(pins or {"pytest"})]
 
 
-def run_tests(
-    found: Suite, part: str, tests: Sequence[str], outcomes: Path, *, n_processes: int
-) -> dict[str, str]:
+def run_tests(found, part, tests, outcomes, *, n_processes):
     """Run tests with a part of crawlprio switched on; return the outcome of each by node id.
 
     Parameters
@@ -160,17 +157,17 @@ def run_tests(
     return read_outcomes(outcomes)
 
 
-def read_outcomes(outcomes: Path) -> dict[str, str]:
+def read_outcomes(outcomes):
     """Return the outcome of each test of an earlier run."""
     return dict(json.loads(line) for line in outcomes.read_text().splitlines())
 
 
-def _created(outcomes: Path) -> Path:
+def _created(outcomes):
     """Return the file that lists the tests during which a crawler was created."""
     return outcomes.with_suffix(".created")
 
 
-def with_crawlers(outcomes: Path) -> set[str]:
+def with_crawlers(outcomes):
     """Return the tests of a run during which a crawler was created, here or in a subprocess.
 
     No other test can have a different outcome, because crawlprio is enabled when a crawler is
@@ -180,14 +177,14 @@ def with_crawlers(outcomes: Path) -> set[str]:
     return {line.rpartition(" (")[0] for line in lines if line}
 
 
-def environment(part: str) -> dict[str, str]:
+def environment(part):
     """Return the environment in which every crawler has a part of crawlprio enabled."""
     # The suite comes before this project, which also has a folder `tests`.
     path = [str(INJECT), str(suite().source), str(ROOT)]
     return {**os.environ, "CRAWLPRIO_UPSTREAM": part, "PYTHONPATH": os.pathsep.join(path)}
 
 
-def differing(plain: Mapping[str, str], ours: Mapping[str, str]) -> dict[str, tuple[str, str]]:
+def differing(plain, ours):
     """Return the outcomes of the tests that differ with crawlprio: without it, with it."""
     return {
         test: (plain.get(test, "absent"), ours.get(test, "absent"))
@@ -206,7 +203,7 @@ class Listed(NamedTuple):
 _ROW = re.compile(r"^\| `(?P<test>[^`]+)` \| (?P<parts>[^|]+) \| (?P<reason>[^|]+) \|$")
 
 
-def listed(document: Path = DOCUMENT) -> dict[str, Listed]:
+def listed(document=DOCUMENT):
     """Return the tests that are listed as differing, by node id."""
     if not document.exists():
         return {}
@@ -218,7 +215,7 @@ def listed(document: Path = DOCUMENT) -> dict[str, Listed]:
     }
 
 
-def as_rows(found: Mapping[str, Iterable[str]], known: Mapping[str, Listed]) -> list[str]:
+def as_rows(found, known):
     """Return the rows of the table of differing tests, with the reasons that are known.
 
     Parameters

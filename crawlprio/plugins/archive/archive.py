@@ -16,6 +16,7 @@ from pathlib import Path
 from time import time
 
 from crawlprio.errors import StoreError
+from crawlprio.frontier.protocol import Exchange
 from crawlprio.outside.opening import open_file, replacing
 from crawlprio.plugins.archive.warc_files import (
     WarcFiles,
@@ -26,7 +27,6 @@ from crawlprio.plugins.archive.warc_files import (
     series_of,
 )
 from crawlprio.plugins.archive.warc_records import (
-    Exchange,
     Fetched,
     Original,
     digest_text,

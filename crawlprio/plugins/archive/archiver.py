@@ -17,11 +17,12 @@ from scrapy.http import Headers, Response
 
 from crawlprio import __version__
 from crawlprio.errors import CrawlprioError
+from crawlprio.frontier.protocol import Exchange
 from crawlprio.live.downloader import SIDE_FETCH, FetchObserver, observe_fetches
-from crawlprio.live.parts import CrawlPart
+from crawlprio.live.running import CrawlPart
 from crawlprio.live.spider_arguments import is_plain
 from crawlprio.plugins.archive.archive import Archive
-from crawlprio.plugins.archive.warc_records import Exchange, Fetched
+from crawlprio.plugins.archive.warc_records import Fetched, packed
 from crawlprio.settings_table.config import changed_settings, read_setting
 from crawlprio.web.urls import without_credentials
 
@@ -68,8 +69,6 @@ class Archiver(CrawlPart, FetchObserver):
         crawler.signals.connect(self._headers_received, signal=signals.headers_received)
         crawler.signals.connect(self._bytes_received, signal=signals.bytes_received)
         observe_fetches(crawler, self)
-        if crawl.dispatcher is not None and crawl.recorder.is_elsewhere:
-            crawl.dispatcher.keep_exchange = self.keep
 
     def fetch_started(self, request: Request) -> None:
         if request.meta.get(_LOSS, self._fails_on_loss):
@@ -133,6 +132,22 @@ class Archiver(CrawlPart, FetchObserver):
             self.crawl.recorder.archive_fetch(exchange)
         except CrawlprioError as error:
             self.crawl.fail(error)
+
+
+class HandArchiver(FetchObserver):
+    """Packs each answer to a page that a brain leased to this process, which archives it."""
+
+    def __init__(self, crawl: RunningCrawl) -> None:
+        self._crawl = crawl
+        self._secret = read_setting(crawl.crawler.settings, "CRAWLPRIO_WARC_SECRET_HEADERS")
+        observe_fetches(crawl.crawler, self)
+
+    def fetch_answered(self, request: Request, response: Response) -> None:
+        dispatcher = self._crawl.dispatcher
+        lease = None if dispatcher is None else dispatcher.lease_of(request)
+        if lease is not None and request.url[:5].lower().startswith("http"):
+            answer = fetched(request, response, self._secret)
+            lease.exchange = packed(answer, answer.digest, None)
 
 
 def fetched(request: Request, response: Response, secret: Collection[bytes]) -> Fetched:

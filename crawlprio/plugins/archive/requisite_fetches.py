@@ -14,6 +14,7 @@ from scrapy.http import HtmlResponse, Response
 from scrapy.http.request import NO_CALLBACK
 
 from crawlprio.errors import CrawlprioError
+from crawlprio.frontier.protocol import Exchange
 from crawlprio.live import engine
 from crawlprio.live.downloader import SIDE_FETCH
 from crawlprio.live.engine import sleep
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
 
     from crawlprio.live.running import RunningCrawl
-    from crawlprio.plugins.archive.warc_records import Exchange
 
 _REQUISITES = SideTable(
     "requisites",

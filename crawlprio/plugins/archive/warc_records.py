@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import zlib
 from base64 import b32encode
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from hashlib import sha1
@@ -14,6 +14,8 @@ from typing import NamedTuple
 from warcio.recordbuilder import RecordBuilder
 from warcio.statusandheaders import StatusAndHeaders, StatusAndHeadersParser
 from warcio.warcwriter import WARCWriter
+
+from crawlprio.frontier.protocol import Exchange
 
 _LEVEL = 6
 _PROFILE = RecordBuilder.REVISIT_PROFILE_1_1
@@ -51,24 +53,6 @@ class Original(NamedTuple):
 
     url: str
     fetched_at: float
-
-
-class Exchange(NamedTuple):
-    """The records of one fetch, for `filed`, and what an index says of the response.
-
-    `response` is a revisit record if `is_revisit`: the body is that of an earlier response.
-    `requisites` are the URLs of what a page needs to look like itself, if these are archived too.
-    """
-
-    url: str
-    fetched_at: float
-    status: int
-    mime: str
-    digest: bytes
-    is_revisit: bool
-    response: bytes
-    request: bytes
-    requisites: Sequence[str] = ()
 
 
 def packed(fetched: Fetched, digest: bytes, original: Original | None) -> Exchange:

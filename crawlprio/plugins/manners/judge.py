@@ -15,8 +15,10 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from crawlprio.measure.scores import finite
 from crawlprio.plugins.manners.access_log import AccessLog, LoggedRequest, shown
 from crawlprio.plugins.manners.robots_history import RobotsHistory, RobotsRules
+from crawlprio.show.tables import wide_console
 from crawlprio.web.robots_txt import MAX_AGE, products
 
 MAX_EXAMPLES = 3
@@ -396,13 +398,11 @@ def _count(counts: Counter[str], name: str) -> None:
 
 _MOST_HOSTS = 10
 _MOST_NAMES = 10
-_WIDTH = 80
 
 
 def print_report(log: AccessLog, judge: Judge) -> None:
     """Print what was judged, one row per rule, and three examples of each that was broken."""
-    console = Console(highlight=False, markup=False, emoji=False)
-    console.width = max(console.width, _WIDTH)
+    console = wide_console()
     console.print(_summary(log, judge), soft_wrap=True)
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for heading in ("Rule", "Verdict", "Broken", "Judged", "Asks the crawler to"):
@@ -441,8 +441,8 @@ def as_json(log: AccessLog, judge: Judge) -> dict[str, Any]:
             {
                 "host": shown(host.name),
                 "requests": host.gaps.n_requests,
-                "shortest_gap": _finite(host.gaps.shortest),
-                "median_gap": _finite(host.gaps.median),
+                "shortest_gap": finite(host.gaps.shortest),
+                "median_gap": finite(host.gaps.median),
             }
             for host in judge.hosts.values()
         ],
@@ -514,7 +514,3 @@ def _remarks(log: AccessLog, judge: Judge) -> list[str]:
 def _largest(counts: Mapping[str, int]) -> dict[str, int]:
     largest = sorted(counts.items(), key=lambda item: -item[1])[:_MOST_NAMES]
     return {shown(name): count for name, count in largest}
-
-
-def _finite(number: float) -> float | None:
-    return number if math.isfinite(number) else None

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import json
 from pathlib import Path
 from typing import ClassVar
 
 from crawlprio.commands import OneLineCommand, Option, program, refuse_unknown_options
-from crawlprio.commands.arguments import check_outputs, checked_option, named_outputs, write_text
+from crawlprio.commands.arguments import check_outputs, named_outputs, write_json
 from crawlprio.errors import ConfigError
-from crawlprio.settings_table.kinds import Choice, Number, Whole
+from crawlprio.settings_table.kinds import Choice, Number, Whole, checked
 
 
 class Command(OneLineCommand):
@@ -39,13 +38,15 @@ class Command(OneLineCommand):
             "the robots.txt in force, or a folder of robots.txt files by host and date "
             "(2026-11-22.txt, example.org-2026-11-22T10:30.txt)",
         ),
-        "--delay": Option("SECONDS", "minimum gap between requests to a host"),
-        "--at-once": Option("N", "maximum requests at once on a host"),
+        "--delay": Option(
+            "SECONDS", "minimum gap between requests to a host", Number(above_zero=True)
+        ),
+        "--at-once": Option("N", "maximum requests at once on a host", Whole(1)),
         "--retry-after": Option(
-            "SECONDS", "minimum pause on a host after a 429 or 503; default: 1", "1"
+            "SECONDS", "minimum pause on a host after a 429 or 503; default: 1", Number(), 1.0
         ),
         "--queries": Option(
-            "N", "maximum requests with a query to one path; default: 5000", "5000"
+            "N", "maximum requests with a query to one path; default: 5000", Whole(1), 5000
         ),
         "--continued": Option(
             None,
@@ -75,13 +76,13 @@ class Command(OneLineCommand):
         if not products(opts.agent or ""):
             raise ConfigError("--agent is missing; give the name of a crawler, as in its agent.")
         limits = Limits(
-            delay=checked_option("--delay", Number(above_zero=True), opts.delay),
-            at_once=checked_option("--at-once", Whole(1), opts.at_once),
-            retry_after=checked_option("--retry-after", Number(), opts.retry_after),
-            queries=checked_option("--queries", Whole(1), opts.queries),
-            is_continued=opts.continued,
+            delay=opts.delay,
+            at_once=opts.at_once,
+            retry_after=opts.retry_after,
+            queries=opts.queries,
+            is_continued=bool(opts.continued),
             without=[
-                Rule(checked_option("--without", Choice(tuple(Rule)), name.strip()))
+                Rule(checked("--without", Choice(tuple(Rule)), name.strip()))
                 for name in (opts.without or "").split(",")
                 if name.strip()
             ],
@@ -101,7 +102,6 @@ class Command(OneLineCommand):
                 f"{', '.join(args)}: no line names {agent} in its user agent; the most frequent "
                 f"of its user agents: {seen}."
             )
-        if opts.json:
-            write_text("--json", opts.json, json.dumps(as_json(log, judge)) + "\n")
+        write_json(opts, lambda: as_json(log, judge))
         print_report(log, judge)
         self.exitcode = 0 if judge.is_kept else 1

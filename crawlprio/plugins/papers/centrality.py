@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from crawlprio.errors import ConfigError, GraphError
+from crawlprio.errors import GraphError
 from crawlprio.graph.linkgraph import LinkGraph
 from crawlprio.measure.importance import Floats, Importance, Repository, checked_option
 
@@ -37,14 +37,8 @@ class Harmonic(Importance):
     """
 
     def __init__(self, sample: int = 1000, seed: int = 0) -> None:
-        for option, value, least in (("sample", sample, 1), ("seed", seed, 0)):
-            if not isinstance(value, int) or isinstance(value, bool) or value < least:
-                raise ConfigError(
-                    f"Options of importance harmonic: {option} is {value!r}; give a whole number "
-                    f"of {least} or more."
-                )
-        self._sample = sample
-        self._seed = seed
+        self._sample = int(checked_option("harmonic", "sample", sample, least=1, whole=True))
+        self._seed = int(checked_option("harmonic", "seed", seed, least=0, whole=True))
 
     def of(self, repository: Repository) -> Floats:
         from scipy.sparse.csgraph import dijkstra

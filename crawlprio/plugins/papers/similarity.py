@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crawlprio.errors import ConfigError, GraphError
-from crawlprio.graph.topic import Topic
+from crawlprio.graph.topic import Topic, occurrences
 from crawlprio.measure.importance import Floats, Importance, PageText, Repository, checked_option
 
 IDF = ("log", "inverse", "none")
@@ -196,12 +196,6 @@ def _terms_in(words: list[str], phrases: list[tuple[str, ...]]) -> Counter[Term]
     """Count the words of a text and the occurrences of the phrases."""
     found: Counter[Term] = Counter(words)
     for phrase in phrases:
-        if phrase[0] in found:
-            length = len(phrase)
-            times = sum(
-                words[at] == phrase[0] and tuple(words[at : at + length]) == phrase
-                for at in range(len(words) - length + 1)
-            )
-            if times:
-                found[phrase] = times
+        if phrase[0] in found and (times := occurrences(words, phrase)):
+            found[phrase] = times
     return found

@@ -153,6 +153,9 @@ COMPONENTS = {
 LINKS_PER_BIT = 100
 """Maximum number of links per bit of a stream; real webs take 1 to 4 bits per link."""
 
+MOST_INSERTED = 256
+"""Maximum number of links of a row that is sorted by insertion, in quadratic time at worst."""
+
 OUTDEGREES, REFERENCES, BLOCK_COUNT, BLOCKS, INTERVALS, RESIDUALS = range(6)
 
 
@@ -281,9 +284,6 @@ def _decode(
     """Return (indptr, indices, -1), or the first page with an invalid list instead of -1."""
     indptr = np.zeros(n_pages + 1, dtype=np.int64)
     indices = np.empty(n_links, dtype=np.int32)
-    # Parts of one list, each ascending: the copied part, then the intervals, then the residuals.
-    copied = np.empty(n_pages + 1, dtype=np.int32)
-    extra = np.empty(n_pages + 1, dtype=np.int32)
     position = 0
     for page in range(n_pages):
         degree, position = _number_at(stream, position, OUTDEGREES)
@@ -293,36 +293,32 @@ def _decode(
         indptr[page + 1] = first + degree
         if degree == 0:
             continue
+        # The parts of a list, each ascending: the copied one, then intervals, then residuals.
+        row = indices[first : first + degree]
         n_copied = 0
         if window_size > 0:
             back, position = _number_at(stream, position, REFERENCES)
             if back > min(page, window_size):
                 return indptr, indices, page
             if back > 0:
-                row = indices[indptr[page - back] : indptr[page - back + 1]]
-                n_copied, position = _copy_blocks(stream, position, row, copied)
-                if n_copied < 0 or n_copied > degree:
+                other = indices[indptr[page - back] : indptr[page - back + 1]]
+                n_copied, position = _copy_blocks(stream, position, other, row)
+                if n_copied < 0:
                     return indptr, indices, page
-        n_intervals = 0
-        n_extra = 0
+        n_known = n_copied
         if n_copied < degree and least_interval > 0:
             n_intervals, position = _number_at(stream, position, INTERVALS)
-            room = degree - n_copied
             n_extra, position = _read_intervals(
-                stream, position, page, n_intervals, least_interval, room, n_pages, extra
+                stream, position, page, n_intervals, least_interval, n_pages, row[n_copied:]
             )
             if n_extra < 0:
                 return indptr, indices, page
-        _merge(copied[:n_copied], extra[:n_extra], indices[first : first + n_copied + n_extra])
-        n_known = n_copied + n_extra
-        n_residuals = degree - n_known
-        if n_residuals == 0:
-            continue
-        copied[:n_known] = indices[first : first + n_known]
-        position = _read_residuals(stream, position, page, n_pages, extra[:n_residuals])
-        if position < 0 or position > n_bits:
-            return indptr, indices, page
-        _merge(copied[:n_known], extra[:n_residuals], indices[first : first + degree])
+            n_known += n_extra
+        if n_known < degree:
+            position = _read_residuals(stream, position, page, n_pages, row[n_known:])
+            if position < 0 or position > n_bits:
+                return indptr, indices, page
+        _sort(row, n_copied)
     if position > n_bits:
         return indptr, indices, n_pages - 1
     return indptr, indices, -1
@@ -332,7 +328,7 @@ def _decode(
 def _copy_blocks(
     stream: CodedStream, position: int, row: PageIds, copied: PageIds
 ) -> tuple[int, int]:
-    """Copy the shared blocks of `row`; return (number copied or -1 if invalid, position).
+    """Copy shared blocks of `row`; return (number copied, position), or -1 if too many or invalid.
 
     Copied and skipped blocks alternate; the entries after the last block are one more block.
     """
@@ -350,6 +346,8 @@ def _copy_blocks(
         if at + length > len(row):
             return -1, position
         if block % 2 == 0:
+            if n_copied + length > len(copied):
+                return -1, position
             copied[n_copied : n_copied + length] = row[at : at + length]
             n_copied += length
         at += length
@@ -363,7 +361,6 @@ def _read_intervals(
     page: int,
     n_intervals: int,
     least_interval: int,
-    room: int,
     n_pages: int,
     extra: PageIds,
 ) -> tuple[int, int]:
@@ -375,7 +372,7 @@ def _read_intervals(
         length, position = _number_at(stream, position, INTERVALS)
         length += least_interval
         left = page + _signed(gap) if interval == 0 else following + gap
-        if left < 0 or left + length > n_pages or n_extra + length > room:
+        if left < 0 or left + length > n_pages or n_extra + length > len(extra):
             return -1, position
         for target in range(left, left + length):
             extra[n_extra] = target
@@ -407,14 +404,14 @@ def _signed(number: int) -> int:
 
 
 @njit(cache=True, nogil=True)
-def _merge(one: PageIds, other: PageIds, merged: PageIds) -> None:
-    """Merge two ascending arrays into a third that has room for both."""
-    i = 0
-    j = 0
-    for k in range(min(len(merged), len(one) + len(other))):
-        if j == len(other) or (i < len(one) and one[i] <= other[j]):
-            merged[k] = one[i]
-            i += 1
-        else:
-            merged[k] = other[j]
-            j += 1
+def _sort(row: PageIds, n_sorted: int) -> None:
+    """Sort a row whose first entries are sorted: by insertion, which is faster for short rows."""
+    if len(row) > MOST_INSERTED:
+        row.sort()
+        return
+    for k in range(max(n_sorted, 1), len(row)):
+        target = row[k]
+        while k > 0 and row[k - 1] > target:
+            row[k] = row[k - 1]
+            k -= 1
+        row[k] = target

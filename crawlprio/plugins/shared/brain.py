@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from time import monotonic
 from typing import Any
@@ -44,6 +44,8 @@ class Hand:
         by site, the fetches that have started and not ended.
     starting
         by site, the pages whose fetches are still to start.
+    name
+        what people know it by.
     """
 
     send: Callable[[list[Statement]], object]
@@ -51,6 +53,7 @@ class Hand:
     waiting: set[int] = field(default_factory=set)
     fetching: Counter[str] = field(default_factory=Counter)
     starting: Counter[str] = field(default_factory=Counter)
+    name: str = ""
 
 
 class Brain:
@@ -82,6 +85,7 @@ class Brain:
     ) -> None:
         self.frontier = frontier
         self.on_fetch: Callable[[str, float, int], object] = lambda site, seconds, status: None
+        self.hands: Iterable[Hand] = ()
         self._refused = refused
         self._counted = counted
         self._redirected = redirected

@@ -91,6 +91,7 @@ class BrainScheduler(Scheduler):
             redirected=self._redirected,
         )
         crawl.workers = self._brain
+        self._brain.hands = self._hands
         self._clock = frontier.clock = SharedClock(frontier.clock, self._brain)
         self._packing = Packing(self._crawler, frontier, crawl.config.kept_headers)
         self._at_once = AtOnce(crawl.config.concurrency, crawl.config.max_concurrent_requests)
@@ -252,6 +253,7 @@ class BrainScheduler(Scheduler):
             lambda statements: self._heard(hand, statements),
             lambda: self._lost(hand),
         )
+        hand.name = f"process {started.number}"
         self._hands[hand] = started
 
     def _heard(self, hand: Hand, statements: list[Statement]) -> None:

@@ -1,14 +1,17 @@
-"""The crawls in Redis that have brains: what `crawlprio frontier` shows of them, and does."""
+"""The crawls on a Redis server: what `crawlprio frontier` shows of them, and does."""
 
 from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
+from redis.exceptions import RedisError
+
 from crawlprio.errors import CrawlprioError
-from crawlprio.plugins.redis.cluster import servers
-from crawlprio.plugins.redis.scripts import Client
+from crawlprio.plugins.shared.connection import Client, failure, servers
 from crawlprio.plugins.shared.mailbox import Mailbox
 
 _KEY = re.compile(r"crawlprio:\{(.*):0\}:crawl", re.DOTALL)
@@ -16,68 +19,113 @@ _KEY = re.compile(r"crawlprio:\{(.*):0\}:crawl", re.DOTALL)
 NO_BRAIN = "without a brain"
 """The state of a crawl of which no process is the brain, until a worker starts one."""
 
-_LISTS = ("workers", "leases", "head", "next", "dead")
+_ORDERS: dict[str, Any] = {
+    "workers": lambda worker: worker["since"],
+    "leases": lambda lease: lease["since"],
+    "head": lambda page: (-page["priority"], -page["hot"], -float(page["key"])),
+}
+"""The lists of a report but that of dead letters, and the order of their rows."""
+
+_TIMES = ("since", "dead_at")
+
+_SUMS = ("pages", "visits", "ready", "waiting", "leased", "dead", "taken_over")
 
 
 def crawls(client: Client) -> list[str]:
-    """Return the names of the crawls that have brains, sorted. O(keys of the server)."""
-    found = (
-        _KEY.fullmatch(key.decode())
-        for server in servers(client)
-        for key in server.scan_iter(match="crawlprio:{*:0}:crawl", count=1000)
-    )
-    return sorted(key[1] for key in found if key)
+    """Return the names of the crawls on a server, sorted. O(keys of the server)."""
+    with _readable():
+        found = (
+            _KEY.fullmatch(key.decode("utf-8", "replace"))
+            for server in servers(client)
+            for key in server.scan_iter(match="crawlprio:{*:0}:crawl", count=1000)
+        )
+        return sorted(key[1] for key in found if key)
 
 
-def overview(mailbox: Mailbox, most: int) -> dict[str, Any] | None:
-    """Return what a brain said last of its crawl, at most a few seconds ago; None without a crawl.
+def overview(client: Client, crawl: str, most: int = 10) -> dict[str, Any]:
+    """Return what the brains of a crawl said last of it, at most a few seconds ago.
 
-    There are at most `most` rows in each of its lists.
+    There are at most `most` rows in each of its lists. Raises `CrawlprioError` if there is no such
+    crawl, or the server cannot be read.
     """
-    facts = mailbox.facts()
-    if not facts:
-        return None
-    view: dict[str, Any] = {"ordering": "", "sites": 0, "delayed": 0, "streamed": 0, "now": 0.0}
-    counts = ("pages", "visits", "ready", "waiting", "leased", "dead", "taken_over")
-    view |= {"counts": dict.fromkeys(counts, 0), **{name: [] for name in _LISTS}}
-    view |= json.loads(facts.get("status") or "{}")
-    view |= {name: view[name][:most] for name in _LISTS}
-    own = facts.get("state", "")
-    view |= {"is_elected": False, "shards": 1, "folder": facts.get("folder", "")}
-    view["state"] = own or ("" if mailbox.brain() else NO_BRAIN)
-    if not mailbox.brain():
-        view |= {"workers": [], "leases": []}
+    mailboxes = _mailboxes(client, crawl)
+    with _readable():
+        reports = [_report(mailbox) for mailbox in mailboxes]
+    view = {**reports[0], "shards": len(reports)}
+    for name in ("sites", "delayed"):
+        view[name] = sum(report[name] for report in reports)
+    view["counts"] = {
+        name: sum(int(report["counts"][name]) for report in reports) for name in _SUMS
+    }
+    for name, order in _ORDERS.items():
+        view[name] = sorted((row for report in reports for row in report[name]), key=order)[:most]
+    view["dead"] = [letter for report in reports for letter in report["dead"]][-most:]
     return view
 
 
-def set_state(mailbox: Mailbox, state: str) -> str:
+def _report(mailbox: Mailbox) -> dict[str, Any]:
+    """Return what one brain said last, and whether there is one; times are from when it did."""
+    facts, brain = mailbox.facts(), mailbox.brain()
+    view: dict[str, Any] = {"ordering": "", "sites": 0, "delayed": 0, "now": 0.0}
+    view |= {"counts": dict.fromkeys(_SUMS, 0), **{name: [] for name in (*_ORDERS, "dead")}}
+    view |= json.loads(facts.get("status") or "{}")
+    view |= {name: facts.get(name, "") for name in ("folder", "host")}
+    now, view["now"] = view["now"], 0.0  # each brain has a clock of its own
+    for row in (*view["workers"], *view["leases"]):
+        row |= {name: row[name] - now for name in _TIMES if name in row}
+    view["state"] = facts.get("state", "") or ("" if brain else NO_BRAIN)
+    return view if brain else view | {"workers": [], "leases": []}
+
+
+def set_state(client: Client, crawl: str, state: str) -> str:
     """Pause, drain or resume a crawl; return its previous state."""
-    before = mailbox.facts().get("state", "")
-    mailbox.put_facts(state=state)
+    mailboxes = _mailboxes(client, crawl)
+    with _readable():
+        before = mailboxes[0].facts().get("state", "")
+        for mailbox in mailboxes:
+            mailbox.put_facts(state=state)
     return before
 
 
-def delete(mailbox: Mailbox, crawl: str, *, confirmed: bool) -> str:
+def delete(client: Client, crawl: str, *, confirmed: bool) -> str:
     """Delete a crawl from the server; return what was deleted.
 
-    Raises
-    ------
-    CrawlprioError
-        It has a brain, or `confirmed` is False.
+    Raises `CrawlprioError` if it has a brain, or `confirmed` is False.
     """
-    facts = mailbox.facts()
-    if mailbox.brain():
-        raise CrawlprioError(
-            f"The crawl {crawl!r} is running; delete it once 'crawlprio frontier drain {crawl}' "
-            "has ended its workers."
-        )
-    counts = json.loads(facts.get("status") or "{}").get("counts", {})
-    pages, waiting = (int(counts.get(name, 0)) for name in ("pages", "waiting"))
-    what = f"{pages:,} pages, {waiting:,} of them waiting"
-    if not confirmed:
-        raise CrawlprioError(
-            f"The crawl {crawl!r} has {what}; add --yes to delete it from Redis. Its store in "
-            f"{facts.get('folder')} on {facts.get('host')} is kept."
-        )
-    mailbox.delete()
-    return f"{what}; its store in {facts.get('folder')} is kept"
+    mailboxes, view = _mailboxes(client, crawl), overview(client, crawl, 1)
+    with _readable():
+        if any(mailbox.brain() for mailbox in mailboxes):
+            raise CrawlprioError(
+                f"The crawl {crawl!r} is running; delete it once 'crawlprio frontier drain "
+                f"{crawl}' has ended its workers."
+            )
+        pages, waiting = (view["counts"][name] for name in ("pages", "waiting"))
+        what = f"{pages:,} pages, {waiting:,} of them waiting"
+        if not confirmed:
+            raise CrawlprioError(
+                f"The crawl {crawl!r} has {what}; add --yes to delete it from Redis. Its store in "
+                f"{view['folder']} on {view['host']} is kept."
+            )
+        for mailbox in mailboxes:
+            mailbox.delete()
+    return f"{what}; its store in {view['folder']} is kept"
+
+
+def _mailboxes(client: Client, crawl: str) -> list[Mailbox]:
+    """Return the mailboxes of a crawl's shards; `CrawlprioError` if there is no such crawl."""
+    with _readable():
+        facts = Mailbox(client, crawl).facts()
+    if not facts:
+        known = crawls(client)
+        others = f"the crawls there are {', '.join(known)}" if known else "there are no crawls"
+        raise CrawlprioError(f"There is no crawl {crawl!r} in Redis; {others}.")
+    return [Mailbox(client, crawl, shard) for shard in range(int(facts.get("shards", 1)))]
+
+
+@contextmanager
+def _readable() -> Iterator[None]:
+    """Turn errors of the server into ours."""
+    try:
+        yield
+    except RedisError as error:
+        raise failure(error) from None

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from time import monotonic
 from typing import Any
 
-from crawlprio.frontier.protocol import Entry, Handout, PageVisit, SharedFiles
+from crawlprio.frontier.protocol import Entry, Handout, PageVisit
 from crawlprio.plugins.shared.messages import (
     Statement,
     entry_row,
@@ -60,24 +60,13 @@ class HandClock:
 class HandFrontier:
     """A `crawlprio.frontier.protocol.Frontier` whose pages are in the brain.
 
-    The brain leases pages when it chooses to; `next_page` returns those that have come.
-
-    Parameters
-    ----------
-    say
-        sends the brain a statement, in order.
-
-    Attributes
-    ----------
-    usages
-        by lease, what the site's robots.txt says of the use of a page; taken by the scheduler.
-    n_out
-        pages that hands have, as far as is known.
+    The brain leases pages when it chooses to; `next_page` returns those that have come. `say` sends
+    it a statement, in order. `usages` has, by lease, what the site's robots.txt says of the use of
+    a page, until the scheduler takes it; `n_out` is how many pages hands have, as far as is known.
     """
 
     carries_json_only = True
     keeps_objects = False
-    robots: SharedFiles | None = None
     loses_leases = False
     is_busy = False
 
@@ -112,6 +101,8 @@ class HandFrontier:
         return False
 
     def add(self, entry: Entry) -> None:
+        if entry.request is not None and not isinstance(entry.request, bytes):
+            return  # JSON cannot hold it; the dispatcher has counted it
         self._say(["add", entry_row(entry)])
 
     def add_seeds(self, urls: Sequence[str]) -> None:

@@ -10,22 +10,18 @@ import sys
 from collections.abc import Sequence
 
 from scrapy import Request, Spider, signals
-from scrapy.http import Response
 from scrapy.utils.asyncio import call_later
 
 from crawlprio.frontier.protocol import Frontier
 from crawlprio.live import engine
-from crawlprio.live.downloader import FetchObserver, observe_fetches
 from crawlprio.live.hand_settings import hand_facts
 from crawlprio.live.page_reading import USAGES
 from crawlprio.live.running import RunningCrawl
-from crawlprio.plugins.archive.archiver import fetched
-from crawlprio.plugins.archive.warc_records import packed
+from crawlprio.plugins import load
 from crawlprio.plugins.shared.hand_frontier import HandFrontier
 from crawlprio.plugins.shared.messages import Statement
 from crawlprio.plugins.shared.wires import adopted, beat
 from crawlprio.schedulers import Scheduler
-from crawlprio.settings_table.config import read_setting
 
 _MERGED = ("crawlprio/cut/", "crawlprio/refused/", "downloader/", "retry/", "httpcompression/")
 """Counts of a hand's Scrapy that are added to the brain's, by how their names begin."""
@@ -61,8 +57,7 @@ class HandScheduler(Scheduler):
         for url in self._facts["seeds"]:
             self._widen_scope(url)
         if self._facts["archives"]:
-            self._archiver = HandArchiver(self._crawl)
-            observe_fetches(self._crawler, self._archiver)
+            self._archiver = load("archivers of hands", "CRAWLPRIO_WARC")(self._crawl)
         with socket.socket(fileno=self._facts["socket"]) as end:
             self._wire = adopted(end, self._heard, self._lost)
         self._beat = beat(self._sign_of_life, self._facts["term"])
@@ -131,21 +126,6 @@ class HandScheduler(Scheduler):
         """End at once if the brain is gone: nobody is left to report to."""
         if not self._has_ended:
             os._exit(1)
-
-
-class HandArchiver(FetchObserver):
-    """Packs each answer to a leased page for the archive, which the brain writes."""
-
-    def __init__(self, crawl: RunningCrawl) -> None:
-        self._crawl = crawl
-        self._secret = read_setting(crawl.crawler.settings, "CRAWLPRIO_WARC_SECRET_HEADERS")
-
-    def fetch_answered(self, request: Request, response: Response) -> None:
-        dispatcher = self._crawl.dispatcher
-        lease = None if dispatcher is None else dispatcher.lease_of(request)
-        if lease is not None and request.url[:5].lower().startswith("http"):
-            answer = fetched(request, response, self._secret)
-            lease.exchange = packed(answer, answer.digest, None)
 
 
 def _die_with(brain: int) -> None:

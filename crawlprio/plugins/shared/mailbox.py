@@ -25,8 +25,8 @@ from typing import Any, NamedTuple
 from redis.exceptions import ResponseError
 
 from crawlprio.errors import CrawlprioError
-from crawlprio.plugins.redis.scripts import Client
-from crawlprio.plugins.redis.shards import prefix_of
+from crawlprio.plugins.shared.connection import Client
+from crawlprio.plugins.shared.shards import prefix_of
 
 START = "0-0"
 """Before the first message of a stream."""

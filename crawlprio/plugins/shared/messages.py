@@ -51,9 +51,8 @@ from base64 import b64decode, b64encode
 from dataclasses import astuple
 from typing import Any
 
-from crawlprio.frontier.protocol import Entry, Handout, PageVisit
+from crawlprio.frontier.protocol import Entry, Exchange, Handout, PageVisit
 from crawlprio.items import Directives, LinkPairs, TextNotes
-from crawlprio.plugins.archive.warc_records import Exchange
 
 Statement = list[Any]
 
@@ -86,11 +85,8 @@ def _is_statement(statement: object) -> bool:
 
 
 def request_text(request: object | None) -> str | None:
-    """Return the JSON of a request as text; a frontier that carries JSON only is given no other."""
-    if request is None:
-        return None
-    assert isinstance(request, bytes)
-    return request.decode()
+    """Return the JSON of a request as text; None for a plain page, or what JSON cannot hold."""
+    return request.decode() if isinstance(request, bytes) else None
 
 
 def request_bytes(text: str | None) -> bytes | None:

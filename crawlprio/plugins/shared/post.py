@@ -30,11 +30,10 @@ from redis.exceptions import RedisError
 
 from crawlprio.errors import CrawlprioError
 from crawlprio.outside.opening import open_file
-from crawlprio.plugins.redis.cluster import refresh_topology
-from crawlprio.plugins.redis.failures import failure, is_transient
-from crawlprio.plugins.redis.server_time import boot_time
+from crawlprio.plugins.shared.connection import failure, is_transient, refresh_topology
 from crawlprio.plugins.shared.mailbox import START, Fenced, Mail, Mailbox
 from crawlprio.plugins.shared.messages import Statement, is_statements, written
+from crawlprio.plugins.shared.wires import boot_time
 
 logger = logging.getLogger("crawlprio")
 

@@ -25,11 +25,11 @@ from crawlprio.live import engine
 from crawlprio.live.counts import cause_of
 from crawlprio.live.dispatch import site_of
 from crawlprio.live.hand_settings import brain_facts
-from crawlprio.live.parts import Callbacks
+from crawlprio.live.running import Callbacks
 from crawlprio.middlewares.permission import RobotsMiddleware
-from crawlprio.plugins.redis.connection import check_server, connect, share_seeds, when_available
 from crawlprio.plugins.shared.brain import Hand
 from crawlprio.plugins.shared.brain_scheduler import BrainScheduler, check_limits
+from crawlprio.plugins.shared.connection import check_server, connect, share_seeds, when_available
 from crawlprio.plugins.shared.mailbox import START, Fenced, Mail, Mailbox
 from crawlprio.plugins.shared.messages import ENDED, FETCHING, Statement, written
 from crawlprio.plugins.shared.post import BrainPost, said_by_hand
@@ -37,7 +37,7 @@ from crawlprio.plugins.shared.same_crawl import difference, values_of
 from crawlprio.settings_table.config import CrawlConfig, read_setting
 from crawlprio.store.files import StoreInUse, WriterLock
 from crawlprio.web.addresses import ALLOW_PRIVATE
-from crawlprio.web.urls import host_of
+from crawlprio.web.urls import host_if_any
 
 if TYPE_CHECKING:
     from scrapy import Spider
@@ -301,6 +301,8 @@ class RedisBrainScheduler(BrainScheduler):
         assert store is not None
         assert post is not None
         self._silent = set(self._known)
+        self._had_hands = bool(self._known)
+        self._alone_since = monotonic()
         for hand in self._known.values():
             hand.heard_at = monotonic()
             self._hands[hand] = hand
@@ -385,9 +387,9 @@ class RedisBrainScheduler(BrainScheduler):
     def _receive(self, hand: Hand, statements: list[Statement]) -> None:
         for kind, *said in statements:
             if kind == "add_seeds":
-                self._admit(map(host_of, said[0]))
+                self._admit(map(host_if_any, said[0]))
             elif kind == "add" and said[0][7]:
-                self._admit([host_of(said[0][1])])
+                self._admit([host_if_any(said[0][1])])
         super()._receive(hand, statements)
 
     def _admit(self, hosts: Any) -> None:
@@ -398,7 +400,7 @@ class RedisBrainScheduler(BrainScheduler):
         async def admit() -> None:
             self._n_admitting += 1
             try:
-                await self._crawl.admit_seeds(list(hosts))
+                await self._crawl.admit_seeds(list(filter(None, hosts)))
             finally:
                 self._n_admitting -= 1
                 self._progressed()

@@ -28,24 +28,22 @@ from crawlprio.errors import ConfigError, CrawlprioError
 from crawlprio.frontier.protocol import Frontier, Handout, PageVisit
 from crawlprio.live import engine
 from crawlprio.live.dispatch import site_of
-from crawlprio.live.downloader import observe_fetches
 from crawlprio.live.hand_settings import BRAIN_VARIABLE, brain_folder
 from crawlprio.live.leases import LeaseState
-from crawlprio.live.parts import Callbacks
-from crawlprio.live.running import RunningCrawl
+from crawlprio.live.running import Callbacks, RunningCrawl
 from crawlprio.live.workers import WorkersDied
-from crawlprio.plugins.redis.connection import share_seeds
-from crawlprio.plugins.redis.server_time import boot_time
-from crawlprio.plugins.redis.start_urls import StartUrls
+from crawlprio.plugins import load
 from crawlprio.plugins.shared.brain_scheduler import check_limits
+from crawlprio.plugins.shared.connection import share_seeds
 from crawlprio.plugins.shared.hand_frontier import HandFrontier
-from crawlprio.plugins.shared.hand_scheduler import HandArchiver, HandScheduler
+from crawlprio.plugins.shared.hand_scheduler import HandScheduler
 from crawlprio.plugins.shared.mailbox import Mailbox
 from crawlprio.plugins.shared.messages import ENDED, FETCHING, Statement, request_text, visit_row
 from crawlprio.plugins.shared.post import ABORT_SHARE, HandPost
 from crawlprio.plugins.shared.redis_brain import brain_seconds, checked_mailbox, open_mailbox
 from crawlprio.plugins.shared.same_crawl import scope_of, values_of
-from crawlprio.plugins.shared.wires import beat
+from crawlprio.plugins.shared.start_urls import StartUrls
+from crawlprio.plugins.shared.wires import beat, boot_time
 from crawlprio.schedulers import Scheduler
 from crawlprio.settings_table.config import read_setting
 from crawlprio.web.addresses import ALLOW_PRIVATE
@@ -216,8 +214,7 @@ class RedisHandScheduler(HandScheduler):
         if self._crawl.failure is not None:
             return
         if read_setting(self._crawl.asked_for, "CRAWLPRIO_WARC"):
-            self._archiver = HandArchiver(self._crawl)
-            observe_fetches(self._crawler, self._archiver)
+            self._archiver = load("archivers of hands", "CRAWLPRIO_WARC")(self._crawl)
         self._post = self._far.post = HandPost(
             lambda: open_mailbox(settings, self._name),
             f"{socket.gethostname()}:{os.getpid()}:{uuid4().hex[:12]}",
@@ -269,6 +266,8 @@ class RedisHandScheduler(HandScheduler):
     def _look(self) -> None:
         """See whether there is a brain, and whether one may count this worker as dead soon."""
         assert self._post is not None
+        if self._crawl.failure is not None:
+            self.asking.give_up()
         self._election.look()
         if boot_time() > self._post.reached_at + ABORT_SHARE * self._term:
             self._far.abort_all()
@@ -361,6 +360,12 @@ class Asking:
             self._say(statement)
         for request, number in self._granted.items():
             self._say(["fetches", number, site_of(request)])
+
+    def give_up(self) -> None:
+        """Fetch nothing that was asked for: nobody answers any more."""
+        asked, self._asked = self._asked, {}
+        for *_, answer in asked.values():
+            answer.callback("the crawl has failed")
 
     def answered(self, number: int, cause: str) -> None:
         asked = self._asked.pop(number, None)

@@ -12,6 +12,7 @@ import os
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from time import monotonic
 from typing import Any
@@ -36,17 +37,8 @@ _BEATS = 10
 class Wire(Int32StringReceiver):
     """One end of the socket: statements in, statements out.
 
-    Parameters
-    ----------
-    heard
-        called with the statements of each message.
-    lost
-        called once the other end is closed.
-
-    Attributes
-    ----------
-    heard_at
-        monotonic time of the last message; before the first, that at which it is due.
+    `heard` is called with the statements of each message, `lost` once the other end is closed.
+    `heard_at` is the monotonic time of the last message; before the first, when that is due.
     """
 
     MAX_LENGTH = _MOST_BYTES
@@ -73,13 +65,7 @@ class Wire(Int32StringReceiver):
 
 
 class Started:
-    """A process that was started as a hand.
-
-    Attributes
-    ----------
-    wire
-        the brain's end of its socket.
-    """
+    """A process that was started as a hand; `wire` is the brain's end of its socket."""
 
     def __init__(
         self,
@@ -131,6 +117,14 @@ def adopted(
     end.setblocking(False)
     running.adoptStreamConnection(end.fileno(), socket.AF_UNIX, One())
     return wire
+
+
+def boot_time() -> float:
+    """Return the seconds of a monotonic clock that also runs while the machine is suspended."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME) if _HAS_BOOT_TIME else time.monotonic()
+
+
+_HAS_BOOT_TIME = hasattr(time, "CLOCK_BOOTTIME")
 
 
 def beat(say: Callable[[], object], term: float) -> Any:

@@ -13,7 +13,7 @@ from twisted.internet.defer import Deferred
 
 from crawlprio.errors import CrawlprioError
 from crawlprio.items import LinkPairs
-from crawlprio.live.parts import CrawlPart
+from crawlprio.live.running import CrawlPart
 from crawlprio.plugins.value.model import Page, language_of, page_of
 
 if TYPE_CHECKING:

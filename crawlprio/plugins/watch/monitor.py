@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 from scrapy import Request
 from scrapy.utils.asyncio import call_later, run_in_thread
-from scrapy.utils.defer import deferred_from_coro
 from twisted.internet.error import CannotListenError
 from twisted.python.failure import Failure
 
@@ -21,13 +20,12 @@ from crawlprio.graph.compiled import say
 from crawlprio.live import engine
 from crawlprio.live.downloader import observe_fetches
 from crawlprio.live.local_frontier import LocalFrontier
-from crawlprio.live.parts import CrawlPart
-from crawlprio.live.running import RunningCrawl, policy_of
+from crawlprio.live.running import CrawlPart, RunningCrawl, policy_of
 from crawlprio.measure.explanations import explain_url
 from crawlprio.measure.receipt_document import sentences
 from crawlprio.plugins.watch.monitor_server import Action, FewConnections, QuietSite, View
 from crawlprio.plugins.watch.snapshot import N_ROWS, LinkNotes, SiteTallies, Snapshots
-from crawlprio.settings_table.config import is_in_redis, read_setting
+from crawlprio.settings_table.config import read_setting
 from crawlprio.show.explained import lines_of_url
 from crawlprio.show.report_parts import MAX_URL, text
 from crawlprio.web.addresses import ALLOW_PRIVATE
@@ -39,7 +37,6 @@ if TYPE_CHECKING:
     from scrapy.utils.asyncio import CallLaterResult
 
     from crawlprio.graph.pages import Visit
-    from crawlprio.plugins.watch.shared_snapshot import SharedCrawl
 
 
 FIRST = 1_000_000
@@ -50,12 +47,11 @@ STOPPED = "stopped_in_live_view"
 
 
 class Actions:
-    """What a person can do to a running crawl: to all workers of `shared`, if it is in Redis."""
+    """What a person can do to a running crawl, whichever processes fetch for it."""
 
-    def __init__(self, crawler: Crawler, shared: SharedCrawl | None) -> None:
+    def __init__(self, crawler: Crawler) -> None:
         self._crawler = crawler
         self._crawl = RunningCrawl.of(crawler)
-        self._shared = shared
         self._is_explaining = False
         self.by_path = {
             "/pause": self.pause,
@@ -67,27 +63,18 @@ class Actions:
 
     async def pause(self, asked: Mapping[str, Any]) -> dict[str, str]:
         """Start no fetch; those in flight end."""
-        if self._shared is not None:
-            await self._shared.set_state("paused")
-        else:
-            self._crawler.engine.pause()
+        self._crawler.engine.pause()
         return {"said": "Paused: fetches in flight end, and no other starts."}
 
     async def resume(self, asked: Mapping[str, Any]) -> dict[str, str]:
         """Fetch again."""
-        if self._shared is not None:
-            await self._shared.set_state("running")
-        else:
-            self._crawler.engine.unpause()
-            engine.wake(self._crawler)
+        self._crawler.engine.unpause()
+        engine.wake(self._crawler)
         return {"said": "Resumed."}
 
     async def stop(self, asked: Mapping[str, Any]) -> dict[str, str]:
         """End the crawl once the fetches in flight have ended."""
-        if self._shared is not None:
-            await self._shared.set_state("ending")
-        else:
-            engine.close_spider(self._crawler, STOPPED)
+        engine.close_spider(self._crawler, STOPPED)
         return {"said": "Stopping: the crawl ends when the fetches in flight have ended."}
 
     async def fetch_first(self, asked: Mapping[str, Any]) -> dict[str, str]:
@@ -168,7 +155,6 @@ class Monitor(CrawlPart):
         self._port: Any = None
         self._view: View | None = None
         self._snapshots: Snapshots | None = None
-        self._shared: SharedCrawl | None = None
         self._timer: CallLaterResult | None = None
         self._has_failed = False
         self._tallies, self._notes = SiteTallies(), LinkNotes(N_ROWS)
@@ -184,16 +170,11 @@ class Monitor(CrawlPart):
                 "CRAWLPRIO_MONITOR needs a reactor; turn TWISTED_REACTOR_ENABLED on, or leave the "
                 "live view out."
             )
-        if is_in_redis(settings):
-            from crawlprio.plugins.watch.shared_snapshot import SharedCrawl
-
-            assert crawler.spider is not None
-            self._shared = SharedCrawl(settings, crawler.spider.name)
         observe_fetches(crawler, self._tallies)
         if self.crawl.workers is not None:
             self.crawl.workers.on_fetch = self._tallies.count
         self._snapshots = Snapshots(crawler, self._tallies, self._notes)
-        obeyed = Actions(crawler, self._shared).by_path
+        obeyed = Actions(crawler).by_path
         actions = {path: partial(self._act, act) for path, act in obeyed.items()}
         self._view = View(token, actions, self._watch)
         port = read_setting(settings, "CRAWLPRIO_MONITOR")
@@ -222,24 +203,11 @@ class Monitor(CrawlPart):
         begun = thread_time()
         try:
             assert self._snapshots is not None
-            document = self._snapshots.make()
-            if self._shared is None:
-                self._view.send("state", document)
+            self._view.send("state", self._snapshots.make())
         except Exception:
             self._failed(Failure())
-            document = {}
         spent = thread_time() - begun
-        if self._shared is not None and document:
-            shown = deferred_from_coro(self._show_shared(self._shared, document))
-            shown.addErrback(self._failed)
         self._timer = call_later(max(SECONDS, spent / SHARE), self._show)
-
-    async def _show_shared(self, shared: SharedCrawl, document: dict[str, Any]) -> None:
-        of_all = await shared.document()
-        tables = {**document["tables"], **of_all.pop("tables")}
-        waits = [*of_all.pop("waits"), *document["waits"]]
-        if self._view is not None:
-            self._view.send("state", {**document, **of_all, "tables": tables, "waits": waits})
 
     def _failed(self, failure: Failure) -> None:
         """Log what went wrong, once: the crawl goes on."""
@@ -265,9 +233,6 @@ class Monitor(CrawlPart):
         if self._view is not None:
             self._view.end()
             self._view = None
-        if self._shared is not None:
-            self._shared.close()
-            self._shared = None
         if self._port is not None:
             port, self._port = self._port, None
             port.stopListening()

@@ -17,11 +17,11 @@ from scrapy.http import Response
 from crawlprio.frontier.protocol import Frontier
 from crawlprio.graph.pages import NO_PAGE, PageIds, Visit
 from crawlprio.live import engine
+from crawlprio.live.coverage_so_far import time_left
 from crawlprio.live.dispatch import site_of
 from crawlprio.live.downloader import FetchObserver
 from crawlprio.live.leases import Lease, LeaseState
 from crawlprio.live.local_frontier import LocalFrontier
-from crawlprio.live.receipts import time_left
 from crawlprio.live.running import RunningCrawl
 from crawlprio.measure.receipt_document import duration
 from crawlprio.middlewares import RobotsMiddleware
@@ -206,6 +206,11 @@ class Snapshots:
             tables["next"] = self._next(frontier)
             waits = [*_sites_waiting(frontier), *waits]
             tables["resting"] = _resting(frontier, self._crawl.recorder.pages.host)
+        if self._crawl.workers is not None:
+            tables["workers"] = [
+                [text(hand.name).text, f"{len(hand.leases):,}", f"{hand.fetching.total():,}"]
+                for hand in self._crawl.workers.hands
+            ]
         return {
             "state": self.state,
             "of": text(self._of).text,

@@ -1,13 +1,10 @@
 """A pytest plugin that writes the outcome of each test as a line of JSON: `[node id, outcome]`."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
-from typing import Any
 
 
-def pytest_addoption(parser: Any) -> None:
+def pytest_addoption(parser):
     parser.addoption("--outcomes", help="file for one line of JSON a test")
 
 
@@ -16,21 +13,21 @@ class Outcomes:
 
     _WORSE = ("passed", "skipped", "failed")
 
-    def __init__(self, file: Path) -> None:
+    def __init__(self, file):
         self._file = file
-        self._outcomes: dict[str, str] = {}
+        self._outcomes = {}
 
-    def pytest_runtest_logreport(self, report: Any) -> None:
+    def pytest_runtest_logreport(self, report):
         outcome = report.outcome if report.outcome in self._WORSE else "passed"
         known = self._outcomes.get(report.nodeid, "passed")
         self._outcomes[report.nodeid] = max(outcome, known, key=self._WORSE.index)
 
-    def pytest_sessionfinish(self) -> None:
+    def pytest_sessionfinish(self):
         lines = [json.dumps(entry) + "\n" for entry in sorted(self._outcomes.items())]
         self._file.write_text("".join(lines))
 
 
-def pytest_configure(config: Any) -> None:
+def pytest_configure(config):
     # With pytest-xdist the main process hears of all tests.
     if config.getoption("--outcomes") and not hasattr(config, "workerinput"):
         config.pluginmanager.register(Outcomes(Path(config.getoption("--outcomes"))))

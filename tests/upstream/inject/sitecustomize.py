@@ -5,23 +5,18 @@ that the crawls that a test starts elsewhere run with it too. Settings of a test
 what is set here, as they do for a user who adds one line to a project of his own.
 """
 
-from __future__ import annotations
-
 import os
 import sys
-from collections.abc import Sequence
 from importlib.abc import MetaPathFinder
-from importlib.machinery import ModuleSpec, PathFinder
+from importlib.machinery import PathFinder
 from pathlib import Path
-from types import ModuleType
-from typing import Any
 
 PART = os.environ.get("CRAWLPRIO_UPSTREAM", "")
 CREATED = os.environ.get("CRAWLPRIO_UPSTREAM_CREATED", "")
 """File that gets a line for each test during which a crawler applied its settings."""
 
 
-def switch_on(settings: Any) -> None:
+def switch_on(settings):
     """Add one part of crawlprio to the settings of a crawler."""
     if PART == "addon":
         from crawlprio import Addon
@@ -42,12 +37,12 @@ def switch_on(settings: Any) -> None:
         )
 
 
-def patch(crawler_module: ModuleType) -> None:
+def patch(crawler_module):
     """Wrap the one place where every crawler, however it is made, reads its add-ons."""
     crawler_class = crawler_module.Crawler
     apply_settings = crawler_class._apply_settings
 
-    def _apply_settings(self: Any) -> None:
+    def _apply_settings(self):
         if not self.settings.frozen:
             if CREATED:
                 with Path(CREATED).open("a") as file:
@@ -61,18 +56,16 @@ def patch(crawler_module: ModuleType) -> None:
 class CrawlerFinder(MetaPathFinder):
     """Patches `scrapy.crawler` when it is first imported, so that other processes pay nothing."""
 
-    def find_spec(
-        self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
-    ) -> ModuleSpec | None:
+    def find_spec(self, name, path=None, target=None):
         if name != "scrapy.crawler":
             return None
         sys.meta_path.remove(self)
         spec = PathFinder.find_spec(name, path, target)
         if spec is not None and spec.loader is not None:
-            loader: Any = spec.loader
+            loader = spec.loader
             exec_module = loader.exec_module
 
-            def execute(module: ModuleType) -> None:
+            def execute(module):
                 exec_module(module)
                 patch(module)
 

@@ -143,8 +143,6 @@ events.addEventListener("state", (event) => {
   write(by("of"), seen.of);
   write(by("ordering"), seen.ordering);
   show(seen.state);
-  fillList(by("shared"), seen.shared || []);
-  by("own-title").hidden = !seen.shared;
   fillList(by("figures"), seen.figures);
   fillWaits(seen.waits);
   for (const name of ["next", "resting", "flight", "failing", "slow", "causes", "latest", "workers"]) {

@@ -5,27 +5,27 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from crawlprio.commands import OneLineCommand
-from crawlprio.commands.arguments import check_writable, checked_option, write_text
+from crawlprio.commands.arguments import check_writable, write_text
 from crawlprio.errors import CrawlprioError, printable
-from crawlprio.settings_table.kinds import Whole
+from crawlprio.settings_table.kinds import Whole, checked
 
 if TYPE_CHECKING:
-    from crawlprio.plugins.redis.scripts import Client
+    from crawlprio.plugins.shared.connection import Client
 
 SYNTAX = "[options] [ACTION CRAWL]"
 
-_ACTIONS = (
-    "show CRAWL, pause CRAWL, drain CRAWL, resume CRAWL, delete CRAWL, load STORE CRAWL or save "
-    "CRAWL STORE"
-)
+_ACTIONS = "show CRAWL, pause CRAWL, drain CRAWL, resume CRAWL or delete CRAWL"
 
 WIDTH = 80
 
 _STATES = {"pause": "paused", "drain": "draining", "resume": ""}
+_INSTEAD = {
+    "load": "start its workers with the folder of the store as JOBDIR",
+    "save": "the store of a crawl is in the folder that 'crawlprio frontier show CRAWL' names",
+}
 _SAYS = {
     "pause": "no pages are handed out until it is resumed",
     "drain": "no pages are handed out, and its workers exit once their fetches have ended",
@@ -40,26 +40,24 @@ class Command(OneLineCommand):
         "frontier",
         "frontier show site --most 20",
         "frontier pause site",
-        "frontier save site crawl.sqlite",
+        "frontier delete site --yes",
     )
 
     def syntax(self) -> str:
         return SYNTAX
 
     def short_desc(self) -> str:
-        return "Show, pause, drain, delete, load and save crawls in Redis"
+        return "Show, pause, drain and delete crawls in Redis"
 
     def long_desc(self) -> str:
         return (
             "Without arguments, list the crawls on the server (REDIS_URL). With arguments, run one "
-            f"of {_ACTIONS}. show: print counts, workers, leases, the next pages, and dead "
-            "letters. pause: hand out no pages; workers wait. drain: hand out no pages; workers "
-            "exit, and waiting pages stay in Redis. resume: hand out pages again; after a drain, "
-            "start workers again. delete: delete a crawl that has no workers, with its visits. "
-            "load: copy the crawl of a crawl store into Redis, where workers resume it; give the "
-            "settings that the workers have. save: collect a crawl without workers into a crawl "
-            "store, with the waiting requests; a crawl whose JOBDIR is the folder of the store "
-            "resumes it. CRAWL is CRAWLPRIO_REDIS_CRAWL, or the name of the spider."
+            f"of {_ACTIONS}. show: print where the store is, counts, workers, leases, the next "
+            "pages, and dead letters. pause: hand out no pages; workers wait. drain: hand out no "
+            "pages; workers exit, and waiting pages stay in the store. resume: hand out pages "
+            "again; after a drain, start workers again. delete: delete a crawl that has no brain "
+            "from Redis; its store is kept. CRAWL is CRAWLPRIO_REDIS_CRAWL, or the name of the "
+            "spider."
         )
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
@@ -75,7 +73,7 @@ class Command(OneLineCommand):
 
     def execute(self, args: list[str], opts: argparse.Namespace) -> None:
         """Run the action; raise `CrawlprioError` if it is impossible."""
-        most = checked_option("--most", Whole(1), opts.most)
+        most = checked("--most", Whole(1), opts.most)
         if opts.json:
             check_writable("--json", opts.json)
         if not args:
@@ -86,32 +84,27 @@ class Command(OneLineCommand):
             self._set(args[0], args[1])
         elif len(args) == 2 and args[0] == "delete":
             self._delete(args[1], confirmed=opts.yes)
-        elif len(args) == 3 and args[0] == "load":
-            self._load(Path(args[1]), args[2])
-        elif len(args) == 3 and args[0] == "save":
-            self._save(args[1], Path(args[2]))
+        elif args[0] in _INSTEAD:
+            raise CrawlprioError(
+                f"frontier: there is no {args[0]}, as nothing has to be moved: {_INSTEAD[args[0]]}."
+            )
         else:
             given = " ".join(args)
             raise CrawlprioError(f"frontier: found {given}; expected: {_ACTIONS}, or nothing")
 
     def _client(self) -> Client:
         from crawlprio.extras import require
-        from crawlprio.settings_table.config import read_setting
 
         require("redis", "redis", "frontier")
-        from crawlprio.plugins.redis.connection import check_server, connect
+        from crawlprio.plugins.shared.connection import checked_client
 
-        url = read_setting(self.settings, "REDIS_URL")
-        client = connect(url, read_setting(self.settings, "REDIS_PARAMS"))
-        check_server(client, url)
-        return client
+        return checked_client(self.settings)
 
     def _list(self, json_file: str | None) -> None:
         client = self._client()
-        from crawlprio.plugins.redis.operating import crawls, overview
-        from crawlprio.plugins.redis.shards import prefix_of
+        from crawlprio.plugins.shared.far_crawls import crawls, overview
 
-        found = {name: overview(client, prefix_of(name), 1) for name in crawls(client)}
+        found = {name: overview(client, name, 1) for name in crawls(client)}
         rows = [
             [
                 printable(name),
@@ -132,10 +125,9 @@ class Command(OneLineCommand):
 
     def _show(self, crawl: str, most: int, json_file: str | None) -> None:
         client = self._client()
-        from crawlprio.plugins.redis.operating import overview
-        from crawlprio.plugins.redis.shards import prefix_of
+        from crawlprio.plugins.shared.far_crawls import overview
 
-        view = overview(client, prefix_of(crawl), most)
+        view = overview(client, crawl, most)
         for line in lines_of_crawl(crawl, view):
             print(line)
         if json_file:
@@ -143,48 +135,26 @@ class Command(OneLineCommand):
 
     def _set(self, action: str, crawl: str) -> None:
         client = self._client()
-        from crawlprio.plugins.redis.operating import set_state
-        from crawlprio.plugins.redis.shards import prefix_of
+        from crawlprio.plugins.shared.far_crawls import set_state
 
-        before = set_state(client, prefix_of(crawl), _STATES[action])
+        before = set_state(client, crawl, _STATES[action])
         was = "" if before != _STATES[action] else " (as before)"
         print(f"{printable(crawl)}: {_SAYS[action]}{was}.")
 
     def _delete(self, crawl: str, *, confirmed: bool) -> None:
         client = self._client()
-        from crawlprio.plugins.redis.operating import delete
-        from crawlprio.plugins.redis.shards import prefix_of
+        from crawlprio.plugins.shared.far_crawls import delete
 
-        what = delete(client, prefix_of(crawl), confirmed=confirmed)
+        what = delete(client, crawl, confirmed=confirmed)
         print(f"{printable(crawl)}: deleted with {what}.")
-
-    def _load(self, store: Path, crawl: str) -> None:
-        client = self._client()
-        from crawlprio.plugins.redis.moving import load
-        from crawlprio.plugins.redis.shards import prefix_of
-
-        moved = load(client, prefix_of(crawl), store, self.settings)
-        print(
-            f"{store}: {moved.n_visits:,} visits and {moved.n_pages:,} pages loaded into crawl "
-            f"{printable(crawl)} in Redis"
-        )
-
-    def _save(self, crawl: str, store: Path) -> None:
-        client = self._client()
-        from crawlprio.plugins.redis.moving import save
-        from crawlprio.plugins.redis.shards import prefix_of
-
-        moved = save(client, prefix_of(crawl), store)
-        print(
-            f"{store}: {moved.n_visits:,} more visits, {moved.n_pages:,} more pages of crawl "
-            f"{printable(crawl)}, and all waiting requests"
-        )
 
 
 def lines_of_crawl(crawl: str, view: dict[str, Any]) -> Iterator[str]:
     """Yield the lines that describe a crawl, at most 80 characters each."""
     now, counts = view["now"], {name: int(n) for name, n in view["counts"].items()}
     yield cut(f"{printable(crawl)}: {view['state'] or 'running'}, {view['ordering']}")
+    if view["folder"]:
+        yield cut(f"Its store is in {printable(view['folder'])} on {printable(view['host'])}.")
     yield ""
     n_sites = int(view["sites"])
     yield from table(
@@ -193,21 +163,10 @@ def lines_of_crawl(crawl: str, view: dict[str, Any]) -> Iterator[str]:
             ["fetched", f"{counts['visits']:,}", "  ready", f"{counts['ready']:,}"],
             ["waiting", f"{counts['waiting']:,}", "  in their delay", f"{view['delayed']:,}"],
             ["leased", f"{counts['leased']:,}", "dead letters", f"{counts['dead']:,}"],
-            [
-                "visits in Redis",
-                f"{view['streamed']:,}",
-                "taken over",
-                f"{counts['taken_over']:,}",
-            ],
+            ["workers that died", f"{counts['taken_over']:,}", "shards", f"{view['shards']:,}"],
         ],
         right=(1, 3),
     )
-    if view["is_elected"]:
-        elected = view["elected"]
-        behind = counts["recorded"] - int(elected["read"])
-        name = printable(elected["name"]) if elected["until_"] >= now else ""
-        yield ""
-        yield cut(f"Keys are computed by {name or 'no worker'}, {behind:,} entries behind.")
     yield from section(
         "Workers",
         ["worker", "leases", "for", "dead in"],
@@ -247,15 +206,6 @@ def lines_of_crawl(crawl: str, view: dict[str, Any]) -> Iterator[str]:
             for page in view["head"]
         ],
         right=(0,),
-    )
-    yield from section(
-        "Sites whose delay ends first",
-        ["in", "waiting", "site"],
-        [
-            [seconds(site["ready_at"] - now), f"{site['waiting']:,}", printable(site["site"])]
-            for site in view["next"]
-        ],
-        right=(0, 1),
     )
     yield from section(
         "Dead letters, newest last",

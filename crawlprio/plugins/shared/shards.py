@@ -6,7 +6,6 @@ import re
 from collections.abc import Mapping
 from hashlib import blake2b
 
-from crawlprio.plugins.redis.scripts import Client
 from crawlprio.web.scope import registered_domain
 
 _PREFIX = re.compile(r"crawlprio:\{(.*):(\d+)\}", re.DOTALL)
@@ -89,16 +88,3 @@ def shards_from_mapping(prefix: str, mapping: Mapping[str, str]) -> Shards:
         key=mapping["key"],
         by_domain=mapping["by_domain"] == "1",
     )
-
-
-def store_shards(client: Client, shards: Shards) -> None:
-    """Store the arguments of several shards in Redis, where they stay as long as the visits."""
-    if len(shards) > 1:
-        client.hset(f"{shards.prefixes[0]}:shards", mapping=shards.as_mapping())
-
-
-def shards_of(client: Client, prefix: str) -> Shards:
-    """Return the shards of an existing crawl. One round trip."""
-    found = client.hgetall(f"{prefix}:shards")
-    mapping = {name.decode(): value.decode() for name, value in found.items()}
-    return shards_from_mapping(prefix, mapping) if mapping else Shards(prefix)

@@ -15,7 +15,7 @@ from scrapy.exceptions import DontCloseSpider
 from scrapy.utils.asyncio import call_later, run_in_thread
 from scrapy.utils.defer import deferred_from_coro
 
-from crawlprio.plugins.redis.scripts import Client
+from crawlprio.plugins.shared.connection import Client
 
 if TYPE_CHECKING:
     from scrapy import Spider
@@ -35,18 +35,8 @@ class StartUrls:
     Requests are seeds with `dont_filter`. An invalid entry is logged and counted. As in
     scrapy-redis, a worker that is killed while it pops a batch loses that batch.
 
-    Parameters
-    ----------
-    crawler
-        The crawler whose spider is fed.
-    client, key
-        The server, and the key to read.
-    kind
-        The type of that key: "list", "set" or "zset".
-    batch_size
-        Entries to pop at once.
-    max_idle
-        Seconds without a start URL after which an idle spider may close; 0: never.
+    `kind`, of the `key`: "list", "set" or "zset"; `batch_size`: entries to pop at once; `max_idle`:
+    seconds without a start URL after which an idle spider may close, 0: never.
     """
 
     def __init__(
@@ -61,26 +51,22 @@ class StartUrls:
     ) -> None:
         self._crawler = crawler
         self._client = client
-        self._key = key
-        self._take: Callable[[], Iterable[bytes]] = partial(_TAKE[kind], client, key, batch_size)
+        self._take = partial(_TAKE[kind], client, key, batch_size)
         self._max_idle = max_idle
         self._busy_at = monotonic()
         self._is_closed = False
         self._is_down = False
         crawler.signals.connect(self._idle, signal=signals.spider_idle)
-        crawler.signals.connect(self._opened, signal=signals.spider_opened)
+        crawler.signals.connect(self.begin, signal=signals.spider_opened)
 
     def begin(self) -> None:
-        """Poll, for a spider that is open already."""
+        """Poll; needed only for a spider that is open already."""
         self._look()
 
     def close(self) -> None:
         """Stop polling."""
         self._is_closed = True
         self._client.close()
-
-    def _opened(self) -> None:
-        self._look()
 
     def _look(self) -> None:
         if not self._is_closed:
@@ -132,10 +118,7 @@ class StartUrls:
 def request_of(entry: bytes) -> Request:
     """Return the request for an entry, parsed as scrapy-redis 0.9 does.
 
-    Raises
-    ------
-    ValueError, TypeError
-        If the entry is invalid.
+    Raises ValueError or TypeError if it is invalid.
     """
     text = entry.decode()
     try:
@@ -149,22 +132,8 @@ def request_of(entry: bytes) -> Request:
     return FormRequest(url, method=method.upper(), formdata=form, meta=meta, dont_filter=True)
 
 
-def _from_list(client: Client, key: str, n: int) -> Iterable[bytes]:
-    found: list[bytes] | None = client.lpop(key, n)
-    return found or []
-
-
-def _from_set(client: Client, key: str, n: int) -> Iterable[bytes]:
-    found: Iterable[bytes] = client.spop(key, n)
-    return found
-
-
-def _from_zset(client: Client, key: str, n: int) -> Iterable[bytes]:
-    return (member for member, _ in client.zpopmax(key, n))
-
-
 _TAKE: dict[str, Callable[[Client, str, int], Iterable[bytes]]] = {
-    "list": _from_list,
-    "set": _from_set,
-    "zset": _from_zset,
+    "list": lambda client, key, n: client.lpop(key, n) or [],
+    "set": lambda client, key, n: client.spop(key, n),
+    "zset": lambda client, key, n: (member for member, _ in client.zpopmax(key, n)),
 }

@@ -1,8 +1,7 @@
-"""What a crawl keeps in its store for the receipt, its coverage so far, and the receipt itself."""
+"""The likely coverage of a running crawl, estimated while it runs, and the time it has left."""
 
 from __future__ import annotations
 
-import json
 import logging
 import math
 import sys
@@ -14,17 +13,10 @@ from typing import TYPE_CHECKING, Any
 from scrapy.utils.asyncio import run_in_thread
 from scrapy.utils.defer import deferred_from_coro
 
-from crawlprio.live.parts import CrawlPart
 from crawlprio.measure.receipt_document import duration, short_share
-from crawlprio.measure.stored_crawl import ENDED_KEY, LIMITS, SCRAPY_LIMITS, SETTINGS_KEY
-from crawlprio.settings_table.config import read_setting, scrapys_own
-from crawlprio.store import Store
 
 if TYPE_CHECKING:
-    from scrapy.settings import BaseSettings
     from twisted.python.failure import Failure
-
-    from crawlprio.graph.pages import Visit
 
 logger = logging.getLogger("crawlprio")
 
@@ -33,60 +25,6 @@ SHARE, SHARE_TO_STOP = 0.005, 0.02
 
 FIRST_ESTIMATE = 100
 """Pages fetched before the first estimate, and at least between two."""
-
-
-def limits_of(settings: BaseSettings) -> dict[str, Any]:
-    """Return the values of the settings that limit a crawl, as they are written."""
-    values = {name: read_setting(settings, name) for name in LIMITS}
-    stop_at = values["CRAWLPRIO_STOP_AT_COVERAGE"]
-    values["CRAWLPRIO_STOP_AT_COVERAGE"] = None if stop_at is None else stop_at.written
-    return values | scrapys_own(settings, SCRAPY_LIMITS)
-
-
-def keep_settings(store: Store, settings: BaseSettings) -> None:
-    """Record the values of the settings that limit a crawl, when a run begins."""
-    kept = {name: value for name, value in limits_of(settings).items() if _is_plain(value)}
-    store.set_meta(SETTINGS_KEY, json.dumps(kept))
-    store.set_meta(ENDED_KEY, "")
-
-
-class Receipt(CrawlPart):
-    """Makes the receipt of a crawl from what is on disk; the archive of the crawl gets it too."""
-
-    def closed(self, reason: str) -> None:
-        recorder = self.crawl.recorder
-        if recorder.store is None:
-            return
-        recorder.finish(reason)
-        from crawlprio.measure.receipt_document import make_receipt
-
-        self.crawl.receipt = make_receipt(recorder.store.path)
-        if recorder.archive is not None:
-            recorder.archive.add_receipt(json.dumps(self.crawl.receipt))
-
-    def ended(self) -> None:
-        from crawlprio.measure.receipt_document import NAME, write_receipt
-
-        store = self.crawl.recorder.store
-        if self.crawl.receipt is not None and store is not None:
-            write_receipt(self.crawl.receipt, store.path.with_name(NAME))
-
-
-class StopAtCoverage(CrawlPart):
-    """Keeps the estimate of the coverage up to date, which ends the crawl if it is to be likely."""
-
-    def visited(self, visit: Visit) -> None:
-        crawl = self.crawl
-        if (
-            crawl.likely_share is not None
-            and crawl.is_running
-            and crawl.coverage_so_far is not None
-        ):
-            crawl.coverage_so_far.coverage(crawl.recorder.figures.n_fetched)
-
-
-def _is_plain(value: object) -> bool:
-    return isinstance(value, str | int | float | bool | None)
 
 
 class CoverageSoFar:

@@ -1,1 +1,0 @@
-"""The frontier in Redis, shared by many workers."""
