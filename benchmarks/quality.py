@@ -16,7 +16,9 @@ and 30 % of the pages. `gain` is the share of the distance from the better of op
 to greedy omniscient that an ordering closes. Greedy is no bound; all pages sorted by PageRank are
 one. The summary says how much of the room from the better of the two to that bound an ordering
 gains: the sum of gains over the sum of rooms, each web counting once, with its starts averaged; and
-the start at which it is furthest below the best of breadth-first, opic and rankmass. `--in-flight`
+the start at which it is furthest below the best of breadth-first, opic and rankmass. It ends with
+the share of PageRank gathered after 1 to 40 % of the pages, and the web at which that is least
+beside breadth-first. `--in-flight`
 repeats this with several fetches at once, and `--delay` with a clock: w seconds between fetches of
 a site, 16 in flight, 1 s per fetch; the average is then over time. `--markdown` writes the rows as
 the tables of docs/orderings/sibling-sampling.md, with webs named `held-out-...` in a separate
@@ -62,6 +64,8 @@ DEFAULT = (
     "omniscient",
 )
 POINTS = 51
+SHARES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.4)
+"""Shares of the pages after which the summary says what has been gathered."""
 OURS, HELD_OUT = "sibling-sampling", "held-out-"
 USUAL, SAFE = ("breadth-first", "opic"), ("breadth-first", "opic", "rankmass")
 
@@ -90,6 +94,8 @@ class Row:
     curve: list[float] = field(repr=False)
     bound: list[float] = field(default_factory=list, repr=False)
     """The average of all pages that can be reached, sorted by PageRank."""
+    at: list[list[float]] = field(default_factory=list, repr=False)
+    """For each start, the share of PageRank after each of `SHARES`; figures of old lack it."""
 
     @property
     def mean(self) -> float:
@@ -161,6 +167,7 @@ def measure(
             axis=0,
         ).tolist(),
         [bound_of(simulation) for simulation in simulations],
+        [np.interp(SHARES, *np.array([[0.0, 0.0], *run.curve]).T).tolist() for run in runs],
     )
 
 
@@ -271,6 +278,29 @@ def print_room(rows: list[Row], orderings: list[str]) -> None:
             )
         )
         print(f"  {text:34} {gain / sum(rooms):6.3f}   {worst:+.3f} ({where})")
+
+
+def print_curves(rows: list[Row], orderings: list[str]) -> None:
+    """Print what is gathered after each of `SHARES`, and where that is least beside breadth-first.
+
+    Each web counts once, with all of its starts.
+    """
+    webs: dict[str, dict[str, list[list[float]]]] = {}
+    for case in by_case(rows).values():
+        for text, row in case.items():
+            webs.setdefault(row.web, {}).setdefault(text, []).extend(row.at)
+    webs = {web: found for web, found in webs.items() if all(found.values())}
+    print(f"\nshare of PageRank after a share of the pages, {len(webs)} webs")
+    print(f"  {'':34}" + "".join(f" {share:6.0%}" for share in SHARES))
+    for text in orderings if webs else ():
+        means = {web: np.mean(found[text], axis=0) for web, found in webs.items()}
+        print(f"  {text:34}" + "".join(f" {x:6.3f}" for x in np.mean([*means.values()], axis=0)))
+        if any("breadth-first" not in found for found in webs.values()):
+            continue
+        above = {web: means[web] - np.mean(webs[web]["breadth-first"], axis=0) for web in webs}
+        worst = [min(webs, key=lambda web, k=k: above[web][k]) for k in range(len(SHARES))]
+        least = ", ".join(f"{above[web][k]:+.3f} {web}" for k, web in enumerate(worst))
+        print(f"  {'  least above breadth-first':34} {least}")
 
 
 def by_case(rows: list[Row]) -> dict[tuple[str, str], dict[str, Row]]:
@@ -395,6 +425,7 @@ def main() -> None:
             rows += case
     print_summary(rows, given.ordering)
     print_room(rows, given.ordering)
+    print_curves(rows, given.ordering)
     if given.json:
         given.json.write_text(json.dumps([asdict(row) for row in rows]))
     if given.markdown:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from scrapy.downloadermiddlewares.robotstxt import RobotsTxtMiddleware
@@ -18,6 +19,7 @@ from crawlprio.live.hand_settings import (
     far_hand_settings,
     hand_facts,
     hand_settings,
+    shard_settings,
 )
 from crawlprio.live.progress import CrawlReport
 from crawlprio.live.running import RunningCrawl
@@ -147,6 +149,11 @@ class Addon:
                 own["JOBDIR"] = str(brain_folder(crawl))
             if read_setting(settings, "CRAWLPRIO_STORE") is None:
                 own["CRAWLPRIO_STORE"] = "crawl.sqlite"
+            n_shards = read_setting(settings, "CRAWLPRIO_REDIS_SHARDS")
+            if n_shards > 1:
+                shard = str((brain_facts() or {}).get("shard", 0))
+                own["JOBDIR"] = str(Path(own.get("JOBDIR", settings["JOBDIR"]), shard))
+                own |= shard_settings(n_shards, read_setting(settings, "CRAWLPRIO_MAX_PAGES"))
         return own
 
     def _frontier(self, settings: BaseSettings) -> str:

@@ -42,8 +42,8 @@ class Command(ExportCommand):
             "A page visited more than once has the links of its last visit. Commands "
             "that take a GRAPH read each of these formats. "
             "collect copies the store of CRAWL, which many workers fetch, to the new file STORE, "
-            "on the machine that has it; CRAWL is CRAWLPRIO_REDIS_CRAWL, or the name of the "
-            "spider."
+            "on the machine that has it, and makes one of those of its shards; CRAWL is "
+            "CRAWLPRIO_REDIS_CRAWL, or the name of the spider."
         )
 
     def execute(self, args: list[str], opts: argparse.Namespace) -> None:

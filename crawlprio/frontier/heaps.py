@@ -310,20 +310,27 @@ def remove(queue: Addresses, page: int, state: int) -> None:
 
 
 @njit(cache=True, keeps_arrays=False)
+def first(queue: Addresses, now: float) -> int:
+    """Return the first page of the first ready site, or -1. Amortised O(log n)."""
+    _, _, heap, totals = QUEUE(queue)
+    if now > totals[0].now:
+        totals[0].now = now
+    while totals[0].n_delayed > 0 and soonest(queue) <= totals[0].now:
+        _place_by_time(queue, int(heap[DELAYED].site))
+    return int(heap[READY].tie) if totals[0].n_ready else NONE
+
+
+@njit(cache=True, keeps_arrays=False)
 def pop(queue: Addresses, now: float) -> int:
     """Lease the first page of the first ready site, or return -1. Amortised O(log n).
 
     If a site may have several leases, its delay runs from this start to the next.
     """
-    pages, sites, heap, totals = QUEUE(queue)
-    if now > totals[0].now:
-        totals[0].now = now
-    while totals[0].n_delayed > 0 and soonest(queue) <= totals[0].now:
-        _place_by_time(queue, int(heap[DELAYED].site))
-    if totals[0].n_ready == 0:
+    page = first(queue, now)
+    if page == NONE:
         return NONE
+    pages, sites, heap, totals = QUEUE(queue)
     site = int(heap[READY].site)
-    page = int(heap[READY].tie)
     sites[site].head = join_children(pages, page)
     sites[site].n_waiting -= 1
     sites[site].n_leased += 1
@@ -382,10 +389,13 @@ def push_new(
 ) -> None:
     """Push the pages first, first + 1, ...; sites and keys by page id, tiers from `first` on.
 
-    Pages that were already added one by one before this visit get their new tier and key.
+    Pages that were already added one by one before this visit get their new tier and key. Those of
+    foreign sites are not pushed.
     """
-    pages = QUEUE(queue).pages
+    pages, sites = QUEUE(queue).pages, QUEUE(queue).sites
     for page in range(first, len(page_sites)):
+        if sites[page_sites[page]].is_foreign:
+            continue
         if pages[page].state == UNKNOWN:
             push(queue, page, wide(page_sites[page]), wide(tiers[page - first]), keys[page])
         elif pages[page].state == WAITING:
@@ -483,7 +493,7 @@ def take_out(queue: Addresses, dropped: NDArray[np.int32]) -> int:
 
 
 FUNCTIONS: tuple[Any, ...] = (
-    *(end_fetch, place_site, pop, push, rekey, release),
+    *(end_fetch, first, place_site, pop, push, rekey, release),
     *(remove, rekey_all, rekey_pages, update, take_out),
     soonest,
 )

@@ -71,7 +71,8 @@ class PageQueue:
     the PageRank of a page in the whole graph, for orderings that need it. `max_waiting` bounds the
     waiting pages, by a `LimitedBuffer`, and `n_taken_out` counts those dropped. Up to `plain_until`
     known pages the queue runs in plain Python, so that numba need not be loaded; the order is the
-    same.
+    same. `is_foreign` tells sites whose pages are known as targets and sources of links only, and
+    never wait here.
     """
 
     def __init__(
@@ -87,8 +88,10 @@ class PageQueue:
         truth: Callable[[int], float] | None = None,
         max_waiting: int | None = None,
         plain_until: int = 0,
+        is_foreign: Callable[[int], bool] | None = None,
     ) -> None:
         self.ordering = ordering
+        self._is_foreign = is_foreign
         self.pages = pages
         self.hot_queue = hot_queue
         self.novelty = novelty
@@ -225,6 +228,24 @@ class PageQueue:
         if self.novelty is not None:
             self._let_back(self.novelty.observe(visit, self.pages))
         self._recompute_if_due()
+
+    def credit(self, page: int, mass: float, depth: int) -> None:
+        """Give a page of a foreign site the mass that it passes on in its visit, which follows."""
+        nothing = Visit(NO_PAGE, NO_PAGES)
+        if page > self.ordering.n_pages:
+            self.observe(nothing, page + 1)
+        elif page == self.ordering.n_pages:  # it never waits, so that only the ordering has to know
+            guard.learn(self.ordering, nothing, page + 1, again=False)
+        self.ordering.credit(page, mass, depth)
+
+    def head(self, now: float) -> list[float] | None:
+        """Return what the page that leaves next ranks by, larger is sooner; None without one."""
+        page = int(self._queue.first(now))
+        if page < 0:
+            return None
+        site, share = self._sites[int(self.pages.sites[page])], self.ordering.site_share
+        turn = -(int(site["turn"]) // share) if share else 0
+        return [int(self._pages["tier"][page]), turn, float(site["key"])]
 
     def add(self, page: int, priority: int = 0) -> None:
         """Queue a page at a request priority, again if it is done.
@@ -637,6 +658,9 @@ class PageQueue:
             self._set_site_records(sites)
             n_delayed = int(self._totals["n_delayed"][0])
             self._heap = heaps.grown(self._heap, len(sites), n_delayed)
+        if self._is_foreign is not None:
+            for site in range(self._n_sites, n_sites):
+                self._sites["is_foreign"][site] = self._is_foreign(site)
         self._n_pages = n_pages
         self._n_sites = n_sites
         if not has_room:

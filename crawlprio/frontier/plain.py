@@ -72,6 +72,7 @@ class PlainQueue:
         self._all_ready, self._all_delayed, self._all_waiting, self._all_leased = (
             _column(totals, name) for name in ("n_ready", "n_delayed", "n_waiting", "n_leased")
         )
+        self._is_foreign = _column(sites, "is_foreign")
         self._now = _column(totals, "now")
         self._all_turn = _column(totals, "turn")
         self._held_below = _column(totals, "held_below")
@@ -198,15 +199,18 @@ class PlainQueue:
             self._end_turn(site)
         self.place_site(site)
 
-    def pop(self, now: float) -> int:
+    def first(self, now: float) -> int:
         if now > self._now[0]:
             self._now[0] = now
         while self._all_delayed[0] > 0 and self._first(self._delayed)[0] <= self._now[0]:
             self._place_by_time(int(self._delayed[0][1]))
-        if self._all_ready[0] == 0:
+        return int(self._first(self._ready)[-2]) if self._all_ready[0] else NONE
+
+    def pop(self, now: float) -> int:
+        page = self.first(now)
+        if page == NONE:
             return NONE
-        *_, head, at_site = self._first(self._ready)
-        page, site = int(head), int(at_site)
+        site = self._site_of[page]
         self._n_waiting[site] -= 1
         self._n_leased[site] += 1
         self._state[page] = LEASED
@@ -259,6 +263,8 @@ class PlainQueue:
         )
         for page, site, tier, key in new:
             state = self._state[page]
+            if self._is_foreign[site]:
+                continue
             if state == UNKNOWN:
                 self.push(page, site, tier, key)
             elif state == WAITING:

@@ -52,13 +52,14 @@ SITE = np.dtype(
         ("limit", np.int32),
         ("position", np.int32),
         ("n_visited", np.int32),
+        ("is_foreign", np.int32),
     ],
     align=True,
 )
 """One site, 64 bytes. `delay`: w, in seconds. `turn`: turns it has taken, or missed while no page
 of it was waiting. `limit`: leases it may have at once. `n_visited`: pages fetched in the current
 visit. `position`: row of its heap entry, or `NOWHERE`; `tier` and `key` are valid while it has
-one."""
+one. `is_foreign`: pages of it are known, but wait elsewhere."""
 
 
 class HeapEntry(NamedTuple):

@@ -65,11 +65,11 @@ def _observe_visits(
     """Observe visits in turn; stop before one that must be replayed alone.
 
     Alone are visits before which a page was known that none discovered, those of a page that is
-    done if sites take turns, and those of, to, or that discover the page followed. Stop also after
-    a visit that changed the key of that page. `n_before` is written: the pages known before each
-    visit. `tiers` are zeros.
+    done if sites take turns, those of foreign sites, and those of, to, or that discover the page
+    followed. Stop also after a visit that changed the key of that page. `n_before` is written: the
+    pages known before each visit. `tiers` are zeros.
     """
-    pages, _, _, totals = QUEUE(queue)
+    pages, sites, _, totals = QUEUE(queue)
     at, n_known, n_keyed = progress[0].at, progress[0].n_known, progress[0].n_keyed
     followed = progress[0].followed
     is_changed = False
@@ -78,6 +78,7 @@ def _observe_visits(
         targets = links[begins[at] : begins[at + 1]]
         n_then = max(n_known, page + 1)
         is_alone, shows_next = page < 0 or page == followed, False
+        is_alone = is_alone or sites[page_sites[page]].is_foreign > 0
         for target in targets:
             n_then = max(n_then, wide(target) + 1)
             shows_next = shows_next or target == n_known
@@ -181,8 +182,8 @@ def replay(
     The queue, over the page table of the crawl, is empty, or restored as it was before the visits,
     when it knew `n_known` pages. The crawl started from `seeds` and knows `n_pages` at the end;
     those that no visit discovered are queued last. `history`, if any, notes
-    what visits do to a page. The visits of and to that page are yielded alone, before they are
-    observed.
+    what visits do to a page. The visits of and to that page, and those of foreign sites, are
+    yielded alone, before they are observed.
     """
     is_deferred = queue.defer()
     replayed = _Replay(queue, seeds, history, n_known, by_rule=is_deferred and queue.takes_rows)

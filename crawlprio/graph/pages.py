@@ -67,6 +67,8 @@ class Visit(NamedTuple):
         64-bit signed hash of the body; 0 when not computed.
     fingerprint
         64-bit signed fingerprint of what the page says; 0 without CRAWLPRIO_NOVELTY.
+    mass
+        What the page passes on here, if another shard of the crawl fetched it (`Ordering.credit`).
     error
         Short cause if there was no page; empty on success.
     directives
@@ -97,6 +99,7 @@ class Visit(NamedTuple):
     body: bytes = b""
     notes: TextNotes | None = None
     fingerprint: int = 0
+    mass: float = 0.0
 
 
 class PageTable:

@@ -79,6 +79,17 @@ def far_brain_settings() -> dict[str, Any]:
     }
 
 
+def shard_settings(n_shards: int, max_pages: int | None) -> dict[str, Any]:
+    """Return the settings that the brain of one of several shards has otherwise.
+
+    Each may get an equal part of the pages. What the crawl got is told once the stores are
+    collected.
+    """
+    shard = (brain_facts() or {}).get("shard", 0)
+    own = None if max_pages is None else (max_pages + n_shards - 1 - shard) // n_shards
+    return {"CRAWLPRIO_MAX_PAGES": own, "CRAWLPRIO_PLOT": None, "CRAWLPRIO_RECEIPT": False}
+
+
 def far_hand_settings() -> dict[str, Any]:
     """Return the settings that a hand has otherwise whose brain is heard through Redis."""
     kept = ("CLOSESPIDER_", "CONCURRENT_", "CRAWLPRIO_MAX_CONCURRENT_REQUESTS", "TELNET")

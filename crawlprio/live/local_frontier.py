@@ -21,15 +21,18 @@ from crawlprio.frontier.records import MAX_LEASES, UNKNOWN, WAITING
 from crawlprio.frontier.replaying import FIRST, columns_of, replay
 from crawlprio.graph.compiled import plain_until
 from crawlprio.graph.pages import NO_PAGE, Visit
+from crawlprio.items import LinkPairs
 from crawlprio.live.host_clock import HostClock
 from crawlprio.live.recorder import Recorder
 from crawlprio.live.request_json import priority_of
 from crawlprio.live.requests import WaitingRequests
 from crawlprio.live.state_keeper import n_known
+from crawlprio.live.workers import LinksOut, Shard
 from crawlprio.orderings.base import Keys
 from crawlprio.settings_table.config import CrawlConfig
 from crawlprio.store.crawl_state import RequestRow, Source
-from crawlprio.store.outcomes import is_refusal
+from crawlprio.store.outcomes import FOREIGN, is_refusal
+from crawlprio.web.urls import host_of
 
 logger = logging.getLogger(__name__)
 
@@ -117,7 +120,8 @@ class LocalFrontier:
     when the ordering or the store fails outside a call to the frontier. `priority_of` returns the
     priority of a saved request; it raises `StoreError`, which prevents the resume, for one that
     cannot be rebuilt. `call_soon` calls a function at the end of this turn of the event loop; None
-    commits each visit separately.
+    commits each visit separately. Links to other shards, each with its number, are added to
+    `links_out`, in order, until somebody takes them.
     """
 
     keeps_objects = True
@@ -135,6 +139,7 @@ class LocalFrontier:
     ) -> None:
         self.on_ready: Callable[[], object] = lambda: None
         self.on_lost: Callable[[int], object] = lambda lease: None
+        self.links_out: list[tuple[int, LinksOut]] = []
         self.carries_json_only = recorder.saves_requests
         self.n_links = 0
         self._recorder = recorder
@@ -155,6 +160,7 @@ class LocalFrontier:
             truth=None if truth is None else lambda page: truth(pages.url(page)),
             max_waiting=config.max_waiting,
             plain_until=plain_until(),
+            is_foreign=self._is_foreign if recorder.shard is not None else None,
         )
         self.clock = HostClock(
             SiteClock(config.politeness, self.queue, pages.site_size), recorder, failed
@@ -415,13 +421,20 @@ class LocalFrontier:
         self._recorder.requests.end_source(ended.source)
         if number is not None and self._recorder.requests.is_of_earlier_run(number):
             self._note_earlier(ended.page, _SCRAPED if visit.items else _VISITED)
+        self._commit_soon()
+        if self._recorder.shard is not None and len(evidence.targets):
+            self._note_links_out(
+                self._recorder.shard, evidence, are_entries=visit.links_are_entries
+            )
+        self.queue.observe(evidence)
+        self._release(ended)
+
+    def _commit_soon(self) -> None:
         if self._call_soon is None:
             self._recorder.commit()
         elif not self._commits_soon:
             self._commits_soon = True
             self._call_soon(self._commit)
-        self.queue.observe(evidence)
-        self._release(ended)
 
     def put_back(
         self, lease: int, request: object | None = None, priority: int | None = None
@@ -462,6 +475,11 @@ class LocalFrontier:
         """Whether as many pages are leased as this run may still get."""
         return len(self._leases) >= self._recorder.n_left
 
+    @property
+    def has_enough(self) -> bool:
+        """Whether this run may get no more pages."""
+        return self._recorder.n_left <= 0
+
     def figures(self) -> dict[str, int | str]:
         queue = self.queue
         figures: dict[str, int | str] = {}
@@ -472,6 +490,50 @@ class LocalFrontier:
         if queue.novelty is not None:
             figures |= queue.novelty.figures()
         return figures
+
+    # Other shards
+
+    def _is_foreign(self, site: int) -> bool:
+        shard = self._recorder.shard
+        return shard is not None and shard.is_foreign(self._recorder.pages.host(site))
+
+    def _note_links_out(self, shard: Shard, visit: Visit, *, are_entries: bool) -> None:
+        """Note the links of a visit to other shards, before it is observed."""
+        pages = self._recorder.pages
+        places: dict[int, list[int]] = {}
+        for at, site in enumerate(pages.sites[visit.targets].tolist()):
+            number = shard.of(pages.host(site))
+            if number != shard.number:
+                places.setdefault(number, []).append(at)
+        again = self.queue.has_observed(visit.page)
+        for number, chosen in places.items():
+            share = 0.0 if again else len(chosen) / len(visit.targets)
+            links = LinksOut(
+                pages.url(visit.page),
+                int(pages.depths[visit.page]),
+                self.queue.ordering.mass(visit.page, share) if share else 0.0,
+                pages.urls(visit.targets[chosen].tolist()),
+                [visit.anchors[at] for at in chosen] if any(visit.anchors) else [],
+                are_entries,
+            )
+            self.links_out.append((number, links))
+
+    def take_links(self, links: LinksOut) -> None:
+        """Learn from the links of a page that another shard has fetched, and queue new ones."""
+        recorder, queue, url = self._recorder, self.queue, links.url
+        n_pages = len(recorder.pages)
+        page = recorder.discovery.page_of(
+            recorder.discovery.identity_of(url), url, host_of(url), links.depth
+        )
+        pairs = LinkPairs(url, links.targets, anchors=links.anchors, status=0)
+        reported = PageVisit(pairs, links.are_entries, error=FOREIGN)
+        visit = recorder.discovery.visit_of(page, reported)._replace(mass=links.mass)
+        self.n_links += len(recorder.pages) - n_pages
+        recorder.record(visit, commits=False)
+        self._commit_soon()
+        if not queue.has_observed(page):
+            queue.credit(page, links.mass, int(recorder.pages.depths[page]))
+        queue.observe(visit)
 
     # Commit and resume
 
@@ -511,6 +573,8 @@ class LocalFrontier:
         n_pages, n_keyed = len(recorder.pages), queue.ordering.n_pages
         for some in replay(queue, columns, recorder.seeds, n_pages, n_known=n_keyed):
             for visit, n_before in some.evidence():
+                if visit.error == FOREIGN and not queue.has_observed(visit.page):
+                    queue.credit(visit.page, visit.mass, int(recorder.pages.depths[visit.page]))
                 recorder.replay(visit, n_before)
                 if model is not None and visit.value is not None and (visit.title or visit.text):
                     model.score_again(recorder.pages.url(visit.page), visit.title, visit.text)

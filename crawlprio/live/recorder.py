@@ -21,6 +21,7 @@ from crawlprio.items import LinkPairs
 from crawlprio.live.counts import Figures
 from crawlprio.live.requests import Identities, SavedRequests
 from crawlprio.live.state_keeper import StateKeeper, n_known
+from crawlprio.live.workers import Shard
 from crawlprio.measure.stored_crawl import COVERED, ENDED_KEY, ENOUGH_PAGES
 from crawlprio.ranking.coverage import Coverage
 from crawlprio.settings_table.config import CrawlConfig
@@ -35,7 +36,7 @@ from crawlprio.store import (
     keep_existing,
     make_private_folder,
 )
-from crawlprio.store.outcomes import failure_of, has_links
+from crawlprio.store.outcomes import FOREIGN, failure_of, has_links
 from crawlprio.store.saved_state import SavedState
 from crawlprio.store.stored_pages import UrlRow
 from crawlprio.store.visit_rows import storable
@@ -99,7 +100,8 @@ class StorePlace(NamedTuple):
 class Discovery:
     """Finds the pages of links in the page table, and adds those that are new.
 
-    When a budget has no room for a page, `refused` is called with the reason and the URL.
+    When a budget has no room for a page, `refused` is called with the reason and the URL. Hosts
+    that are `is_foreign` have budgets elsewhere.
     """
 
     def __init__(
@@ -108,9 +110,12 @@ class Discovery:
         identities: Identities,
         budgets: Budgets,
         refused: Callable[[str, str], object],
+        is_foreign: Callable[[str], bool],
     ) -> None:
+        self._is_foreign = is_foreign
         self._pages = pages
         self._identities = identities
+        self.identity_of = identities.of_url
         self._budgets = budgets
         self._refused = refused
 
@@ -162,7 +167,7 @@ class Discovery:
                 page = pages.find(identity)
             if page == NO_PAGE:
                 host = host_of(url)
-                if bounds_sites and not pages.knows_host(host):
+                if bounds_sites and not (pages.knows_host(host) or self._is_foreign(host)):
                     n_new_sites += 1
                     if not self._budgets.take_site(
                         n_new_sites, pages.n_sites, source_site, pages.host(source_site)
@@ -196,10 +201,14 @@ class Discovery:
         """
         pairs = reported.pairs
         anchors, outside = pairs.anchors, pairs.outside
+        depth = 0 if page == NO_PAGE else int(self._pages.depths[page]) + 1
         if reported.links_are_entries:
             found = self._pages.find_all(pairs.targets)
+            for at, identity in enumerate(pairs.targets):
+                host = host_if_any(identity) if found[at] == NO_PAGE else ""
+                if host and self._is_foreign(host):  # queued there
+                    found[at] = self.page_of(identity, identity, host, depth)
         else:
-            depth = 0 if page == NO_PAGE else int(self._pages.depths[page]) + 1
             found = self.find_or_add(pairs.targets, depth, page)
         targets = found
         if len(set(found)) != len(found) or page in found or NO_PAGE in found:
@@ -249,6 +258,10 @@ class Discovery:
         )
 
 
+def _none_is_foreign(host: str) -> bool:
+    return False
+
+
 def _recorded_of_refused(pairs: LinkPairs, found: list[int]) -> Iterator[tuple[str, str]]:
     """Yield URL and anchor of the first links that no budget had room for, up to `REFUSED_TEXT`."""
     room = REFUSED_TEXT
@@ -273,7 +286,7 @@ class Recorder:
 
     `refused` and `enough` are called with a reason: when a budget has no room for a page, and its
     URL; and after each visit once the run has enough. `on_visit` is called with each visit, those
-    of a resumed crawl included.
+    of a resumed crawl included. `shard` is that of this process, if the crawl has several.
 
     Once a write `has_failed`, nothing more may be written: a resume would queue a page in another
     place if the visit that discovered it were missing.
@@ -289,7 +302,10 @@ class Recorder:
         refused: Callable[[str, str], object] = lambda reason, url: None,
         enough: Callable[[str], object] = lambda reason: None,
         on_visit: Callable[[Visit], object] | None = None,
+        shard: Shard | None = None,
     ) -> None:
+        self.shard = shard
+        is_foreign = _none_is_foreign if shard is None else shard.is_foreign
         self._config = config
         self._on_visit = on_visit
         self.is_elsewhere = is_elsewhere
@@ -314,8 +330,9 @@ class Recorder:
             per_domain=config.max_pages_per_domain,
             per_pattern=config.max_pages_per_pattern if bounds_patterns else None,
             max_sites=config.max_sites,
+            is_foreign=is_foreign,
         )
-        self.discovery = Discovery(self.pages, identities, self._budgets, refused)
+        self.discovery = Discovery(self.pages, identities, self._budgets, refused, is_foreign)
         self.requests = SavedRequests(self.commit, self.store)
         self._items_before: Counter[str] = Counter()
         if self.state is not None:
@@ -435,6 +452,8 @@ class Recorder:
         return self.coverage.bound
 
     def _count(self, visit: Visit) -> None:
+        if visit.error == FOREIGN:
+            return
         self.figures.count(visit)
         if self._on_visit is not None:
             self._on_visit(visit)

@@ -27,7 +27,7 @@ from crawlprio.live.private_networks import SeedHosts, Share, record_in
 from crawlprio.live.recorder import Recorder
 from crawlprio.live.request_json import from_json, priority_of
 from crawlprio.live.requests import Identities
-from crawlprio.live.workers import OF_THE_RUN, Workers
+from crawlprio.live.workers import OF_THE_RUN, Shard, Workers
 from crawlprio.measure.explanations import Policy
 from crawlprio.measure.stored_crawl import COVERED, ENDED_KEY, SETTINGS_KEY
 from crawlprio.orderings import NAMED, make_ordering
@@ -201,8 +201,9 @@ class RunningCrawl:
     out; both are None under another scheduler. Workers share the seeds' addresses by `share_seeds`;
     None: the store has them. Pages must wait while it `awaits_seeds`, whose addresses are not known
     yet. `receipt` is what the crawl got, once it has ended; None without a store.
-    `tell_brain` and `workers` are of a crawl in several processes (`crawlprio.live.workers`), as is
-    `asked_for`: the settings before those of a hand or brain took their place.
+    `tell_brain`, `workers` and `shard` are of a crawl in several processes
+    (`crawlprio.live.workers`), as is `asked_for`: the settings before those of a hand or brain took
+    their place.
     """
 
     def __init__(self, crawler: Crawler) -> None:
@@ -224,6 +225,7 @@ class RunningCrawl:
         self.receipt: dict[str, Any] | None = None
         self.tell_brain: Callable[[list[Any]], object] | None = None
         self.workers: Workers | None = None
+        self.shard: Shard | None = None
         self.asked_for: BaseSettings = crawler.settings
         self._seed_hosts: SeedHosts | None = None
         connect = crawler.signals.connect
@@ -451,6 +453,7 @@ class RunningCrawl:
             refused=lambda rule, url: self.refuse_links(rule, 1, (url,)),
             enough=self._stop,
             on_visit=self.parts.visited if self.parts.sees_visits else None,
+            shard=self.shard,
         )
         return self._recorder
 
@@ -466,7 +469,8 @@ class RunningCrawl:
 
     def _stop(self, reason: str) -> None:
         """End the crawl because it has enough."""
-        if not self._has_enough and self.is_running:
+        # The shards of a crawl end together.
+        if not self._has_enough and self.is_running and self.shard is None:
             self._has_enough = True
             engine.close_spider(self.crawler, reason)
 

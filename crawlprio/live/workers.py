@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from crawlprio.errors import CrawlprioError, StoreError
 from crawlprio.orderings.guard import OrderingError
@@ -20,6 +20,36 @@ class WorkersDied(CrawlprioError):
 
 OF_THE_RUN = StoreError, OrderingError, WorkersDied
 """Errors of what happens in a crawl, and not of how it was asked for."""
+
+
+class Shard(NamedTuple):
+    """The part of a crawl that this process has, if others have others: some of the sites.
+
+    `of` returns the number of the shard of a host; that of this process is `number`.
+    """
+
+    of: Callable[[str], int]
+    number: int
+
+    def is_foreign(self, host: str) -> bool:
+        """Return whether a host is another shard's."""
+        return self.of(host) != self.number
+
+
+class LinksOut(NamedTuple):
+    """The links of a page that one shard has fetched to pages of another.
+
+    `url` and `depth` are those of the page. It passes on `mass` (`Ordering.mass`) by its links:
+    `targets` are URLs, each with its anchor text if there are `anchors`; `are_entries`: as in
+    `PageVisit.links_are_entries`.
+    """
+
+    url: str
+    depth: int
+    mass: float
+    targets: list[str]
+    anchors: list[str]
+    are_entries: bool
 
 
 class Worker(Protocol):

@@ -198,6 +198,20 @@ class Ordering:
         """
         return best_key
 
+    def mass(self, page: int, share: float) -> float:
+        """Return what stands for a page that is about to be observed in another shard.
+
+        Only that share of its links leads there. By default 0, for nothing.
+        """
+        return 0.0
+
+    def credit(self, page: int, mass: float, depth: int) -> None:
+        """Replace what a page has to pass on by its `mass` in the shard that fetched it.
+
+        The page is `depth` links from a seed. Called before its visit is observed, whose targets
+        are its links to this shard. By default nothing.
+        """
+
     def explain(self, page: int) -> Part:
         """Return what the key of a page is made of now; by default the key alone.
 

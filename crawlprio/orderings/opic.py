@@ -108,6 +108,12 @@ class Opic(CompiledOrdering):
         self._spent: dict[int, float] = {}
         self._total_spent = 0.0
 
+    def mass(self, page: int, share: float) -> float:
+        return share * float(self.keys[page])
+
+    def credit(self, page: int, mass: float, depth: int) -> None:
+        self.keys[page] = mass
+
     def observe(self, visit: Visit) -> Changed:
         if self.runs_compiled or visit.page < 0 or len(visit.targets) == 0:
             return super().observe(visit)

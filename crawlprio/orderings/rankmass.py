@@ -71,6 +71,12 @@ class RankMass(CompiledOrdering):
     def first_numbers(self) -> Keys:
         return np.array([self._damping])
 
+    def mass(self, page: int, share: float) -> float:
+        return share * float(self.keys[page])
+
+    def credit(self, page: int, mass: float, depth: int) -> None:
+        self.keys[page] = mass
+
     def explain_history(self, history: KeyHistory) -> Part:
         parts = [Part("the mass of a seed", 1.0)] if history.found.page < 0 else []
         for giver, mass, n_links, _ in history.links:

@@ -582,6 +582,20 @@ class SiblingSampling(CompiledOrdering):
             before=with_room(state.before, room),
         )
 
+    def mass(self, page: int, share: float) -> float:
+        return share * float(self.state.pages["mass"][page])
+
+    def credit(self, page: int, mass: float, depth: int) -> None:
+        of_page = self.state.pages[page]
+        if of_page["passed"] != NOT_VISITED:
+            return
+        group, site = self.state.groups[page], self.state.sites[of_page["site"]]
+        if of_page["parent"] < 0 and group["depth"] == 0:  # known as a seed, which it is not here
+            give_attention(self.state, int(of_page["site"]), -SEED_ATTENTION)
+            if site["shown"] == BY_A_SEED:
+                site["shown"] = of_page["site"] + BY_SITE
+        of_page["mass"], group["depth"] = mass, depth
+
     def explain(self, page: int) -> Part:
         state, factors = self.state, np.empty(4)
         read_factors(self._addresses, page, factors)

@@ -787,8 +787,8 @@ SHARING = Section(
             "CRAWLPRIO_REDIS_SHARDS",
             Whole(least=1),
             1,
-            "Number of shards of the frontier, each with a brain, a store and part of the sites. "
-            "With several, the order is approximate.",
+            "Number of shards of the frontier, each with a brain, a store and part of the sites; "
+            "fixed when the crawl begins.",
         ),
         Setting(
             "CRAWLPRIO_LEASE_SECONDS",

@@ -10,6 +10,8 @@ ROBOTS = "forbidden by robots.txt"
 UNREACHABLE = "robots.txt unreachable"
 REFUSED = "refused"
 TO_ITSELF = "redirects to itself"
+FOREIGN = "fetched by another shard"
+"""The error of a visit that another shard recorded, of which this one knows the links to it."""
 
 _SILENT = "connection refused|connection failed|name not resolved|timed out|TLS failed"
 

@@ -39,6 +39,7 @@ from crawlprio.store.visit_rows import (
     DIRECTIVES,
     FINGERPRINTS,
     LAST_TEXTS,
+    MASSES,
     NOTES,
     VALUES,
     VISIT_COLUMNS,
@@ -222,9 +223,10 @@ class StoreReader:
                 self._count()
             fingerprint = FINGERPRINTS.beside_visits(self._db, "fingerprint")
             value = VALUES.beside_visits(self._db, "value")
+            mass = MASSES.beside_visits(self._db, "mass")
             before = after
             for row in self._db.execute(
-                f"SELECT {columns}, {fingerprint}, {value}, seq FROM visits"
+                f"SELECT {columns}, {mass}, {fingerprint}, {value}, seq FROM visits"
                 " WHERE seq > ? AND seq <= ? ORDER BY seq",
                 (after or -(2**63), last),  # a number below 1 is damage, and is noticed
             ):
@@ -235,6 +237,10 @@ class StoreReader:
                         raise ValueError(f"a fingerprint that is {row[-3]!r}")
                     of_page = checked_value(row[-2])
                     visit = visit._replace(value=of_page, fingerprint=row[-3] or 0)
+                if row[-4] is not None:
+                    if not (isinstance(row[-4], float) and math.isfinite(row[-4])):
+                        raise ValueError(f"a mass of a page that is {row[-4]!r}")
+                    visit = visit._replace(mass=row[-4])
                 yield visit
 
     def visit_columns(self) -> Iterator[VisitColumns]:

@@ -49,7 +49,12 @@ from crawlprio.store.stored_pages import (
     mark_seeds,
 )
 from crawlprio.store.transaction import Checkpoints, Companion, Transaction
-from crawlprio.store.visit_rows import fill_late_links, put_visits, storable
+from crawlprio.store.visit_rows import (
+    copy_beside_visits,
+    fill_late_links,
+    put_visits,
+    storable,
+)
 
 _DELETE_REQUEST = "DELETE FROM requests WHERE id = ?"
 
@@ -311,6 +316,13 @@ class Store(StoreReader):
         """Write items as JSON, each with its page, or `NO_PAGE` if it has none."""
         with self._transaction():
             self._put_items(items)
+
+    def copy_beside_visits(
+        self, other: StoreReader, seqs: dict[int, int], pages: dict[int, int]
+    ) -> None:
+        """Copy what another store has beside its visits, of which these are the new numbers."""
+        with store_errors(other.path), self._transaction():
+            copy_beside_visits(other._db, self._cursor, seqs, pages)
 
     def keep_site_state(self, state: SiteState) -> None:
         """Replace the stored state of a site."""

@@ -22,6 +22,7 @@ import numpy as np
 
 from crawlprio.graph.pages import NO_PAGE, PageTable, Visit
 from crawlprio.items import NO_DIRECTIVES, Directives, TextNotes
+from crawlprio.store.outcomes import FOREIGN
 from crawlprio.store.side_tables import SideTable
 from crawlprio.web.urls import canonical, host_if_any
 
@@ -247,6 +248,7 @@ DIRECTIVES = SideTable(
 NOTES = SideTable(
     "text_notes", _OF_PAGE + ", ".join(f"{name} TEXT NOT NULL" for name in TextNotes._fields)
 )
+MASSES = SideTable("foreign_masses", _OF_PAGE + "mass REAL NOT NULL")
 BODIES = SideTable("bodies", "visit INTEGER PRIMARY KEY, body BLOB NOT NULL")
 
 
@@ -268,6 +270,7 @@ def put_visits(cursor: sqlite3.Cursor, visits: Sequence[Visit], first_seq: int) 
     directives: list[tuple[Any, ...]] = []
     notes: list[tuple[Any, ...]] = []
     bodies: list[tuple[int, bytes]] = []
+    masses: list[tuple[int, int, float]] = []
     for seq, visit in enumerate(visits, first_seq):
         if visit.value is not None:
             values.append((seq, visit.page, visit.value))
@@ -279,11 +282,28 @@ def put_visits(cursor: sqlite3.Cursor, visits: Sequence[Visit], first_seq: int) 
             notes.append((seq, visit.page, *map(storable, visit.notes)))
         if visit.body:
             bodies.append((seq, _packed(visit.body)))
+        if visit.error == FOREIGN:
+            masses.append((seq, visit.page, visit.mass))
     VALUES.put(cursor, values)
     FINGERPRINTS.put(cursor, fingerprints)
     DIRECTIVES.put(cursor, directives)
     NOTES.put(cursor, notes)
     BODIES.put(cursor, bodies)
+    MASSES.put(cursor, masses)
+
+
+def copy_beside_visits(
+    source: sqlite3.Connection, cursor: sqlite3.Cursor, seqs: dict[int, int], pages: dict[int, int]
+) -> None:
+    """Copy what a store has beside its visits, and is not read with them, inside a transaction.
+
+    `seqs` and `pages` are the new numbers of its visits and pages.
+    """
+    for table in (DIRECTIVES, NOTES):
+        rows = table.rows(source, "*", "seq")
+        table.put(cursor, [(seqs[seq], pages[page], *rest) for seq, page, *rest in rows])
+    bodies = BODIES.rows(source, "*", "visit")
+    BODIES.put(cursor, [(seqs[seq], body) for seq, body in bodies])
 
 
 def checked_value(value: object) -> float | None:

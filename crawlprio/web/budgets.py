@@ -61,7 +61,8 @@ class Budgets:
     `domain_of` returns the registered domain of a host, and `pages_of` the number of known pages of
     a site; it must include each page after `take` or `add`. `max_sites` bounds the sites that links
     may introduce, of which links of one domain may introduce a quarter. The others are maximum
-    numbers of pages. None is no limit. The pattern of a URL is the URL without digits and without
+    numbers of pages. None is no limit. Pages and sites of hosts that are `is_foreign`, another
+    shard's, are not counted here. The pattern of a URL is the URL without digits and without
     parameter values; a URL with neither has no pattern.
 
     Patterns, domains, and the sites that domains introduce are counted in 8 MB each, whatever their
@@ -80,7 +81,9 @@ class Budgets:
         per_domain: int | None = None,
         per_pattern: int | None = None,
         max_sites: int | None = None,
+        is_foreign: Callable[[str], bool] = lambda host: False,
     ) -> None:
+        self._is_foreign = is_foreign
         self._domain_of = domain_of
         self._pages_of = pages_of
         self._per_site = per_site
@@ -130,7 +133,7 @@ class Budgets:
 
         Pages are numbered from 0; `source` is as in `refuses`.
         """
-        if not self._bounds:
+        if not self._bounds or self._is_foreign(host):
             return ""
         slot = self._slot(url)
         # The most frequent call of a crawl, so function calls are avoided where possible.
@@ -211,6 +214,8 @@ class Budgets:
         """
         domain = self.domain(source, host)
         for page, site, its_host in new:
+            if self._is_foreign(its_host):
+                continue
             if site >= self._n_replayed_sites:
                 self._n_replayed_sites = site + 1
                 if self._max_sites is not None:
@@ -266,10 +271,11 @@ class Budgets:
             self._shown_by[site] = 0
 
     def _count(self, site: int, host: str, slot: int) -> None:
-        if self._bounds:
-            domain = self.domain(site, host)
-            if self._per_domain is not None:
-                self._domain_pages[domain >> _FURTHER_BITS] += 1
+        domain = self.domain(site, host) if self._bounds else 0
+        if self._is_foreign(host):
+            return
+        if self._bounds and self._per_domain is not None:
+            self._domain_pages[domain >> _FURTHER_BITS] += 1
         if slot != NO_SLOT:
             self._pattern_pages[slot] += 1
 

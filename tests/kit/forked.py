@@ -73,7 +73,7 @@ def run_forked(program, words, folder, *, timeout=300.0, environment=None):
     """
     module, function = PROGRAMS[program]
     every = {**os.environ, "NO_COLOR": "1", **(environment or {})}
-    if "PYTHONPATH" in environment:
+    if "PYTHONPATH" in (environment or {}):
         return subprocess.run(
             [sys.executable, "-m", module, *words],
             cwd=folder,

@@ -74,6 +74,12 @@ class Fica(CompiledOrdering):
     def first_numbers(self) -> Keys:
         return np.array([self._discount, self._link])
 
+    def mass(self, page: int, share: float) -> float:
+        return float(self.keys[page]) + math.log(share) / max(self._discount, 0.1)
+
+    def credit(self, page: int, mass: float, depth: int) -> None:
+        self.keys[page] = mass
+
     def explain_history(self, history: KeyHistory) -> Part:
         if history.found.page < 0:
             return Part("a seed, at distance 0", 0.0)

@@ -140,8 +140,9 @@ class Brain:
         """Return the statement of what waits; some pages are about to be leased."""
         ready_at = self.frontier.ready_at()
         seconds = None if ready_at == math.inf else ready_at - monotonic()
+        n_waiting = 0 if self.frontier.has_enough else len(self.frontier)
         n_out = self.n_leased + n_preparing
-        return ["status", len(self.frontier), n_out, seconds, self.frontier.n_links]
+        return ["status", n_waiting, n_out, seconds, self.frontier.n_links]
 
     def received(self, hand: Hand, statements: list[Statement]) -> None:
         """Carry out what a hand says, in order.

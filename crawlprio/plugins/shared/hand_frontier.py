@@ -91,7 +91,7 @@ class HandFrontier:
             self._leased.append(handout)
             self.on_ready()
         elif kind == "status":
-            self._n_waiting, self.n_out, seconds, self.n_links = said
+            self._n_waiting, self.n_out, seconds, self.n_links, *_ = said
             self._ready_at = math.inf if seconds is None else monotonic() + seconds
 
     def __len__(self) -> int:

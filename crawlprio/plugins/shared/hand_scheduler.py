@@ -97,6 +97,11 @@ class HandScheduler(Scheduler):
 
     def _sign_of_life(self) -> None:
         """Say that this hand lives, and what its Scrapy has counted since."""
+        grown = self._newly_counted()
+        self._wire.say([["stats", grown]] if grown else [])
+
+    def _newly_counted(self) -> dict[str, int]:
+        """Return what Scrapy has counted since the last call."""
         grown = {}
         for name, count in self._crawler.stats.get_stats().items():
             if name.startswith(_MERGED) and isinstance(count, int):
@@ -104,7 +109,7 @@ class HandScheduler(Scheduler):
                 self._counts[name] = count
                 if more:
                     grown[name] = more
-        self._wire.say([["stats", grown]] if grown else [])
+        return grown
 
     def _heard(self, statements: list[Statement]) -> None:
         for statement in statements:

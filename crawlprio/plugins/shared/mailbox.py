@@ -13,6 +13,9 @@ key             type    holds
 `seeds`         hash    the private addresses of seeds, by host
 ==============  ======  ==========================================================================
 
+Each shard of a crawl has such keys, and a brain. Shard 0 also knows the number of `shards`, and
+how sites are spread over them: `key`, `by_domain`.
+
 The crawl itself is in the brain's store. A message to the brain stays in its stream until what it
 led to is on the brain's disk; those to a hand that nobody reads expire after a day.
 """
@@ -26,7 +29,6 @@ from redis.exceptions import ResponseError
 
 from crawlprio.errors import CrawlprioError
 from crawlprio.plugins.shared.connection import Client
-from crawlprio.plugins.shared.shards import prefix_of
 
 START = "0-0"
 """Before the first message of a stream."""
@@ -54,6 +56,11 @@ return redis.call('HGET', KEYS[3], 'state') or ''
 _LEAVE = """
 if redis.call('GET', KEYS[1]) == ARGV[1] then redis.call('DEL', KEYS[1]) end
 """
+
+
+def prefix_of(crawl: str, shard: int = 0) -> str:
+    """Return the prefix of a shard's keys; its hash tag keeps the shard on one node."""
+    return f"crawlprio:{{{crawl}:{shard}}}"
 
 
 class Fenced(CrawlprioError):
@@ -100,7 +107,8 @@ class Mailbox:
 
     def claim(self, brain: str, seconds: float) -> bool:
         """Become the brain unless another process is; return whether this one is."""
-        return bool(self.client.set(self._brain, brain, nx=True, px=int(1000 * seconds)))
+        is_new = self.client.set(self._brain, brain, nx=True, px=int(1000 * seconds))
+        return bool(is_new) or self.brain() == brain
 
     def read(self, after: str, *, most: int, wait: float) -> list[Mail]:
         """Return messages to the brain after a place; wait for the first one."""
@@ -193,6 +201,12 @@ class Mailbox:
         """Return what the server knows of the crawl; nothing if it has none."""
         found: dict[bytes, bytes] = self.client.hgetall(self._crawl)
         return {name.decode(): fact.decode() for name, fact in found.items()}
+
+    def agree(self, facts: dict[str, Any]) -> dict[str, str]:
+        """Set facts that are not set yet; return all."""
+        for name, fact in facts.items():
+            self.client.hsetnx(self._crawl, name, fact)
+        return self.facts()
 
     def put_facts(self, **facts: Any) -> None:
         self.client.hset(self._crawl, mapping=facts)

@@ -31,7 +31,9 @@ hand         ask, NUMBER, URL, AGENT, MAY          may it fetch this, which is n
                                                    robot, and from private addresses if MAY?
 hand         fetches, NUMBER, SITE                 it was permitted to, and has not ended
 hand         done, NUMBER                          what it asked for has ended
-hand         bye                                   it ends, and has put back all it had
+hand         bye, REASON                           it ends, and has put back all it had; if the
+                                                   reason is `finished`, nothing is left to do
+shard        links, *`LinksOut`                    links to pages of the shard that is told
 brain        hold                                  say what you have: this brain is new
 brain        held                                  what the hand says it has is agreed
 brain        lost, LEASES                          these pages are others' now
@@ -39,9 +41,12 @@ brain        may, NUMBER, CAUSE                    fetch it now; or why not, if 
 brain        refuse, SENTENCE                      this hand is not of this crawl
 brain        status, N, OUT, SECONDS, N_LINKS      pages that wait and that hands have, time to the
                                                    next, links queued
+             and with shards: HEAD, PREPARING,     what the next page ranks by, pages about to be
+             SENT, READ                            leased, messages to each shard, and from each
 ===========  ====================================  ================================================
 
-What a hand says of a lease then ends with the KEY that came with it, for the next brain.
+What a hand says of a lease then ends with the KEY that came with it, for the next brain. The brains
+of a crawl's shards are each other's hands, as far as messages go.
 """
 
 from __future__ import annotations

@@ -157,7 +157,9 @@ class HandPost(_Post):
     heard
         called with statements, in the thread of `call_from_thread`, as is `failed`.
     has
-        returns what the hand holds, for the statement `holds`.
+        returns what the hand holds, for the statement `holds`; None: it fetches nothing.
+    acknowledged
+        called with the number of the last message that the brain has on disk.
 
     Attributes
     ----------
@@ -176,11 +178,13 @@ class HandPost(_Post):
         *,
         wants: Callable[[], int],
         heard: Callable[[list[Statement]], object],
-        has: Callable[[], list[Any]],
+        has: Callable[[], list[Any]] | None,
+        acknowledged: Callable[[int], object] = lambda number: None,
         call_from_thread: Callable[..., object],
         failed: Callable[[CrawlprioError], object],
     ) -> None:
         super().__init__(call_from_thread, failed)
+        self._acknowledged = acknowledged
         self.name = name
         self.alive_until = 0.0
         self.reached_at = boot_time()
@@ -212,8 +216,12 @@ class HandPost(_Post):
         if not statements:
             self._send([_Said(0, b"[]", 0.0)])
             return
-        self._n_said += 1
-        self._send([_Said(self._n_said, written(statements), 0.0)])
+        self.deliver(self._n_said + 1, written(statements))
+
+    def deliver(self, number: int, statements: bytes) -> None:
+        """Send a message that the sender has numbered, and keeps until it is acknowledged."""
+        self._n_said = number
+        self._send([_Said(number, statements, 0.0)])
 
     def close(self, seconds: float) -> bool:
         """Send what is left; return whether that was done in time."""
@@ -234,9 +242,10 @@ class HandPost(_Post):
 
     def _say_what_it_has(self) -> None:
         """Tell the brain what this hand has; nothing is fetched until it has agreed."""
-        self.alive_until = 0.0
-        self._asked_at = boot_time()
-        self.say([["holds", self._n_heard, self._has()]])
+        if self._has is not None:
+            self.alive_until = 0.0
+            self._asked_at = boot_time()
+            self.say([["holds", self._n_heard, self._has()]])
 
     def _arrived(self, bodies: list[bytes]) -> None:
         """Take note of messages; in the crawl's thread."""
@@ -256,6 +265,7 @@ class HandPost(_Post):
             self._n_heard = number
             while self._unheard and self._unheard[0].number <= acknowledged:
                 self._unheard.popleft()
+                self._acknowledged(acknowledged)
             first = self._unheard[0] if self._unheard else None
             if first is not None and first.number > acknowledged + 1 and first.sent_at < echo:
                 self._failed(

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 import os
 import signal
 import socket
+import sys
 from collections.abc import AsyncIterator, Mapping
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from time import monotonic, sleep, time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 from uuid import uuid4
 
 from redis.exceptions import RedisError
@@ -24,16 +27,18 @@ from crawlprio.errors import ConfigError, CrawlprioError
 from crawlprio.live import engine
 from crawlprio.live.counts import cause_of
 from crawlprio.live.dispatch import site_of
-from crawlprio.live.hand_settings import brain_facts
+from crawlprio.live.hand_settings import BRAIN_VARIABLE, brain_facts
 from crawlprio.live.running import Callbacks
+from crawlprio.live.workers import LinksOut, Shard
 from crawlprio.middlewares.permission import RobotsMiddleware
 from crawlprio.plugins.shared.brain import Hand
 from crawlprio.plugins.shared.brain_scheduler import BrainScheduler, check_limits
 from crawlprio.plugins.shared.connection import check_server, connect, share_seeds, when_available
 from crawlprio.plugins.shared.mailbox import START, Fenced, Mail, Mailbox
 from crawlprio.plugins.shared.messages import ENDED, FETCHING, Statement, written
-from crawlprio.plugins.shared.post import BrainPost, said_by_hand
+from crawlprio.plugins.shared.post import BrainPost, HandPost, said_by_hand
 from crawlprio.plugins.shared.same_crawl import difference, values_of
+from crawlprio.plugins.shared.shards import FACTS, Outbox, Shards, agree_on_shards, shard_store
 from crawlprio.settings_table.config import CrawlConfig, read_setting
 from crawlprio.store.files import StoreInUse, WriterLock
 from crawlprio.web.addresses import ALLOW_PRIVATE
@@ -51,7 +56,7 @@ BRAIN_SECONDS = 10.0
 _LOOK_SECONDS = 0.05
 """Seconds between two looks at whether a site may be fetched from."""
 
-_LEASES_OF_ONE = 2**31
+LEASES_OF_ONE = 2**31
 """Leases that one brain may give, by which those of all brains of a crawl differ."""
 
 _END_SECONDS = 10.0
@@ -69,16 +74,19 @@ _MOST_SEARCHED = 100_000
 _ALONE_SECONDS = 5.0
 """Seconds without any worker after which a brain that a worker started ends."""
 
-_FACTS = "mailbox"
-"""The fact in the store by which a brain knows what it has read."""
+_TELL_SECONDS = 0.005
+"""Seconds for each hand between two reports to all of them on how far this shard is."""
+
+_SHARD = "shard "
+"""What the name of a brain begins with, as the hand of another; those of hands have a colon."""
 
 PAUSED, DRAINING = "paused", "draining"
 
 
-def open_mailbox(settings: Any, crawl: str) -> Mailbox:
-    """Connect to the mailbox of a crawl; raise `ConfigError` if that is impossible."""
+def open_mailbox(settings: Any, crawl: str, shard: int = 0) -> Mailbox:
+    """Connect to the mailbox of a shard; raise `ConfigError` if that is impossible."""
     url = read_setting(settings, "REDIS_URL")
-    return Mailbox(connect(url, read_setting(settings, "REDIS_PARAMS")), crawl)
+    return Mailbox(connect(url, read_setting(settings, "REDIS_PARAMS")), crawl, shard)
 
 
 def checked_mailbox(settings: Any, crawl: str) -> Mailbox:
@@ -118,6 +126,8 @@ class FarHand(Hand):
         its clock in the latest message.
     heard_at, since
         monotonic time of that, and of the first.
+    is_shard
+        whether it is the brain of another shard, which only tells of links.
     """
 
     def __init__(self, name: str, n_read: int = 0) -> None:
@@ -130,6 +140,7 @@ class FarHand(Hand):
         self.echo = 0.0
         self.heard_at = self.since = monotonic()
         self.said: list[Statement] = []
+        self.is_shard = name.startswith(_SHARD)
 
     def _queue(self, statements: list[Statement]) -> None:
         self.said += statements
@@ -174,6 +185,14 @@ class RedisBrainScheduler(BrainScheduler):
         self._shown_at = self._alone_since = monotonic()
         self._n_admitting = 0
         self._was_busy = True
+        self._shards = Shards()
+        self._number = 0
+        self._outbox = Outbox(1)
+        self._posts: dict[int, HandPost] = {}
+        self._is_told_all_is_done = False
+        self._told: list[Any] = []
+        self._told_at = -math.inf
+        self._tells_soon = self._is_of_worker = False
 
     # Begin
 
@@ -185,12 +204,13 @@ class RedisBrainScheduler(BrainScheduler):
             try:
                 self._name = read_setting(settings, "CRAWLPRIO_REDIS_CRAWL") or spider.name
                 self._seconds = brain_seconds(settings)
-                self._mailbox = checked_mailbox(settings, self._name)
+                self._mailbox = mailbox = checked_mailbox(settings, self._name)
+                self._shards = agree_on_shards(mailbox, crawl.asked_for, self._name)
                 self._claim()
                 self._find_store(crawl.config)
-                crawl.share_seeds = lambda found: share_seeds(
-                    self._mailbox.client, self._mailbox.prefix, found
-                )
+                crawl.share_seeds = lambda found: share_seeds(mailbox.client, mailbox.prefix, found)
+                if len(self._shards) > 1:
+                    crawl.shard = Shard(self._shards.of, self._number)
             except CrawlprioError as error:
                 crawl.refuse(error)
             except RedisError as error:
@@ -209,6 +229,11 @@ class RedisBrainScheduler(BrainScheduler):
     def _claim(self) -> None:
         """Become the brain; without being told to, end at once if another process is."""
         facts = brain_facts()
+        self._is_of_worker = facts is not None and not facts.get("waits")
+        if facts is None and len(self._shards) > 1:
+            facts = self._choose_shard()
+        self._number = 0 if facts is None else facts.get("shard", 0)
+        self._mailbox = Mailbox(self._mailbox.client, self._name, self._number)
         if facts is not None and facts["crawl"] != self._name:
             raise ConfigError(
                 f"This process was started as the brain of {facts['crawl']!r}, and not of "
@@ -217,17 +242,21 @@ class RedisBrainScheduler(BrainScheduler):
         name = f"{facts['name'] if facts else uuid4().hex} {socket.gethostname()} {os.getpid()}"
         has_said = False
         while not self._mailbox.claim(name, self._seconds):
-            if facts is not None:
+            if self._is_of_worker:
                 os._exit(0)
             if not has_said:
                 has_said = True
                 logger.info("%s: another process is its brain; waiting.", self._name)
             sleep(self._seconds / 20)
         self._before = self._mailbox.facts()
+        if self._before.get("key", self._shards.key) != self._shards.key:
+            self._mailbox.delete()  # left by an earlier crawl, whose other shards are gone
+            self._before = {}
+            self._mailbox.claim(name, self._seconds)
         from twisted.internet import reactor
 
         self._post = BrainPost(
-            lambda: open_mailbox(self._crawler.settings, self._name),
+            lambda: open_mailbox(self._crawler.settings, self._name, self._number),
             name,
             self._seconds,
             arrived=self._arrived,
@@ -236,6 +265,28 @@ class RedisBrainScheduler(BrainScheduler):
             failed=self._post_failed,
         )
         self._post.begin()
+
+    def _choose_shard(self) -> NoReturn:
+        """Become the brain of a shard that has none: start again as that one."""
+        settings, n, name = self._crawl.asked_for, len(self._shards), uuid4().hex
+        told = {"crawl": self._name, "name": name, "waits": True}
+        has_said = False
+        while True:
+            for shard in range(n):
+                mailbox = Mailbox(self._mailbox.client, self._name, shard)
+                is_here = shard_store(settings, self._name, shard, n).exists()
+                whole = f"{name} {socket.gethostname()} {os.getpid()}"
+                if (is_here or not mailbox.facts().get("id")) and mailbox.claim(
+                    whole, self._seconds
+                ):
+                    told["shard"] = shard
+                    environment = {**os.environ, BRAIN_VARIABLE: json.dumps(told)}
+                    program = [sys.executable, *sys.orig_argv[1:]]
+                    os.execve(sys.executable, program, environment)
+            if not has_said:
+                has_said = True
+                logger.info("%s: other processes are its brains; waiting.", self._name)
+            sleep(self._seconds / 20)
 
     def _find_store(self, config: CrawlConfig) -> None:
         """Check that the store of the crawl is here, and wait until no other brain writes to it."""
@@ -262,25 +313,37 @@ class RedisBrainScheduler(BrainScheduler):
         store, post = self._crawl.recorder.store, self._post
         assert store is not None
         assert post is not None
-        stored = json.loads(store.get_meta(_FACTS) or "{}")
+        stored = json.loads(store.get_meta(FACTS) or "{}")
         crawl_id = self._before.get("id")
         if crawl_id and stored.get("id") != crawl_id:
             raise self._elsewhere()
-        # Whatever was lost, no brain has the number of another.
+        if stored.get("shards", self._shards.facts()) != self._shards.facts():
+            raise ConfigError(
+                f"{store.path} is of a crawl whose sites are spread over shards in another way; "
+                "bring the stores of all its shards here, or name another job directory."
+            )
+        # Whatever was lost, no brain of any shard has the number of another.
+        n_shards = len(self._shards)
         self._generation = max(stored.get("generation", 0) + 1, int(time()))
+        self._generation += (self._number - self._generation) % n_shards
         post.crawl_id = crawl_id or uuid4().hex
         self._position = stored.get("position", START) if crawl_id else START
         self._scope = stored.get("scope") if crawl_id else None
         self._values = values_of(self._crawler.settings)
-        for name, n_read in (stored.get("read", {}) if crawl_id else {}).items():
-            self._known[name] = FarHand(name, n_read)
-        store.set_meta(_FACTS, self._facts()[_FACTS])
-        self._frontier.number_leases_from(self._generation * _LEASES_OF_ONE)
+        for name, n_read in stored.get("read", {}).items():
+            if crawl_id or name.startswith(_SHARD):
+                self._known[name] = FarHand(name, n_read)
+        self._outbox = Outbox(n_shards)
+        if n_shards > 1:
+            store.attach(self._outbox)
+        store.set_meta(FACTS, self._facts()[FACTS])
+        self._frontier.number_leases_from(self._generation * LEASES_OF_ONE)
         self._mailbox.put_facts(
             id=post.crawl_id,
             folder=str(store.path.parent.resolve()),
             host=socket.gethostname(),
             process=f"{_machine()} {os.getpid()}",
+            **({"key": self._shards.key} if n_shards > 1 else {}),
         )
         self._crawl.awaits_seeds = False
 
@@ -293,24 +356,53 @@ class RedisBrainScheduler(BrainScheduler):
             "position": self._position,
             "read": {hand.name: hand.n_read for hand in self._known.values()},
             "scope": self._scope,
+            "shards": self._shards.facts(),
         }
-        return {_FACTS: json.dumps(facts)}
+        return {FACTS: json.dumps(facts)}
 
     def _open_hands(self) -> None:
         store, post = self._crawl.recorder.store, self._post
         assert store is not None
         assert post is not None
-        self._silent = set(self._known)
-        self._had_hands = bool(self._known)
+        hands = [hand for hand in self._known.values() if not hand.is_shard]
+        self._silent = {hand.name for hand in hands}
+        self._had_hands = bool(hands)
         self._alone_since = monotonic()
-        for hand in self._known.values():
+        for hand in hands:
             hand.heard_at = monotonic()
             self._hands[hand] = hand
             hand.send([["hold"]])
-        if self._known:
-            logger.info("%s: asking %d workers what they have.", self._name, len(self._known))
+        if hands:
+            logger.info("%s: asking %d workers what they have.", self._name, len(hands))
         post.listen(store.path, self._position)
+        self._open_posts()
         self._flush(self._known.values())
+
+    def _open_posts(self) -> None:
+        """Say again what other shards may not have heard, and all else from now on."""
+        from twisted.internet import reactor
+
+        settings, own = self._crawler.settings, f"{_SHARD}{self._number}"
+        for shard in range(len(self._shards)):
+            if shard == self._number:
+                continue
+            # What it has answered to an earlier brain is by another clock.
+            Mailbox(self._mailbox.client, self._name, shard).forget(own)
+            self._posts[shard] = HandPost(
+                partial(open_mailbox, settings, self._name, shard),
+                own,
+                self._term,
+                wants=lambda: 0,
+                heard=lambda statements: None,
+                has=None,
+                acknowledged=partial(self._outbox.has_taken, shard),
+                call_from_thread=reactor.callFromThread,
+                failed=self._crawl.fail,
+            )
+        self._send_links()
+
+    def _send_links(self) -> None:
+        self._outbox.deliver(lambda shard, *message: self._posts[shard].deliver(*message))
 
     # Mail
 
@@ -332,10 +424,13 @@ class RedisBrainScheduler(BrainScheduler):
                     if hand is not None:
                         heard[hand] = None
                     self._position = each.place
+                self._outbox.add(self._frontier.links_out)
+                self._frontier.links_out.clear()
                 recorder.flush()
         except CrawlprioError as error:
             self._crawl.fail(error)
             return False
+        self._send_links()
         post.position = self._position
         self._frontier.share_between(sum(hand.wants for hand in self._known.values()))
         self._progressed()
@@ -355,12 +450,15 @@ class RedisBrainScheduler(BrainScheduler):
         if hand is None:
             hand = self._known[mail.hand] = FarHand(mail.hand)
             hand.send([["held"]])
-        if hand not in self._hands:
+        if hand.is_shard:
+            hand.echo = 0.0
+        elif hand not in self._hands:
             self._hands[hand] = hand
             self._had_hands = True
         hand.wants, hand.echo, hand.heard_at = wants, max(hand.echo, clock), monotonic()
         if mail.number == hand.n_read + 1:
             hand.n_read = mail.number
+            self._is_told_all_is_done = self._is_told_all_is_done and hand.is_shard
             for kind, *said in statements:
                 if kind in _OWN:
                     getattr(self, f"_{kind}_said")(hand, *said)
@@ -488,8 +586,13 @@ class RedisBrainScheduler(BrainScheduler):
             self._brain.outside[site] -= 1
             self._hold(site, -1)
 
-    def _bye_said(self, hand: FarHand) -> None:
-        """Forget a hand that has ended."""
+    def _links_said(self, hand: FarHand, *links: Any) -> None:
+        """Learn from links that another shard has found."""
+        self._frontier.take_links(LinksOut(*links))
+
+    def _bye_said(self, hand: FarHand, reason: str = "") -> None:
+        """Forget a hand that has ended; if it has `finished`, no shard has anything left."""
+        self._is_told_all_is_done = reason == "finished"
         for number in [*hand.outside]:
             self._done_said(hand, number)
         for lease in [*hand.leases]:
@@ -515,10 +618,15 @@ class RedisBrainScheduler(BrainScheduler):
             return
         status = self._brain.status(self._n_preparing)
         is_busy = bool(status[1] or status[2])
-        if self._was_busy and not is_busy:
-            for hand in self._known.values():
-                hand.said.append(["status"])
+        is_news = self._was_busy and not is_busy
         self._was_busy = is_busy
+        if len(self._shards) > 1:
+            status += self._shard_status()
+            is_news = self._is_news([is_busy, *status[5:]])
+        if is_news:
+            for hand in self._known.values():
+                if not hand.is_shard:
+                    hand.said.append(["status"])
         answers = []
         for hand in self._known.values():
             if hand.said:
@@ -530,6 +638,30 @@ class RedisBrainScheduler(BrainScheduler):
             shown = json.dumps(self._shown())
         if answers or shown:
             self._post.answer(answers, shown)
+
+    def _shard_status(self) -> Statement:
+        """Return what hands need to choose between shards, and to know when all are done."""
+        n_read = [0] * len(self._shards)
+        for hand in self._known.values():
+            if hand.is_shard:
+                n_read[int(hand.name.removeprefix(_SHARD))] = hand.n_read
+        is_open = not (self._silent or self._state or self._n_admitting)
+        may = is_open and not self._frontier.has_enough
+        head = self._frontier.queue.head(monotonic()) if may else None
+        return [head, self._n_preparing, list(self._outbox.n_said), n_read]
+
+    def _is_news(self, news: list[Any]) -> bool:
+        """Return whether all hands are to be told now how far this shard is."""
+        if news == self._told:
+            return False
+        wait = self._told_at + _TELL_SECONDS * (len(self._hands) - 1) - monotonic()
+        if wait > 0:
+            if not self._tells_soon:
+                self._tells_soon = True
+                call_later(wait, self._progressed)
+            return False
+        self._told, self._told_at, self._tells_soon = news, monotonic(), False
+        return True
 
     def _progressed(self) -> None:
         super()._progressed()
@@ -634,6 +766,9 @@ class RedisBrainScheduler(BrainScheduler):
                 hand.heard_at = now
             elif now - hand.heard_at > self._term:
                 self._bury(hand)
+        for post in self._posts.values():
+            if not post.is_heard:  # by what hears this, it will know that something is missing
+                post.say([])
         self._flush(())
         if not (self._hands or self._is_ending):
             self._end_alone(now)
@@ -642,6 +777,7 @@ class RedisBrainScheduler(BrainScheduler):
         """Give up a hand; if it comes back, it hears first of what it has lost."""
         del self._hands[hand]
         self._silent.discard(hand.name)
+        self._is_told_all_is_done = self._is_told_all_is_done and not hand.n_read
         for number in [*hand.outside]:
             self._done_said(hand, number)
         lost = [*hand.leases]
@@ -658,10 +794,15 @@ class RedisBrainScheduler(BrainScheduler):
 
     def _end_alone(self, now: float) -> None:
         """End once no hand is left: all was fetched, or nobody fetches."""
-        is_done = not (len(self._frontier) or self._n_out) and not self._n_admitting
+        status = self._brain.status(self._n_preparing)
+        is_done = not (status[1] or status[2] or self._n_admitting)
+        if self._posts:  # others may still tell of links
+            is_heard = all(post.is_heard for post in self._posts.values())
+            is_done = is_done and is_heard and self._is_told_all_is_done
         if self._had_hands and is_done:
-            engine.close_spider(self._crawler, "finished")
-        elif brain_facts() is not None and now - self._alone_since > _ALONE_SECONDS:
+            enough = self._crawl.recorder.enough
+            engine.close_spider(self._crawler, enough or "finished")
+        elif self._is_of_worker and now - self._alone_since > _ALONE_SECONDS:
             logger.info("%s: no worker is left; the crawl goes on once one is started.", self._name)
             engine.close_spider(self._crawler, "shutdown")
 
@@ -679,6 +820,8 @@ class RedisBrainScheduler(BrainScheduler):
     def close(self, reason: str) -> None:
         self._is_deaf = True
         self._hands.clear()
+        if self._posts:  # no receipt does: it is made of all shards
+            self._crawl.recorder.finish(reason)
         super().close(reason)
         post = self._post
         if post is None:
@@ -692,11 +835,13 @@ class RedisBrainScheduler(BrainScheduler):
         """Cease to be the brain, now that the store is closed."""
         with suppress(RedisError):
             post.close(_END_SECONDS)
+            for each in self._posts.values():
+                each.close(0.0)
             if deletes and not self._is_fenced:
                 self._mailbox.delete()
 
 
-_OWN = frozenset({"hello", "holds", "bye", "ask", "fetches", "done"})
+_OWN = frozenset({"hello", "holds", "bye", "ask", "fetches", "done", "links"})
 
 
 class NoStart:

@@ -1,29 +1,38 @@
-"""The shards of a crawl: the shard of each site, and the prefix of each shard's keys."""
+"""The shards of a crawl: the shard of each site, and the links of a brain to pages of others."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping
+import json
+import secrets
+import sqlite3
+from collections.abc import Callable, Iterable
 from hashlib import blake2b
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
+from crawlprio.errors import ConfigError
+from crawlprio.live.hand_settings import brain_folder
+from crawlprio.live.workers import LinksOut
+from crawlprio.plugins.shared.messages import Statement, written
+from crawlprio.settings_table.config import read_setting
+from crawlprio.store import Store
+from crawlprio.store.side_tables import SideTable
 from crawlprio.web.scope import registered_domain
 
-_PREFIX = re.compile(r"crawlprio:\{(.*):(\d+)\}", re.DOTALL)
+if TYPE_CHECKING:
+    from crawlprio.plugins.shared.mailbox import Mailbox
 
 _CACHE_SIZE = 50_000
 """Hosts whose shard is cached."""
 
+_OF_ONE_SHARD = {
+    "CRAWLPRIO_STOP_AT_COVERAGE": "needs all links in one process",
+    "CRAWLPRIO_REQUISITES": "fetches from sites of other shards",
+}
+"""Settings that need a single brain, and why."""
 
-def prefix_of(crawl: str, shard: int = 0) -> str:
-    """Return the prefix of a shard's keys; its hash tag keeps the shard on one node."""
-    return f"crawlprio:{{{crawl}:{shard}}}"
-
-
-def crawl_of(prefix: str) -> str:
-    """Return the crawl's name from a prefix."""
-    found = _PREFIX.fullmatch(prefix)
-    assert found is not None
-    return found[1]
+FACTS = "mailbox"
+"""The fact in a store by which a brain knows its crawl, and what it has read."""
 
 
 class Shards:
@@ -31,60 +40,165 @@ class Shards:
 
     The shard is a hash of the site's host or, if pages are counted by registered domain, of that
     domain, which keeps the counts exact. The hash has a secret key, so that nobody can choose host
-    names that all fall into one shard.
-
-    Parameters
-    ----------
-    prefix
-        The prefix of shard 0.
-    n
-        Number of shards.
-    key
-        The key of the hash: ASCII, at most 64 characters, secret to the crawl.
-    by_domain
-        Whether to keep the hosts of a registered domain in one shard.
-
-    Attributes
-    ----------
-    prefixes
-        The prefix of each shard's keys.
+    names that all fall into one shard. `n` is their number, `key` ASCII, at most 64 characters.
     """
 
-    def __init__(self, prefix: str, n: int = 1, *, key: str = "", by_domain: bool = False) -> None:
-        crawl = crawl_of(prefix)
-        self.prefixes = [prefix_of(crawl, shard) for shard in range(n)]
-        self._key = key.encode()
-        self._by_domain = by_domain
+    def __init__(self, n: int = 1, key: str = "", *, by_domain: bool = False) -> None:
+        self.n = n
+        self.key = key
+        self.by_domain = by_domain
         self._known: dict[str, int] = {}
 
     def __len__(self) -> int:
-        return len(self.prefixes)
+        return self.n
 
     def of(self, host: str) -> int:
         """Return the shard of a host."""
-        if len(self.prefixes) == 1:
+        if self.n == 1:
             return 0
         shard = self._known.get(host)
         if shard is None:
-            name = registered_domain(host) if self._by_domain else host
-            found = blake2b(name.encode("utf-8", "surrogatepass"), key=self._key, digest_size=8)
-            shard = int.from_bytes(found.digest(), "big") % len(self.prefixes)
+            name = registered_domain(host) if self.by_domain else host
+            key = self.key.encode()
+            found = blake2b(name.encode("utf-8", "surrogatepass"), key=key, digest_size=8)
+            shard = int.from_bytes(found.digest(), "big") % self.n
             if len(self._known) >= _CACHE_SIZE:
                 self._known.clear()
             self._known[host] = shard
         return shard
 
-    def as_mapping(self) -> dict[str, str]:
-        """Return the arguments as text, for `shards_from_mapping`."""
-        key, by_domain = self._key.decode(), int(self._by_domain)
-        return {"shards": str(len(self)), "key": key, "by_domain": str(by_domain)}
+    def facts(self) -> dict[str, Any]:
+        """Return what all processes of a crawl must agree on."""
+        return {"shards": self.n, "key": self.key, "by_domain": int(self.by_domain)}
 
 
-def shards_from_mapping(prefix: str, mapping: Mapping[str, str]) -> Shards:
-    """Return the shards that `Shards.as_mapping` described."""
-    return Shards(
-        prefix,
-        int(mapping["shards"]),
-        key=mapping["key"],
-        by_domain=mapping["by_domain"] == "1",
-    )
+def shards_from(facts: dict[str, Any]) -> Shards:
+    """Return the shards that have these facts; one, if they say nothing."""
+    by_domain = bool(int(facts.get("by_domain", 0)))
+    return Shards(int(facts.get("shards", 1)), str(facts.get("key", "")), by_domain=by_domain)
+
+
+def shard_folder(settings: Any, crawl: str, shard: int, n: int) -> Path:
+    """Return the folder of a shard: of the only one, that of the crawl."""
+    folder = Path(read_setting(settings, "JOBDIR") or brain_folder(crawl))
+    return folder if n == 1 else folder / str(shard)
+
+
+def shard_store(settings: Any, crawl: str, shard: int, n: int) -> Path:
+    """Return the store of a shard."""
+    name = read_setting(settings, "CRAWLPRIO_STORE") or "crawl.sqlite"
+    return shard_folder(settings, crawl, shard, n) / name
+
+
+def stored_facts(path: Path) -> dict[str, Any]:
+    """Return what the brain of a store has noted in it; nothing without a store."""
+    if not path.exists():
+        return {}
+    with Store.open(path, readonly=True) as store:
+        return dict(json.loads(store.get_meta(FACTS) or "{}"))
+
+
+def agree_on_shards(mailbox: Mailbox, settings: Any, crawl: str) -> Shards:
+    """Return the shards of a crawl, as its first process said; `mailbox` is that of shard 0.
+
+    A crawl that a job directory has, and the server has forgotten, keeps its own. Raises
+    `ConfigError` if these settings want another number, or what several cannot do.
+    """
+    _check(settings)
+    n = read_setting(settings, "CRAWLPRIO_REDIS_SHARDS")
+    by_domain = read_setting(settings, "CRAWLPRIO_MAX_PAGES_PER_DOMAIN") is not None
+    found = mailbox.facts()
+    if n > 1 and not found.get("id"):
+        key = secrets.token_hex(16)
+        if read_setting(settings, "JOBDIR") is not None:
+            for shard in range(n):
+                stored = stored_facts(shard_store(settings, crawl, shard, n)).get("shards", {})
+                key = stored.get("key", key)
+        found = mailbox.agree(Shards(n, key, by_domain=by_domain).facts())
+    shards = shards_from(found)
+    if len(shards) != n:
+        raise ConfigError(
+            f"CRAWLPRIO_REDIS_SHARDS is {n}, but the crawl {crawl!r} in Redis has {len(shards)} "
+            "shards; give all workers that number, or delete the crawl with 'crawlprio frontier "
+            f"delete {crawl} --yes'."
+        )
+    return shards
+
+
+def _check(settings: Any) -> None:
+    """Refuse what a crawl of several shards cannot do."""
+    n = read_setting(settings, "CRAWLPRIO_REDIS_SHARDS")
+    because = f"CRAWLPRIO_REDIS_SHARDS is {n}, and "
+    max_pages = read_setting(settings, "CRAWLPRIO_MAX_PAGES")
+    if n > 1 and max_pages is not None and max_pages < n:
+        raise ConfigError(
+            f"{because}CRAWLPRIO_MAX_PAGES is {max_pages}, of which each shard gets an equal part; "
+            "set fewer shards, or more pages."
+        )
+    for name, why in _OF_ONE_SHARD.items():
+        if n > 1 and read_setting(settings, name) not in (None, False):
+            raise ConfigError(f"{because}{name} is set, which {why}; leave out one of them.")
+
+
+_OUTBOX = SideTable(
+    "outbox",
+    "shard INTEGER NOT NULL, number INTEGER NOT NULL, message BLOB NOT NULL, "
+    "PRIMARY KEY(shard, number)",
+)
+
+
+class Outbox:
+    """The links of a brain to pages of other shards, in its store until those have them.
+
+    A `crawlprio.store.transaction.Companion`: the links of visits are on disk with them, as
+    numbered messages, one for each shard and transaction. Messages of shards that have them are
+    deleted, but for the last, which keeps the number.
+    """
+
+    def __init__(self, n_shards: int) -> None:
+        self.n_said = [0] * n_shards
+        self._new: dict[int, list[Statement]] = {}
+        self._ready: list[tuple[int, int, bytes]] = []
+        self._taken: dict[int, int] = {}
+
+    def add(self, links: Iterable[tuple[int, LinksOut]]) -> None:
+        """Keep links to shards, for the next transaction."""
+        for shard, row in links:
+            self._new.setdefault(shard, []).append(["links", *row])
+
+    def has_taken(self, shard: int, number: int) -> None:
+        """Note that a shard has all messages up to a number."""
+        self._taken[shard] = number
+
+    def deliver(self, send: Callable[[int, int, bytes], object]) -> None:
+        """Send messages that are on disk: shard, number and message."""
+        ready, self._ready = self._ready, []
+        for shard, number, message in ready:
+            send(shard, number, message)
+
+    def open(self, cursor: sqlite3.Cursor) -> None:
+        for shard, number, message in _OUTBOX.rows(
+            cursor.connection, "shard, number, message", "shard, number"
+        ):
+            self.n_said[shard] = number
+            self._ready.append((shard, number, message))
+
+    def write(self, cursor: sqlite3.Cursor) -> None:
+        rows = []
+        for shard, statements in self._new.items():
+            self.n_said[shard] += 1
+            rows.append((shard, self.n_said[shard], written(statements)))
+        self._new = {}
+        _OUTBOX.put(cursor, rows)
+        self._ready += rows
+        if self._taken:
+            cursor.executemany(
+                "DELETE FROM outbox WHERE shard = ? AND number < ?", list(self._taken.items())
+            )
+            self._taken = {}
+
+    def committed(self) -> None:
+        """Do nothing: the caller knows when its transaction is over."""
+
+    def sync(self) -> None:
+        """Do nothing: all is in the store."""
