@@ -37,15 +37,14 @@ def sources(rows, page):
 @pytest.mark.parametrize("seed", SEEDS)
 def test_links_are_available_in_both_directions_and_between_sites_only(seed):
     graph, rows, site = random_web(seed)
-    between = graph.between_sites()
     for page in range(graph.n_pages):
         back = sources(rows, page)
         assert graph.out_links(page).tolist() == rows[page]
         assert graph.in_links(page).tolist() == back
-        assert between.out_links(page).tolist() == [
+        assert graph.out_links(page, between_sites=True).tolist() == [
             target for target in rows[page] if site[target] != site[page]
         ]
-        assert between.in_links(page).tolist() == [
+        assert graph.in_links(page, between_sites=True).tolist() == [
             source for source in back if site[source] != site[page]
         ]
 
@@ -54,7 +53,7 @@ def test_links_are_available_in_both_directions_and_between_sites_only(seed):
 def test_the_graph_between_sites_has_all_pages_and_no_link_inside_a_site(seed):
     graph, rows, site = random_web(seed)
     between = graph.between_sites()
-    assert [between.out_links(page).tolist() for page in range(graph.n_pages)] == [
+    assert [graph.out_links(page, between_sites=True).tolist() for page in range(graph.n_pages)] == [
         [target for target in row if site[target] != site[page]] for page, row in enumerate(rows)
     ]
     assert (between.site.tolist(), between.urls) == (site, graph.urls)

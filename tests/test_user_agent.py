@@ -7,6 +7,7 @@ from crawlprio import __version__
 from crawlprio.commands.site_crawl import bundled_settings
 from crawlprio.errors import ConfigError
 from crawlprio.settings_table import SETTINGS
+from crawlprio.settings_table.kinds import checked
 from crawlprio.spiders.site import SiteSpider
 
 OURS = f"crawlprio/{__version__}"
@@ -53,4 +54,4 @@ def test_a_project_of_its_own_keeps_its_user_agent():
 @pytest.mark.parametrize("value", ["me", "me@", "@a.test", "ftp://a.test", "a@b@c", "a b@c", 7])
 def test_what_is_no_contact_is_refused(value):
     with pytest.raises(ConfigError, match=r"CRAWLPRIO_CONTACT is .*; give a mail address or a URL"):
-        SETTINGS["CRAWLPRIO_CONTACT"].parse(value)
+        checked("CRAWLPRIO_CONTACT", SETTINGS["CRAWLPRIO_CONTACT"].kind, value)

@@ -34,9 +34,9 @@ MAX_PAGES = 2**31 - 1
 class LinkGraph:
     """A directed graph of pages: page i links to `indices[indptr[i]:indptr[i + 1]]`, in page order.
 
-    Links can be looked up by page or URL, forward and backward, at 4 bytes per link and 8 per page
-    in each direction (like the Connectivity Server: Bharat et al., WWW 1998; Najork & Wiener, WWW
-    2001, section 2).
+    Links can be looked up by page or URL, forward and backward, all or between sites only, at 4
+    bytes per link and 8 per page in each direction (like the Connectivity Server: Bharat et al.,
+    WWW 1998; Najork & Wiener, WWW 2001, section 2).
 
     The constructor checks shapes and ranges in one pass, and trusts rows to have no self-links or
     duplicates; `LinkGraph.cleaned` removes those.
@@ -165,23 +165,26 @@ class LinkGraph:
             return len(self.hosts)
         return int(self.site.max()) + 1 if self.n_pages else 0
 
-    def out_links(self, page: int) -> PageIds:
-        """Return the targets of a page in page order, a view; O(1).
+    def out_links(self, page: int, *, between_sites: bool = False) -> PageIds:
+        """Return the targets of a page in page order, or only those on other sites.
 
-        Raises `GraphError` if the graph has no such page.
-        """
-        self._check_page(page)
-        return self.indices[self.indptr[page] : self.indptr[page + 1]]
-
-    def in_links(self, page: int) -> PageIds:
-        """Return the pages that link to a page, ascending, a view; O(1).
-
-        The first call transposes the graph in O(n_pages + n_links). Raises `GraphError` if the
+        A view, O(1); with `between_sites` a copy, O(links of the page). Raises `GraphError` if the
         graph has no such page.
         """
         self._check_page(page)
+        row = self.indices[self.indptr[page] : self.indptr[page + 1]]
+        return row[self.site[row] != self.site[page]] if between_sites else row
+
+    def in_links(self, page: int, *, between_sites: bool = False) -> PageIds:
+        """Return the pages that link to a page, ascending, or only those on other sites.
+
+        A view, O(1); with `between_sites` a copy, O(links to the page). The first call transposes
+        the graph in O(n_pages + n_links). Raises `GraphError` if the graph has no such page.
+        """
+        self._check_page(page)
         indptr, sources = self.transposed
-        return sources[indptr[page] : indptr[page + 1]]
+        row = sources[indptr[page] : indptr[page + 1]]
+        return row[self.site[row] != self.site[page]] if between_sites else row
 
     def _check_page(self, page: int) -> None:
         if not 0 <= page < self.n_pages:
