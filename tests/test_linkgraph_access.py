@@ -53,7 +53,7 @@ def test_links_are_available_in_both_directions_and_between_sites_only(seed):
 def test_the_graph_between_sites_has_all_pages_and_no_link_inside_a_site(seed):
     graph, rows, site = random_web(seed)
     between = graph.between_sites()
-    assert [graph.out_links(page, between_sites=True).tolist() for page in range(graph.n_pages)] == [
+    assert [between.out_links(page).tolist() for page in range(graph.n_pages)] == [
         [target for target in row if site[target] != site[page]] for page, row in enumerate(rows)
     ]
     assert (between.site.tolist(), between.urls) == (site, graph.urls)
