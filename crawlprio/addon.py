@@ -145,14 +145,16 @@ class Addon:
         with suppress(ConfigError):  # refused later
             spider = getattr(self._crawler.spidercls, "name", None)
             crawl = read_setting(settings, "CRAWLPRIO_REDIS_CRAWL") or spider or "crawl"
-            if read_setting(settings, "JOBDIR") is None:
-                own["JOBDIR"] = str(brain_folder(crawl))
+            folder = read_setting(settings, "JOBDIR")
+            if folder is None:
+                folder = brain_folder(crawl)
+                own["JOBDIR"] = str(folder)
             if read_setting(settings, "CRAWLPRIO_STORE") is None:
                 own["CRAWLPRIO_STORE"] = "crawl.sqlite"
             n_shards = read_setting(settings, "CRAWLPRIO_REDIS_SHARDS")
             if n_shards > 1:
                 shard = str((brain_facts() or {}).get("shard", 0))
-                own["JOBDIR"] = str(Path(own.get("JOBDIR", settings["JOBDIR"]), shard))
+                own["JOBDIR"] = str(Path(folder, shard))
                 own |= shard_settings(n_shards, read_setting(settings, "CRAWLPRIO_MAX_PAGES"))
         return own
 

@@ -151,9 +151,8 @@ class _Merge:
             if name not in left_out:
                 self._store.set_meta(name, fact)
         limits = [json.loads(each.get_meta(SETTINGS_KEY) or "{}") for each in self._stores]
-        parts = [each.get("CRAWLPRIO_MAX_PAGES") for each in limits]
-        if all(parts):
-            limits[0]["CRAWLPRIO_MAX_PAGES"] = sum(parts)
+        if all("CRAWLPRIO_MAX_PAGES" in each for each in limits):
+            limits[0]["CRAWLPRIO_MAX_PAGES"] = sum(each["CRAWLPRIO_MAX_PAGES"] for each in limits)
         self._store.set_meta(SETTINGS_KEY, json.dumps(limits[0]))
         ends = {each.get_meta(ENDED_KEY) for each in self._stores}
         self._store.set_meta(
