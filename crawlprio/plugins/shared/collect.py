@@ -151,8 +151,9 @@ class _Merge:
             if name not in left_out:
                 self._store.set_meta(name, fact)
         limits = [json.loads(each.get_meta(SETTINGS_KEY) or "{}") for each in self._stores]
-        if all("CRAWLPRIO_MAX_PAGES" in each for each in limits):
-            limits[0]["CRAWLPRIO_MAX_PAGES"] = sum(each["CRAWLPRIO_MAX_PAGES"] for each in limits)
+        parts = [each["CRAWLPRIO_MAX_PAGES"] for each in limits if each]
+        if len(parts) == len(limits) and all(parts):
+            limits[0]["CRAWLPRIO_MAX_PAGES"] = sum(parts)
         self._store.set_meta(SETTINGS_KEY, json.dumps(limits[0]))
         ends = {each.get_meta(ENDED_KEY) for each in self._stores}
         self._store.set_meta(
