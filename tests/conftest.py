@@ -21,28 +21,19 @@ __all__ = ["redis_cluster", "redis_server", "shared_cluster", "shared_server"]
 _SLOW = frozenset(("crawls", "redis_servers", "suite", "subprocess", "multiprocessing"))
 """Modules whose users run a crawl, a server or another process."""
 
-_WAITING = frozenset(("shared_crawls",))
-"""Modules whose users run many processes, and mostly wait for them."""
-
 
 @pytest.hookimpl(tryfirst=True)  # before -m chooses
 def pytest_collection_modifyitems(items):
     """Mark as `slow` the tests of modules that import, even indirectly, one of `_SLOW`.
 
-    Their modules run first, those that wait for minutes and then those with the fewest tests before
-    others: started last, they would keep one process busy and the others idle.
+    Their modules run first, those with the fewest tests before others: a module with two tests that
+    kill crawls takes minutes, and started last it would keep one process busy and the others idle.
     """
     n_tests = Counter(item.path for item in items)
     for item in items:
         if _reaches(item.path, _SLOW):
             item.add_marker("slow")
-    items.sort(
-        key=lambda item: (
-            not _reaches(item.path, _SLOW),
-            not _reaches(item.path, _WAITING),
-            n_tests[item.path],
-        )
-    )
+    items.sort(key=lambda item: (not _reaches(item.path, _SLOW), n_tests[item.path]))
 
 
 @cache
