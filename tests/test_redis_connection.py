@@ -16,7 +16,7 @@ from crawlprio.plugins.shared.connection import (
     connect,
     when_available,
 )
-from crawlprio.plugins.shared.shards import Shards, prefix_of
+from crawlprio.plugins.shared.shards import Shards
 
 NOWHERE = "redis://127.0.0.1:1/0"
 
@@ -86,14 +86,14 @@ def test_an_address_that_cannot_be_used_is_named(url: str, sentence: str) -> Non
 def test_sites_spread_evenly_and_a_domain_with_a_budget_stays_in_one_shard() -> None:
     hosts = [f"{name}{n}.example" for name in "abcd" for n in range(1000)]
     for seed in ("one", "two"):
-        shards = Shards(prefix_of("crawl"), 16, key=seed)
+        shards = Shards(16, key=seed)
         sizes = Counter(map(shards.of, hosts))
         # 250 each on average, with a standard deviation of 15.
         assert len(sizes) == 16
         assert all(160 < size < 340 for size in sizes.values())
-    spread = Shards(prefix_of("crawl"), 16, key="one")
-    other = Shards(prefix_of("crawl"), 16, key="two")
+    spread = Shards(16, key="one")
+    other = Shards(16, key="two")
     assert [spread.of(host) for host in hosts] != [other.of(host) for host in hosts]
-    together = Shards(prefix_of("crawl"), 16, key="one", by_domain=True)
+    together = Shards(16, key="one", by_domain=True)
     assert len({spread.of(f"{n}.shop.example.org") for n in range(100)}) == 16
     assert len({together.of(f"{n}.shop.example.org") for n in range(100)}) == 1

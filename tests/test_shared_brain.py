@@ -102,6 +102,16 @@ class TestDeaths:
         assert len(brain.frontier) == 0
         assert brain.frontier._recorder.figures.failures == {DIED: 1}
 
+    def test_a_page_that_a_hand_never_got_waits_again_and_is_not_about_to_start(
+        self, brain: Brain
+    ) -> None:
+        brain.frontier.add_seeds([URL])
+        hand, handout = self.leased(brain, monotonic())
+        assert brain.starting["a.test"] == 1
+        brain.put_back(hand, handout.lease)
+        assert (brain.starting["a.test"], hand.starting["a.test"]) == (0, 0)
+        assert self.leased(brain, monotonic() + 2000)[1].url == URL
+
     def test_what_a_hand_says_of_a_page_that_it_has_lost_is_ignored(self, brain: Brain) -> None:
         brain.frontier.add_seeds([URL])
         hand, handout = self.leased(brain, monotonic())

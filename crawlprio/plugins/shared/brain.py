@@ -179,9 +179,10 @@ class Brain:
             frontier.clock.rest(site)
 
     def put_back(self, hand: Hand, lease: int) -> None:
-        """Queue a page again that a hand does not have."""
+        """Queue a page again that a hand does not have, and so has not begun to fetch."""
         site = self._flight[lease][2]
         self._end(hand, lease)
+        self.starts(hand, site, -1)
         self.frontier.put_back(lease)
         self.frontier.clock.rest(site)
 
