@@ -214,9 +214,10 @@ def test_a_worker_that_is_cut_off_from_redis_fetches_nothing_of_what_it_loses(
     crawl: InRedis,
 ) -> None:
     proxy = Proxy(crawl.server.port)
-    crawl.start()
+    slow = "--delay", "0.6"  # the crawl must not be over when the worker comes back
+    crawl.start(1, *slow)
     crawl.wait_for_brain()
-    crawl.start(1, brain="never", url=proxy.url)
+    crawl.start(1, *slow, brain="never", url=proxy.url)
     crawl.wait(lambda: len(crawl.mailbox.client.keys("*:out:*")) == 2)
     crawl.wait_for_fetches(30)
     proxy.cut()
