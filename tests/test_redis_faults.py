@@ -63,7 +63,7 @@ def test_workers_that_are_killed_lose_nothing(crawl: InRedis) -> None:
 
 
 def test_a_worker_that_is_stopped_beyond_its_term_comes_back(crawl: InRedis) -> None:
-    crawl.start(2)
+    crawl.start(2, "--delay", "0.6")  # the crawl must not be over when the worker comes back
     crawl.wait_for_fetches(30)
     stopped = crawl.alive()[0]
     stopped.send_signal(signal.SIGSTOP)
