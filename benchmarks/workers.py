@@ -20,7 +20,7 @@ from contextlib import closing
 from pathlib import Path
 from time import monotonic, sleep
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests" / "kit"))
 
 from nginx_sites import NGINX, Server, serve
 
