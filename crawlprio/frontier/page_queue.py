@@ -13,9 +13,9 @@ from crawlprio.frontier import heaps, records
 from crawlprio.frontier.buffer import LimitedBuffer
 from crawlprio.frontier.plain import PlainQueue
 from crawlprio.frontier.records import DONE, UNKNOWN, WAITING, Records, upcoming
-from crawlprio.frontier.replaying import PROGRESS, observe_visits
 from crawlprio.graph.arrays import integers
-from crawlprio.graph.pages import NO_PAGE, NO_PAGES, Visit
+from crawlprio.graph.compiled import Addresses
+from crawlprio.graph.pages import NO_PAGE, NO_PAGES, PageIds, Visit
 from crawlprio.graph.topic import HotQueue
 from crawlprio.orderings import guard
 from crawlprio.orderings.base import (
@@ -26,11 +26,30 @@ from crawlprio.orderings.base import (
     Keys,
     Ordering,
     Pages,
+    RuleArguments,
 )
+from crawlprio.orderings.rules import RuleLoop, VisitRule
 from crawlprio.store.visit_columns import VisitColumns
 
 PUT_OFF = 2
 """How much smaller the tier of a page that is put off is: one step of its request's priority."""
+
+_PROGRESS = np.dtype(
+    [
+        ("at", np.int64),
+        ("n_known", np.int64),
+        ("n_keyed", np.int64),
+        ("seed", np.int64),
+        ("followed", np.int64),
+        ("key", np.float64),
+        ("is_changed", np.bool_),
+    ],
+    align=True,
+)
+"""How far a replay is. `at`: the next visit. `n_known`: pages that visits have discovered.
+`n_keyed`: pages that the ordering knows. `seed`: the first seed from `n_known` on, or -1.
+`followed`: the page whose history is noted, or -1; `key`: its key so far; `is_changed`: whether the
+last visit changed it."""
 
 _LOWEST, _HIGHEST = -(2**30) + 1, 2**30 - 1
 
@@ -606,12 +625,12 @@ class PageQueue:
         tiers = np.zeros(max(n_then - ordering.n_pages, 0), dtype=np.int32)
         followed, key = (NO_PAGE, 0.0) if history is None else (history.page, history.key)
         start = (at, n_known, ordering.n_pages, seed, followed, key, False)
-        progress = np.array([start], dtype=PROGRESS)
+        progress = np.array([start], dtype=_PROGRESS)
         while True:
             rows = visited, begins, links, columns.is_refused, n_before
             arguments = (self._queue.addresses, *rows, self.pages.sites, tiers, known, progress)
             if self._loop is None:
-                self._loop = observe_visits.of(type(ordering).rule, *arguments)
+                self._loop = _loops.of(type(ordering).rule, *arguments)
             self._loop(*arguments)
             ordering.n_pages = int(progress["n_keyed"][0])
             if history is None or not progress["is_changed"][0]:
@@ -680,3 +699,73 @@ class PageQueue:
         """Switch from the plain queue to compiled heaps."""
         self.ordering.compile()
         self.build()
+
+
+def _observe_visits(
+    rule: VisitRule,
+    queue: Addresses,
+    visited: PageIds,
+    begins: NDArray[np.int64],
+    links: PageIds,
+    is_refused: NDArray[np.bool_],
+    n_before: NDArray[np.int64],
+    page_sites: PageIds,
+    tiers: PageIds,
+    known: RuleArguments,
+    progress: Records,
+) -> None:
+    """Observe visits in turn; stop before one that must be replayed alone.
+
+    Alone are visits before which a page was known that none discovered, those of a page that is
+    done if sites take turns, those of foreign sites, and those of, to, or that discover the page
+    followed. Stop also after a visit that changed the key of that page. `n_before` is written: the
+    pages known before each visit. `tiers` are zeros.
+    """
+    pages, sites, _, totals = records.QUEUE(queue)
+    at, n_known, n_keyed = progress[0].at, progress[0].n_known, progress[0].n_keyed
+    followed = progress[0].followed
+    is_changed = False
+    while at < len(visited) and not is_changed:
+        page = records.wide(visited[at])
+        targets = links[begins[at] : begins[at + 1]]
+        n_then = max(n_known, page + 1)
+        is_alone, shows_next = page < 0 or page == followed, False
+        is_alone = is_alone or sites[page_sites[page]].is_foreign > 0
+        for target in targets:
+            n_then = max(n_then, records.wide(target) + 1)
+            shows_next = shows_next or target == n_known
+            is_alone = is_alone or target == followed
+        is_alone = is_alone or (
+            n_then > n_known and (not shows_next or n_known == progress[0].seed)
+        )
+        is_alone = is_alone or n_keyed <= followed < n_then
+        if is_alone or (totals[0].site_share > 0 and pages[page].state == DONE):
+            break
+        n_before[at] = n_known
+        if not is_refused[at]:
+            if pages[page].state == WAITING:
+                heaps.remove(queue, page, DONE)
+            keys, again = known.keys, pages[page].observed > 0
+            n_changed = rule(
+                keys, page, targets, n_keyed, n_then, again, known.numbers, known.sites,
+                known.addresses,
+            )  # fmt: skip
+            heaps.update(
+                queue, n_keyed, page_sites[:n_then], tiers,
+                targets[: 0 if again else len(targets)], keys, page,
+            )  # fmt: skip
+            for k in range(0 if again else n_changed):
+                changed = records.wide(known.changed[k])
+                if pages[changed].state == WAITING:
+                    pages[changed].key = keys[changed]
+            if page >= n_known and pages[page].state == WAITING:
+                heaps.remove(queue, page, DONE)
+            n_keyed = n_then
+            is_changed = 0 <= followed < n_keyed and keys[followed] != progress[0].key
+        n_known = n_then
+        at += 1
+    progress[0].at, progress[0].n_known, progress[0].n_keyed = at, n_known, n_keyed
+    progress[0].is_changed = is_changed
+
+
+_loops = RuleLoop(_observe_visits)

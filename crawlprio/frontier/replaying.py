@@ -7,22 +7,17 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Collection, Generator, Iterable, Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from crawlprio.frontier.heaps import remove, update
-from crawlprio.frontier.records import DONE, QUEUE, WAITING, Records, wide
-from crawlprio.graph.compiled import Addresses
-from crawlprio.graph.pages import NO_PAGE, PageIds, Visit
-from crawlprio.orderings.base import KeyHistory, RuleArguments
-from crawlprio.orderings.rules import RuleLoop, VisitRule
+from crawlprio.frontier.page_queue import PageQueue
+from crawlprio.frontier.records import DONE
+from crawlprio.graph.pages import NO_PAGE, Visit
+from crawlprio.orderings.base import KeyHistory
 from crawlprio.store.outcomes import is_refusal
 from crawlprio.store.visit_columns import VisitColumns
-
-if TYPE_CHECKING:
-    from crawlprio.frontier.page_queue import PageQueue
 
 FIRST = 2**29
 """The priority of pages that were being fetched when the crawl was killed."""
@@ -30,93 +25,6 @@ FIRST = 2**29
 MOST_VISITS, MOST_LINKS, LINK_CHARACTERS = 2_000, 50_000, 8
 """Bounds on the visits, and on the links of all but the last, that are replayed at a time; so many
 characters of text count as a link."""
-
-PROGRESS = np.dtype(
-    [
-        ("at", np.int64),
-        ("n_known", np.int64),
-        ("n_keyed", np.int64),
-        ("seed", np.int64),
-        ("followed", np.int64),
-        ("key", np.float64),
-        ("is_changed", np.bool_),
-    ],
-    align=True,
-)
-"""How far a replay is. `at`: the next visit. `n_known`: pages that visits have discovered.
-`n_keyed`: pages that the ordering knows. `seed`: the first seed from `n_known` on, or -1.
-`followed`: the page whose history is noted, or -1; `key`: its key so far; `is_changed`: whether the
-last visit changed it."""
-
-
-def _observe_visits(
-    rule: VisitRule,
-    queue: Addresses,
-    visited: PageIds,
-    begins: NDArray[np.int64],
-    links: PageIds,
-    is_refused: NDArray[np.bool_],
-    n_before: NDArray[np.int64],
-    page_sites: PageIds,
-    tiers: PageIds,
-    known: RuleArguments,
-    progress: Records,
-) -> None:
-    """Observe visits in turn; stop before one that must be replayed alone.
-
-    Alone are visits before which a page was known that none discovered, those of a page that is
-    done if sites take turns, those of foreign sites, and those of, to, or that discover the page
-    followed. Stop also after a visit that changed the key of that page. `n_before` is written: the
-    pages known before each visit. `tiers` are zeros.
-    """
-    pages, sites, _, totals = QUEUE(queue)
-    at, n_known, n_keyed = progress[0].at, progress[0].n_known, progress[0].n_keyed
-    followed = progress[0].followed
-    is_changed = False
-    while at < len(visited) and not is_changed:
-        page = wide(visited[at])
-        targets = links[begins[at] : begins[at + 1]]
-        n_then = max(n_known, page + 1)
-        is_alone, shows_next = page < 0 or page == followed, False
-        is_alone = is_alone or sites[page_sites[page]].is_foreign > 0
-        for target in targets:
-            n_then = max(n_then, wide(target) + 1)
-            shows_next = shows_next or target == n_known
-            is_alone = is_alone or target == followed
-        is_alone = is_alone or (
-            n_then > n_known and (not shows_next or n_known == progress[0].seed)
-        )
-        is_alone = is_alone or n_keyed <= followed < n_then
-        if is_alone or (totals[0].site_share > 0 and pages[page].state == DONE):
-            break
-        n_before[at] = n_known
-        if not is_refused[at]:
-            if pages[page].state == WAITING:
-                remove(queue, page, DONE)
-            keys, again = known.keys, pages[page].observed > 0
-            n_changed = rule(
-                keys, page, targets, n_keyed, n_then, again, known.numbers, known.sites,
-                known.addresses,
-            )  # fmt: skip
-            update(
-                queue, n_keyed, page_sites[:n_then], tiers,
-                targets[: 0 if again else len(targets)], keys, page,
-            )  # fmt: skip
-            for k in range(0 if again else n_changed):
-                changed = wide(known.changed[k])
-                if pages[changed].state == WAITING:
-                    pages[changed].key = keys[changed]
-            if page >= n_known and pages[page].state == WAITING:
-                remove(queue, page, DONE)
-            n_keyed = n_then
-            is_changed = 0 <= followed < n_keyed and keys[followed] != progress[0].key
-        n_known = n_then
-        at += 1
-    progress[0].at, progress[0].n_known, progress[0].n_keyed = at, n_known, n_keyed
-    progress[0].is_changed = is_changed
-
-
-observe_visits = RuleLoop(_observe_visits)
 
 
 class Replayed(NamedTuple):

@@ -23,7 +23,7 @@ class _Restless(Ordering):
 
 
 def compile_crawl(ordering: Ordering) -> None:
-    """Compile, or load from numba's compiled, the code that a live crawl runs between two fetches.
+    """Compile, or load from numba's cache, the code that a live crawl runs between two fetches.
 
     Otherwise the first pages would block the event loop for that time: half a second with a warm
     compiled, about 15 seconds of processor time on the very first crawl.
@@ -63,7 +63,7 @@ def compile_usual() -> None:
 
 
 def compile_all() -> None:
-    """Compile, or load from numba's compiled, all that crawls and commands run."""
+    """Compile, or load from numba's cache, all that crawls and commands run."""
     compile_crawl(make_ordering("pagerank"))
     pages = PageTable()
     for page in "ab":
