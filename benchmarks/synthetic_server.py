@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import re
 from contextlib import contextmanager
 from pathlib import Path
@@ -62,7 +63,7 @@ def main() -> None:
     parser.add_argument("--sites", type=int, default=100)
     port = server.listen(SyntheticWeb(parser.parse_args().sites), 0)
     address = f"127.0.0.1:{port}"
-    server.serve(lambda: print(address, flush=True), until_stdin_closes=True)
+    server.serve(address, os.getppid())
 
 
 if __name__ == "__main__":

@@ -142,9 +142,9 @@ def main() -> int:
         asked = json.loads(sys.argv[1])
         web = _web(asked)
         with _log(asked["log"]) as fetch_log:
-            port = _listen(web, asked["port"], fetch_log)
+            port = listen(web, asked["port"], fetch_log)
             served = {"pages": len(web), "hosts": list(web.hosts), "seeds": list(web.seeds)}
-            _serve(json.dumps({"port": port, **served}), parent)
+            serve(json.dumps({"port": port, **served}), parent)
     except CrawlprioError as error:
         print(error, file=sys.stderr)
         return 2
@@ -172,7 +172,7 @@ def _log(path: str | None) -> AbstractContextManager[TextIO | None]:
         raise ConfigError(f"{path} cannot be written ({error.strerror}).") from None
 
 
-def _listen(web: Web, port: int, fetch_log: TextIO | None) -> int:
+def listen(web: Web, port: int, fetch_log: TextIO | None = None) -> int:
     """Listen on 127.0.0.1 and return the port; 0 is any free one."""
     try:
         listening = _reactor().listenTCP(
@@ -187,7 +187,7 @@ def _listen(web: Web, port: int, fetch_log: TextIO | None) -> int:
     return listened
 
 
-def _serve(line: str, parent: int) -> None:
+def serve(line: str, parent: int) -> None:
     """Print a line once requests are answered and signals handled; serve until told to stop."""
     reactor = _reactor()
 
