@@ -51,6 +51,7 @@ _PROGRESS = np.dtype(
 `followed`: the page whose history is noted, or -1; `key`: its key so far; `is_changed`: whether the
 last visit changed it."""
 
+_INTEGER = (int, np.integer)
 _LOWEST, _HIGHEST = -(2**30) + 1, 2**30 - 1
 
 
@@ -222,7 +223,8 @@ class PageQueue:
             self._grow()
         if visit.page >= 0:
             self._check(visit.page)
-        if visit.targets.view(np.uint32).max(initial=0) >= max(self._n_pages, 1):
+        targets = visit.targets.tolist()  # Python compares a few numbers sooner than numpy
+        if targets and (min(targets) < 0 or max(targets) >= self._n_pages):
             integers("targets", visit.targets, below=self._n_pages)
         again = visit.page >= 0 and bool(self._observed[visit.page])
         changed = guard.learn(self.ordering, visit, n_pages, again=again)
@@ -645,7 +647,7 @@ class PageQueue:
 
     def _grow_for(self, site: int) -> None:
         """Make room for a site of the page table; raise GraphError if it is not in it."""
-        if not (isinstance(site, int | np.integer) and 0 <= site < self._n_sites):
+        if not (isinstance(site, _INTEGER) and 0 <= site < self._n_sites):
             self._grow()
             integers("site", [site], below=self._n_sites)
 
@@ -657,7 +659,7 @@ class PageQueue:
                 integers("page", [page], below=self._n_pages)
 
     def _has(self, page: int) -> bool:
-        return isinstance(page, int | np.integer) and 0 <= page < self._n_pages
+        return isinstance(page, _INTEGER) and 0 <= page < self._n_pages
 
     def _grow(self) -> None:
         """Make room for the pages and sites added to the page table since the last call."""

@@ -491,7 +491,7 @@ class Dispatcher(FetchObserver):
         Where items are kept with visits, it is recorded at the end, with all items.
         """
         if not (self._keeps_items or lease.is_observed or lease.make_visit is None):
-            self._report(lease, lease.make_visit()._replace(error=""))
+            self._report(lease, lease.make_visit(), error="")
 
     def _done(self, request: Request) -> None:
         """End the lease of a request that Scrapy is done with, callback and items included."""
@@ -510,8 +510,8 @@ class Dispatcher(FetchObserver):
         if lease.started_at is None:
             self._frontier.clock.not_fetched(site_of(lease.request))
 
-    def _report(self, lease: Lease, visit: PageVisit) -> None:
-        """Report the outcome of a leased page to the frontier."""
+    def _report(self, lease: Lease, visit: PageVisit, error: str | None = None) -> None:
+        """Report the outcome of a leased page to the frontier, with another `error` if given."""
         lease.is_observed = True
         if lease.make_visit is None:
             visit.pairs.status = lease.status
@@ -519,6 +519,7 @@ class Dispatcher(FetchObserver):
             self._frontier.observe(
                 lease.handout.lease,
                 visit._replace(
+                    error=visit.error if error is None else error,
                     fetched_at=lease.fetched_at,
                     elapsed=lease.elapsed,
                     items=lease.items,

@@ -32,14 +32,16 @@ def content_type_of(response: Response) -> str:
     return (response.headers.get("Content-Type") or b"").decode("latin-1")
 
 
-def read_page(crawl: RunningCrawl, response: Response) -> ParsedPage:
+def read_page(
+    crawl: RunningCrawl, response: Response, content_type: str | None = None
+) -> ParsedPage:
     """Parse an HTML page, with its text if the crawl wants texts."""
     from crawlprio.web.html import parse_page
 
     return parse_page(
         response.body,
         response.url,
-        content_type=content_type_of(response),
+        content_type=content_type_of(response) if content_type is None else content_type,
         want_text=crawl.config.wants_text,
         without_navigation=crawl.config.leaves_out_navigation,
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, suppress
 from itertools import repeat
 from pathlib import Path
 from time import time
@@ -110,7 +110,7 @@ class Discovery:
         identities: Identities,
         budgets: Budgets,
         refused: Callable[[str, str], object],
-        is_foreign: Callable[[str], bool],
+        is_foreign: Callable[[str], bool] | None,
     ) -> None:
         self._is_foreign = is_foreign
         self._pages = pages
@@ -167,7 +167,7 @@ class Discovery:
                 page = pages.find(identity)
             if page == NO_PAGE:
                 host = host_of(url)
-                if bounds_sites and not (pages.knows_host(host) or self._is_foreign(host)):
+                if bounds_sites and not (pages.knows_host(host) or self._belongs_elsewhere(host)):
                     n_new_sites += 1
                     if not self._budgets.take_site(
                         n_new_sites, pages.n_sites, source_site, pages.host(source_site)
@@ -182,6 +182,10 @@ class Discovery:
                     page = added[identity] = add(identity, url, site, depth)
             found[at] = page
         return found
+
+    def _belongs_elsewhere(self, host: str) -> bool:
+        """Return whether a host is another shard's."""
+        return self._is_foreign is not None and self._is_foreign(host)
 
     def _find_known(self, urls: list[str]) -> list[int]:
         """Return the pages that links lead to, `NO_PAGE` for those that are unknown."""
@@ -206,7 +210,7 @@ class Discovery:
             found = self._pages.find_all(pairs.targets)
             for at, identity in enumerate(pairs.targets):
                 host = host_if_any(identity) if found[at] == NO_PAGE else ""
-                if host and self._is_foreign(host):  # queued there
+                if host and self._belongs_elsewhere(host):  # queued there
                     found[at] = self.page_of(identity, identity, host, depth)
         else:
             found = self.find_or_add(pairs.targets, depth, page)
@@ -258,10 +262,6 @@ class Discovery:
         )
 
 
-def _none_is_foreign(host: str) -> bool:
-    return False
-
-
 def _recorded_of_refused(pairs: LinkPairs, found: list[int]) -> Iterator[tuple[str, str]]:
     """Yield URL and anchor of the first links that no budget had room for, up to `REFUSED_TEXT`."""
     room = REFUSED_TEXT
@@ -271,6 +271,15 @@ def _recorded_of_refused(pairs: LinkPairs, found: list[int]) -> Iterator[tuple[s
             if room < 0:
                 return
             yield url, anchor
+
+
+class _Writing(AbstractContextManager[None]):
+    """Takes note of a failure to write; one object for all writes, as there are three a page."""
+
+    has_failed = False
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        self.has_failed = self.has_failed or (kind is not None and issubclass(kind, StoreError))
 
 
 class Recorder:
@@ -305,7 +314,7 @@ class Recorder:
         shard: Shard | None = None,
     ) -> None:
         self.shard = shard
-        is_foreign = _none_is_foreign if shard is None else shard.is_foreign
+        is_foreign = None if shard is None else shard.is_foreign
         self._config = config
         self._on_visit = on_visit
         self.is_elsewhere = is_elsewhere
@@ -339,7 +348,7 @@ class Recorder:
             take, (_, n_pages, n_sites) = self.state.take, n_known(self.state)
             self._budgets.restore(lambda *of: take(f"budgets.{of[0]}", of[1]), n_pages, n_sites)
             self.figures.restore(self.state)
-        self.has_failed = False
+        self._writing = _Writing()
         self.remark = ""
         self.archive: Archive | None = None
 
@@ -386,7 +395,7 @@ class Recorder:
         with self.store:
             try:
                 if not self.has_failed:
-                    with self._writing():
+                    with self._writing:
                         self.flush()
                         self.store.end_run(time(), self.pages)
             finally:
@@ -464,7 +473,7 @@ class Recorder:
     def archive_fetch(self, exchange: Exchange, visit: int | None = None) -> None:
         """Archive a fetch with the next transaction; `visit` is None if it is no visit."""
         assert self.archive is not None, "the crawl has no archive"
-        with self._writing():
+        with self._writing:
             self.archive.add(exchange, visit)
 
     def keep_item(self, item: str) -> None:
@@ -492,20 +501,20 @@ class Recorder:
         if self.coverage is not None:
             self.coverage.add_seeds(new)
         if self.store is not None:
-            with self._writing():
+            with self._writing:
                 self.store.record_pages(self.pages, new, self.requests.take_unsaved())
         return new
 
     def commit(self) -> None:
         """Commit all recorded visits; raises StoreError if that fails."""
         if self.store is not None:
-            with self._writing():
+            with self._writing:
                 self.store.commit()
 
     def flush(self) -> None:
         """Flush all pages, requests and marks that were not recorded with a visit."""
         if self.store is not None:
-            with self._writing():
+            with self._writing:
                 self.store.record_pages(self.pages, requests=self.requests.take_unsaved())
 
     def finish(self, reason: str) -> None:
@@ -514,14 +523,10 @@ class Recorder:
             self.flush()
             self.store.set_meta(ENDED_KEY, reason)
 
-    @contextmanager
-    def _writing(self) -> Iterator[None]:
-        """Take note of a failure to write."""
-        try:
-            yield
-        except StoreError:
-            self.has_failed = True
-            raise
+    @property
+    def has_failed(self) -> bool:
+        """Whether a write has failed."""
+        return self._writing.has_failed
 
     # Other state that survives a restart
 

@@ -101,7 +101,8 @@ class LinksMiddleware:
             async for output in result:
                 if isinstance(output, LinkPairs) and reading.item is None:
                     reading.item = output
-                    await crawl.parts.judge(output)
+                    if crawl.parts.judges:
+                        await crawl.parts.judge(output)
                     if dispatcher is not None and lease is not None:
                         dispatcher.observe(lease)
                     if not self._passes_on():

@@ -180,7 +180,8 @@ class SiteSpider(Spider):
         if depth == 0:
             self._add_redirected_site(response)
         crawl = RunningCrawl.of(self.crawler)
-        page = read_page(crawl, response) if _is_html(response) else ParsedPage()
+        kind = content_type_of(response)
+        page = read_page(crawl, response, kind) if _is_html(response, kind) else ParsedPage()
         said = page.title, page.text, page.robots, page.language, page.licences
         pairs = pairs_of(crawl, response, *said)
         pairs.source = source
@@ -361,9 +362,8 @@ def _check_recorded(seeds: list[str], web: VirtualWeb) -> None:
             )
 
 
-def _is_html(response: Response) -> bool:
+def _is_html(response: Response, content_type: str) -> bool:
     """Return whether a response is HTML, by its content type, or else by Scrapy's guess."""
-    content_type = content_type_of(response)
     if content_type:
         return content_type.partition(";")[0].strip().lower() in _HTML
     return isinstance(response, HtmlResponse)

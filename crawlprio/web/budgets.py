@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from array import array
 from collections.abc import Callable, Iterable
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -42,6 +43,9 @@ NO_SITE = -1
 REFUSED_TEXT = 4_096
 """Characters that the links refused by a budget take in the record of one page; the rest of them
 are counted, not recorded."""
+
+_REMEMBERED = 1_024
+"""Patterns and domains whose hash is remembered: links of a page share few patterns."""
 
 NO_SLOT = -1
 """Slot of a URL without a pattern, which is not counted."""
@@ -81,7 +85,7 @@ class Budgets:
         per_domain: int | None = None,
         per_pattern: int | None = None,
         max_sites: int | None = None,
-        is_foreign: Callable[[str], bool] = lambda host: False,
+        is_foreign: Callable[[str], bool] | None = None,
     ) -> None:
         self._is_foreign = is_foreign
         self._domain_of = domain_of
@@ -109,7 +113,7 @@ class Budgets:
         self._claimable_of_site, self._claimable_of_domain, self._claimable_of_pattern = map(
             claimable, (per_site, per_domain, per_pattern)
         )
-        self._hash_of = KeyedHash()
+        self._set_hash(KeyedHash())
 
     @property
     def limits_sites(self) -> bool:
@@ -133,7 +137,7 @@ class Budgets:
 
         Pages are numbered from 0; `source` is as in `refuses`.
         """
-        if not self._bounds or self._is_foreign(host):
+        if not self._bounds or (self._is_foreign is not None and self._is_foreign(host)):
             return ""
         slot = self._slot(url)
         # The most frequent call of a crawl, so function calls are avoided where possible.
@@ -214,7 +218,7 @@ class Budgets:
         """
         domain = self.domain(source, host)
         for page, site, its_host in new:
-            if self._is_foreign(its_host):
+            if self._is_foreign is not None and self._is_foreign(its_host):
                 continue
             if site >= self._n_replayed_sites:
                 self._n_replayed_sites = site + 1
@@ -272,7 +276,7 @@ class Budgets:
 
     def _count(self, site: int, host: str, slot: int) -> None:
         domain = self.domain(site, host) if self._bounds else 0
-        if self._is_foreign(host):
+        if self._is_foreign is not None and self._is_foreign(host):
             return
         if self._bounds and self._per_domain is not None:
             self._domain_pages[domain >> _FURTHER_BITS] += 1
@@ -317,14 +321,17 @@ class Budgets:
             return NO_SLOT
         return self._hash(pattern) >> (64 - _SLOT_BITS)
 
-    def _hash(self, text: bytes) -> int:
-        """Return a keyed 64-bit hash."""
-        return int.from_bytes(self._hash_of(text)[:8], "little")
+    def _set_hash(self, hash_of: KeyedHash) -> None:
+        """Hash patterns and domains by 64 bits of this hash."""
+        self._key = hash_of.key
+        self._hash = lru_cache(_REMEMBERED)(
+            lambda text: int.from_bytes(hash_of(text)[:8], "little")
+        )
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return all counts, with the key of their hash."""
         counts = {name: np.asarray(vars(self)[name]) for name in _COUNTS}
-        return counts | {"key": np.frombuffer(self._hash_of.key, np.uint8)}
+        return counts | {"key": np.frombuffer(self._key, np.uint8)}
 
     def restore(
         self, take: Callable[[str, DTypeLike], NDArray[Any]], n_pages: int, n_sites: int
@@ -334,7 +341,7 @@ class Budgets:
         The same budgets must be set. Later visits are then replayed as ever, and `add_all` given
         the pages from `n_pages` on.
         """
-        self._hash_of = KeyedHash(take("key", np.uint8).tobytes())
+        self._set_hash(KeyedHash(take("key", np.uint8).tobytes()))
         self._n_counted, self._n_replayed_sites = n_pages, n_sites
         for name in _COUNTS:
             kind = vars(self)[name].typecode
