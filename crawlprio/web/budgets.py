@@ -44,8 +44,8 @@ REFUSED_TEXT = 4_096
 """Characters that the links refused by a budget take in the record of one page; the rest of them
 are counted, not recorded."""
 
-_REMEMBERED = 1_024
-"""Patterns and domains whose hash is remembered: links of a page share few patterns."""
+_REMEMBERED = 256
+"""Patterns whose slots are remembered: the links of a page share few."""
 
 NO_SLOT = -1
 """Slot of a URL without a pattern, which is not counted."""
@@ -305,7 +305,9 @@ class Budgets:
                 more = bytes(4 * (site + 4_096 - known))
                 self._domains.frombytes(more)
                 self._site_claims.frombytes(more)
-            domain = self._domains[site] = self._hash(self._domain_of(host).encode()) >> 32 | 1
+            domain = self._domains[site] = (
+                _hash(self._hash_of, self._domain_of(host).encode()) >> 32 | 1
+            )
         return domain
 
     def _is_of(self, site: int, domain: int) -> bool:
@@ -319,19 +321,19 @@ class Budgets:
         pattern = pattern_of(url)
         if not pattern:
             return NO_SLOT
-        return self._hash(pattern) >> (64 - _SLOT_BITS)
+        return self._slot_of(pattern)
 
     def _set_hash(self, hash_of: KeyedHash) -> None:
-        """Hash patterns and domains by 64 bits of this hash."""
-        self._key = hash_of.key
-        self._hash = lru_cache(_REMEMBERED)(
-            lambda text: int.from_bytes(hash_of(text)[:8], "little")
+        """Hash patterns and domains by this hash."""
+        self._hash_of = hash_of
+        self._slot_of = lru_cache(_REMEMBERED)(
+            lambda pattern: _hash(hash_of, pattern) >> (64 - _SLOT_BITS)
         )
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return all counts, with the key of their hash."""
         counts = {name: np.asarray(vars(self)[name]) for name in _COUNTS}
-        return counts | {"key": np.frombuffer(self._key, np.uint8)}
+        return counts | {"key": np.frombuffer(self._hash_of.key, np.uint8)}
 
     def restore(
         self, take: Callable[[str, DTypeLike], NDArray[Any]], n_pages: int, n_sites: int
@@ -346,6 +348,11 @@ class Budgets:
         for name in _COUNTS:
             kind = vars(self)[name].typecode
             vars(self)[name] = array(kind, take(name, kind).tobytes())
+
+
+def _hash(hash_of: KeyedHash, text: bytes) -> int:
+    """Return 64 bits of a hash."""
+    return int.from_bytes(hash_of(text)[:8], "little")
 
 
 def _counts(budget: int | None) -> array[int]:
