@@ -61,9 +61,8 @@ PACKAGES = {
         *("ceilometer-doc", "barbican-doc", "charliecloud-doc"),
     ),
     "aside-libraries": (
-        *("allegro5-doc", "libassimp-doc", "libbullet-doc", "ceres-solver-doc", "libbox2d-doc"),
-        *("casacore-doc", "libatk1.0-doc", "libbotan-2-doc", "libclutter-1.0-doc"),
-        *("angelscript-doc", "castle-game-engine-doc", "libcfitsio-doc"),
+        *("allegro5-doc", "libassimp-doc", "ceres-solver-doc", "libbox2d-doc", "libatk1.0-doc"),
+        *("libbotan-2-doc", "libclutter-1.0-doc", "angelscript-doc", "libcfitsio-doc"),
     ),
 }
 """Debian packages of a web, each a site."""

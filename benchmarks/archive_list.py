@@ -254,25 +254,18 @@ ASIDE_SECOND = {
     "unreal-wiki": Archive(
         "wiki",
         "MichaelJCole/wiki.unrealengine.com",
-        "9b9562c9a1205f574f646d84f3070b9e1c1b06e9",
+        "5f5d1dfc7542ba3e826f959986cf540d288091ed",
         ("Main_Page/index.html",),
+        root="original/",
         prefixes=(
-            f"{HOST}/index.php",
-            "wiki.unrealengine.com/index.php",
-            f"{HOST}/wiki.unrealengine.com",
+            *(f"{HOST}/index.php", "wiki.unrealengine.com/index.php"),
             "wiki.unrealengine.com",
         ),
     ),
     "socionics-wiki": Archive(
         "wiki",
         "vikisosyon/vikisosyon.github.io",
-        "13769ebd02b557aa63216f7475d0abbd35b573f2",
-        ("index.php/Main_Page.html",),
-    ),
-    "freegle-wiki": Archive(
-        "wiki",
-        "edwh/freegle-wiki-preview",
-        "068aef3233622ef41b0067730d7cc18da883d655",
+        "7cdce6f82ea0d1b75096f39e0723a57f9fa3ae05",
         ("index.php/Main_Page.html",),
     ),
     "tekken-forum": Archive(
