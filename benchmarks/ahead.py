@@ -48,6 +48,8 @@ sys.path.extend(str(Path(__file__).resolve().parents[1] / "tests" / name) for na
 
 import attacks
 
+archives.ARCHIVES.update(ASIDE_FIRST | ASIDE_SECOND)
+
 PACKAGES = {
     "aside-java": ("groovy-doc", "tomcat10-docs", "libreoffice-dev-doc"),
     "aside-tools": (
@@ -97,7 +99,7 @@ ENTRIES = {
 STARTS, DRAW = 3, 2024
 USUAL, WORTH = "breadth-first", 0.03
 DEFAULT = (USUAL, "random", "opic", "rankmass", "scout", "sibling-sampling")
-COLUMNS = (*(f"{share:.0%}" for share in SHARES), "average")
+COLUMNS = (*(f"{100 * share:g} %" for share in SHARES), "average")
 
 Floats = NDArray[np.float64]
 
@@ -322,7 +324,7 @@ def by_kind(crawls: list[Crawl]) -> Iterator[str]:
     kinds = {each.web: KINDS.get(each.kind, OTHERS) for each in crawls}
     found, counts = means(crawls), Counter(kinds.values())
     columns = ("sibling-sampling", USUAL, "random")
-    heads = (f"{share:.0%}, {name}" for share in (0.1, 0.2) for name in columns)
+    heads = (f"{name}, {100 * share:g} %" for share in (0.1, 0.2) for name in columns)
     yield "| webs | " + " | ".join(heads) + " |"
     yield "|---" * (2 * len(columns) + 1) + "|"
     for kind in dict.fromkeys((*KINDS.values(), OTHERS)):
@@ -331,7 +333,7 @@ def by_kind(crawls: list[Crawl]) -> Iterator[str]:
             for k in (SHARES.index(0.1), SHARES.index(0.2))
             for text in columns
         )
-        yield f"| {kind} ({counts[kind]}) | " + " | ".join(f"{x:.0%}" for x in cells) + " |"
+        yield f"| {kind} ({counts[kind]}) | " + " | ".join(f"{100 * x:.0f} %" for x in cells) + " |"
 
 
 def under_attack(crawls: list[Crawl]) -> Iterator[str]:
@@ -381,7 +383,6 @@ def main() -> None:
     parser.add_argument("--json", type=Path, help="add all figures to this file")
     parser.add_argument("--tables", type=Path, help="print the tables of such a file instead")
     given = parser.parse_args()
-    archives.ARCHIVES.update(ASIDE_FIRST | ASIDE_SECOND)
     if given.tables:
         print_tables(read(given.tables))
         return
