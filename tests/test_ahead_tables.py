@@ -2,13 +2,16 @@
 
 import json
 import re
+import subprocess
+import sys
 from collections import Counter
 from pathlib import Path
 from statistics import fmean
 
 import pytest
 
-PAGE = Path(__file__).resolve().parents[1] / "docs/orderings/sibling-sampling.md"
+ROOT = Path(__file__).resolve().parents[1]
+PAGE = ROOT / "docs/orderings/sibling-sampling.md"
 COLUMNS = ("sibling-sampling", "breadth-first", "random")
 AT = {"10 %": 3, "20 %": 4}
 
@@ -45,3 +48,12 @@ def test_the_page_gives_the_recorded_shares_by_kind_of_web():
         ]
         found = [int(cell) / 100 for cell in re.findall(r"\d+", cells)]
         assert found == pytest.approx(expected, abs=0.005001), kind
+
+
+def test_the_page_has_the_tables_that_the_benchmark_prints():
+    command = [sys.executable, ROOT / "benchmarks/ahead.py", "--tables", PAGE.with_suffix(".json")]
+    printed = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    _, _, shown = printed.partition("second set, 1 in flight\n")
+    rows = [line for line in shown.splitlines() if line.startswith("| ")]
+    assert len(rows) > 20
+    assert [row for row in rows if row not in PAGE.read_text()] == []
