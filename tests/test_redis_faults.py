@@ -227,6 +227,36 @@ def test_a_worker_that_is_cut_off_from_redis_fetches_nothing_of_what_it_loses(
     crawl.check_whole(most_refetched=crawl.web.n_sites)
 
 
+@pytest.mark.parametrize(
+    ("brain", "is_lost"), [("never", False), ("auto", False), ("auto", True)]
+)
+def test_a_worker_that_was_stopped_until_its_crawl_had_finished_says_so_and_ends(
+    crawl: InRedis, brain: str, is_lost: bool
+) -> None:
+    forgets = "-s", "SCHEDULER_PERSIST=False"
+    crawl.start(1, *forgets, brain="only")
+    crawl.wait_for_brain()
+    crawl.start(2, *forgets, brain=brain)
+    crawl.wait(lambda: len(crawl.mailbox.client.keys("*:out:*")) == 2)
+    crawl.wait_for_fetches(30)
+    late = crawl.workers.pop()
+    late.send_signal(signal.SIGSTOP)
+    try:
+        assert crawl.end() == [0, 0], crawl.said()
+        if is_lost:
+            crawl.server.client().flushall()
+        late.send_signal(signal.SIGCONT)
+        assert late.wait(60.0) == int(is_lost), crawl.said()
+    finally:
+        late.kill()
+    said = "is not in Redis any more" if is_lost else "has finished without this worker"
+    assert crawl.said().count(said) == 1, crawl.said()
+    crawl.check_whole(most_refetched=crawl.web.n_sites)
+    assert not (crawl.folder / "crawls" / "site.1").exists(), "no other crawl has begun"
+    if not is_lost:
+        assert crawl.mailbox.client.keys("*") == []
+
+
 @pytest.mark.parametrize("seed", range(N_RUNS))
 def test_any_sequence_of_faults_loses_and_doubles_nothing(crawl: InRedis, seed: int) -> None:
     print("seed", seed)

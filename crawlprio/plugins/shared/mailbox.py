@@ -191,6 +191,11 @@ class Mailbox:
         """Delete the messages to a hand."""
         self.client.delete(self._out(hand))
 
+    def forget_late(self, hand: str) -> None:
+        """Delete what a hand said to a crawl that was over, unless another has begun."""
+        if not (self.brain() or self.facts()):
+            self.client.delete(self._in, self._out(hand))
+
     # Everybody
 
     def brain(self) -> str:
@@ -211,14 +216,17 @@ class Mailbox:
     def put_facts(self, **facts: Any) -> None:
         self.client.hset(self._crawl, mapping=facts)
 
-    def delete(self, brain_seconds: float = 0.0) -> None:
+    def delete(self, brain_seconds: float = 0.0, *, absent: Iterable[str] = ()) -> None:
         """Delete the crawl from the server; its store is not touched.
 
-        If it has a brain, that is told by a name in its place, for some seconds.
+        If it has a brain, that is told by a name in its place, for some seconds. The last messages
+        to hands that are `absent` stay until they expire.
         """
+        kept = {self._out(hand).encode() for hand in absent}
         has_brain = brain_seconds and self.brain()
         pattern = "".join(f"[{char}]" if char in "*?[\\" else char for char in self.prefix)
         for key in self.client.scan_iter(match=f"{pattern}:*", count=1000):
-            self.client.unlink(key)
+            if key not in kept:
+                self.client.unlink(key)
         if has_brain:
             self.client.set(self._brain, "nobody", px=int(1000 * brain_seconds))

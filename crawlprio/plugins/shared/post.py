@@ -202,6 +202,11 @@ class HandPost(_Post):
         self._start(self._fetch_all, "mail")
 
     @property
+    def had_brain(self) -> bool:
+        """Whether a brain has said anything to this hand."""
+        return self._generation > 0
+
+    @property
     def is_heard(self) -> bool:
         """Whether the brain has acknowledged all that was said."""
         return not self._unheard

@@ -810,9 +810,12 @@ class RedisBrainScheduler(BrainScheduler):
         self._is_ending = True
         if self._is_fenced or self._crawl.failure is not None:
             return
-        for hand in self._far():
+        hands = self._far()
+        if reason != "shutdown":  # else a hand that is absent goes on with the next brain
+            hands = [hand for hand in self._known.values() if not hand.is_shard]
+        for hand in hands:
             hand.send([["end", reason]])
-        self._flush(())
+        self._answer()
         until = monotonic() + max(_END_SECONDS, self._term)
         while self._hands and monotonic() < until and not self._is_fenced:
             await engine.sleep(0.05)
@@ -838,7 +841,8 @@ class RedisBrainScheduler(BrainScheduler):
             for each in self._posts.values():
                 each.close(0.0)
             if deletes and not self._is_fenced:
-                self._mailbox.delete()
+                absent = [hand.name for hand in self._known.values() if not hand.is_shard]
+                self._mailbox.delete(absent=absent)
 
 
 _OWN = frozenset({"hello", "holds", "bye", "ask", "fetches", "done", "links"})

@@ -10,6 +10,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from time import monotonic
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -40,6 +41,7 @@ from crawlprio.plugins.shared.mailbox import Mailbox
 from crawlprio.plugins.shared.messages import ENDED, FETCHING, Statement, request_text, visit_row
 from crawlprio.plugins.shared.post import ABORT_SHARE, HandPost
 from crawlprio.plugins.shared.redis_brain import (
+    BRAIN_SECONDS,
     LEASES_OF_ONE,
     brain_seconds,
     checked_mailbox,
@@ -361,7 +363,7 @@ class RedisHandScheduler(HandScheduler):
 
     def open(self, spider: Spider) -> None:
         self._spider = spider
-        self._has_ended = False
+        self._has_ended = self._is_late = False
         self._counts: dict[str, int] = {}
         self._posts: list[HandPost] = []
         self._shards = Shards()
@@ -427,7 +429,7 @@ class RedisHandScheduler(HandScheduler):
             self._posts.append(frontier.post)
             hello = ["hello", values_of(self._crawl.asked_for), scope_of(self._spider)]
             frontier.post.say([hello])
-        self._election = Election(self._crawler, self._mailbox.client, self._name, self._shards)
+        self._election = Election(self._crawler, self._mailbox.client, self._name, self._posts)
         self._beat = beat(self._sign_of_life, self._term)
         self._watch = beat(self._look, min(self._term, 10.0))
         self._read_start_urls()
@@ -527,6 +529,13 @@ class RedisHandScheduler(HandScheduler):
             elif kind == "refuse":
                 self._crawl.fail(ConfigError(statement[1]))
             elif kind == "end":
+                if statement[1] == "finished" and not self._is_late:
+                    self._is_late = True
+                    logger.warning(
+                        "The crawl %r has finished without this worker, which ends; start it again "
+                        "to begin a new crawl.",
+                        self._name,
+                    )
                 self._has_ended = True
                 self._put_all_back()
                 engine.close_spider(self._crawler, statement[1])
@@ -564,6 +573,10 @@ class RedisHandScheduler(HandScheduler):
             logger.warning(
                 "Redis did not take what this worker had to say; its last pages are fetched again."
             )
+        elif self._is_late:
+            with suppress(RedisError):
+                for shard, post in enumerate(self._posts):
+                    Mailbox(self._mailbox.client, self._name, shard).forget_late(post.name)
 
     def _warn_not_resumed(self) -> None:
         """Warn about nothing: the brain has the crawl, whatever JOBDIR holds."""
@@ -676,14 +689,18 @@ class Election:
     """Starts a brain, a process with the command line of this one, whenever a shard has none.
 
     Of the workers that do so at once, one is elected by the server; the others' end at once. A
-    brain outlives the worker that started it.
+    brain outlives the worker that started it. A crawl that a brain was heard of, and that Redis
+    does not know any more, gets none: it would be another one.
     """
 
-    def __init__(self, crawler: Crawler, client: Client, name: str, shards: Shards) -> None:
+    def __init__(
+        self, crawler: Crawler, client: Client, name: str, posts: Sequence[HandPost]
+    ) -> None:
         self._crawler = crawler
         self._crawl = RunningCrawl.of(crawler)
         self._name = name
-        self._mailboxes = [Mailbox(client, name, shard) for shard in range(len(shards))]
+        self._posts = posts
+        self._mailboxes = [Mailbox(client, name, shard) for shard in range(len(posts))]
         self._stands = read_setting(crawler.settings, "CRAWLPRIO_BRAIN") == "auto"
         self._processes: dict[int, subprocess.Popen[bytes]] = {}
         self._is_looking = False
@@ -722,9 +739,20 @@ class Election:
                 self._said.add(shard)
                 of = f"Shard {shard} of the" if len(self._mailboxes) > 1 else "The"
                 logger.warning("%s crawl %r has no brain; waiting for one.", of, self._name)
+            if self._posts[shard].had_brain and not missing[shard].get("id"):
+                if now - self._missing_since[shard] > BRAIN_SECONDS:
+                    self._crawl.fail(self._gone())
+                continue
             n_starting = len(self._processes.keys() & missing.keys())
             if self._stands and now >= self._next_at and n_starting < (os.cpu_count() or 1):
                 self._start_here(shard, missing[shard])
+
+    def _gone(self) -> WorkersDied:
+        return WorkersDied(
+            f"The crawl {self._name!r} is not in Redis any more, and no process is its brain: it "
+            "was deleted, or has finished, or the server has lost it. Start this worker again to "
+            "begin a new crawl, or with JOBDIR set to the folder of this one to go on."
+        )
 
     def _missing(self) -> dict[int, dict[str, str]]:
         """Return the facts of each shard without a brain."""
