@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import random
 import signal
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from time import monotonic, sleep
@@ -19,23 +18,11 @@ from redis_servers import (
     require_redis,
     sentinel_of,
 )
-from shared_crawls import DELAY, N_RUNS, InRedis, Proxy
+from shared_crawls import DELAY, N_RUNS, InRedis, Proxy, crawl_in_redis, logged_web
 
 from crawlprio.plugins.shared.mailbox import Mailbox
 
-
-@pytest.fixture
-def web() -> Iterator[LoggedWeb]:
-    with LoggedWeb(n_pages=160, n_sites=8) as served:
-        yield served
-
-
-@pytest.fixture
-def crawl(tmp_path: Path, web: LoggedWeb) -> Iterator[InRedis]:
-    require_redis()
-    shared = InRedis(tmp_path, web)
-    yield shared
-    shared.stop()
+web, crawl = logged_web, crawl_in_redis
 
 
 def test_a_brain_that_is_killed_is_replaced_and_nothing_is_lost(crawl: InRedis) -> None:
@@ -227,9 +214,7 @@ def test_a_worker_that_is_cut_off_from_redis_fetches_nothing_of_what_it_loses(
     crawl.check_whole(most_refetched=crawl.web.n_sites)
 
 
-@pytest.mark.parametrize(
-    ("brain", "is_lost"), [("never", False), ("auto", False), ("auto", True)]
-)
+@pytest.mark.parametrize(("brain", "is_lost"), [("never", False), ("auto", False), ("auto", True)])
 def test_a_worker_that_was_stopped_until_its_crawl_had_finished_says_so_and_ends(
     crawl: InRedis, brain: str, is_lost: bool
 ) -> None:

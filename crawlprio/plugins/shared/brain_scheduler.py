@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("crawlprio")
 
-_LOOK_SECONDS = 0.05
+LOOK_SECONDS = 0.05
 """Seconds between two looks at whether a site may be fetched from."""
 
 MOST_FUTILE = 8
@@ -66,7 +66,7 @@ class BrainScheduler(Scheduler):
 
     def __init__(self, crawler: Crawler) -> None:
         super().__init__(crawler)
-        self._hands: dict[Hand, Any] = {}
+        self._hands: dict[Any, Any] = {}
         self._n_preparing = self._n_futile = 0
         self._is_ending = False
         self._looked_at = monotonic()
@@ -188,22 +188,17 @@ class BrainScheduler(Scheduler):
             request = self._packing.unpack(handout)
             site, clock = site_of(request), self._clock
             self._at_once.fetch_from(site)
-            robots = self._crawler.get_downloader_middleware(RobotsMiddleware)
-            if isinstance(robots, RobotsMiddleware):
-                try:
-                    await robots.process_request(request)
-                except IgnoreRequest as error:
-                    clock.not_fetched(site)
-                    refused = PageVisit(
-                        LinkPairs(handout.url, [], status=0), error=cause_of(error, request)
-                    )
-                    self._frontier.observe(handout.lease, refused)
-                    return
+            cause = await self._cause_against(request)
+            if cause:
+                clock.not_fetched(site)
+                refused = PageVisit(LinkPairs(handout.url, [], status=0), error=cause)
+                self._frontier.observe(handout.lease, refused)
+                return
             hand = self._choose()
             while hand is None or not clock.may_start(site) or self._crawler.engine.paused:
                 if self._is_ending:
                     break
-                await sleep(_LOOK_SECONDS)
+                await sleep(LOOK_SECONDS)
                 hand = self._choose()
             if self._is_ending or hand is None:
                 clock.not_fetched(site)
@@ -213,6 +208,16 @@ class BrainScheduler(Scheduler):
         finally:
             self._n_preparing -= 1
             self._progressed()
+
+    async def _cause_against(self, request: Request) -> str:
+        """Return why a request must not be fetched (robots.txt, say); empty if it may."""
+        robots = self._crawler.get_downloader_middleware(RobotsMiddleware)
+        try:
+            if isinstance(robots, RobotsMiddleware):
+                await robots.process_request(request)
+        except IgnoreRequest as error:
+            return cause_of(error, request)
+        return ""
 
     def _failed(self, failure: Failure) -> None:
         error = failure.value
@@ -230,12 +235,12 @@ class BrainScheduler(Scheduler):
         """Wait until hands have finished what they have, and have ended."""
         self._is_ending = True
         while self._n_out and self._hands and self._crawl.failure is None:
-            await sleep(_LOOK_SECONDS)
-        for started in self._hands.values():
-            started.wire.say([["end"]])
+            await sleep(LOOK_SECONDS)
+        for hand in self._hands:
+            hand.send([["end", "finished"]])
         until = monotonic() + _END_SECONDS
         while self._hands and monotonic() < until:
-            await sleep(_LOOK_SECONDS)
+            await sleep(LOOK_SECONDS)
 
     # Hands
 
@@ -340,8 +345,8 @@ class BrainScheduler(Scheduler):
         scope = getattr(self._crawler.spider, "scope", None)
         if scope is not None:
             scope.add_seed(url)
-        for started in self._hands.values():
-            started.wire.say([["scope", url]])
+        for hand in self._hands:
+            hand.send([["scope", url]])
 
 
 class SharedClock(HostClock):

@@ -28,7 +28,7 @@ from typing import Any, NamedTuple
 from redis.exceptions import ResponseError
 
 from crawlprio.errors import CrawlprioError
-from crawlprio.plugins.shared.connection import Client
+from crawlprio.plugins.shared.connection import Client, client_of
 
 START = "0-0"
 """Before the first message of a stream."""
@@ -83,22 +83,22 @@ def place_of(place: str) -> tuple[int, int]:
 
 
 class Mailbox:
-    """The mailbox of one shard. Every method raises `RedisError` if the server cannot be asked.
+    """The mailbox of one shard of a crawl, for one thread.
 
-    Parameters
-    ----------
-    client
-        A client of redis-py; one mailbox is for one thread.
-    crawl, shard
-        The crawl's name, and the number of the shard.
+    Every method raises `RedisError` if the server cannot be asked.
     """
 
     def __init__(self, client: Client, crawl: str, shard: int = 0) -> None:
         self.client = client
+        self.crawl = crawl
         self.prefix = prefix_of(crawl, shard)
         self._brain, self._in, self._crawl = (
             f"{self.prefix}:{name}" for name in ("brain", "in", "crawl")
         )
+
+    def of_shards(self, n: int) -> list[Mailbox]:
+        """Return the mailboxes of all shards of this crawl, of which there are `n`."""
+        return [Mailbox(self.client, self.crawl, shard) for shard in range(n)]
 
     def _out(self, hand: str) -> str:
         return f"{self.prefix}:out:{hand}"
@@ -230,3 +230,8 @@ class Mailbox:
                 self.client.unlink(key)
         if has_brain:
             self.client.set(self._brain, "nobody", px=int(1000 * brain_seconds))
+
+
+def open_mailbox(settings: Any, crawl: str, shard: int = 0) -> Mailbox:
+    """Connect to the mailbox of a shard; raise `ConfigError` if that is impossible."""
+    return Mailbox(client_of(settings), crawl, shard)

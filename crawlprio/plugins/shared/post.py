@@ -142,32 +142,16 @@ class _Said(NamedTuple):
 
 
 class HandPost(_Post):
-    """A hand's end.
+    """A hand's end, which connects with `open_mailbox` once for each of its threads.
 
-    Parameters
-    ----------
-    open_mailbox
-        connects to the server; called once for each thread.
-    name
-        the name of the hand, which no other ever has.
-    term
-        seconds of silence after which the brain gives the pages of a hand to others.
-    wants
-        returns how many pages the hand wants in all.
-    heard
-        called with statements, in the thread of `call_from_thread`, as is `failed`.
-    has
-        returns what the hand holds, for the statement `holds`; None: it fetches nothing.
-    acknowledged
-        called with the number of the last message that the brain has on disk.
+    No other hand ever has its `name`. After a `term` of silence, in seconds, the brain gives its
+    pages to others: fetches may start until `alive_until`, and no brain that has read what the
+    server took at `reached_at` counts the hand as dead within a term of it, both by `boot_time()`.
 
-    Attributes
-    ----------
-    alive_until
-        `boot_time()` until which fetches may start.
-    reached_at
-        `boot_time()` of the latest message that the server has taken. No brain that reads it counts
-        this hand as dead within a term of it.
+    `wants` returns how many pages the hand wants in all, `has` what it holds, for the statement
+    `holds`; it is None if the hand fetches nothing. `heard` is called with statements, in the
+    thread of `call_from_thread`, as are `failed`, and `acknowledged` with the number of the last
+    message that the brain has on disk.
     """
 
     def __init__(
@@ -336,18 +320,10 @@ class _Turn(NamedTuple):
 class BrainPost(_Post):
     """A brain's end: it stays the brain from `claim` on, in a thread, however busy the crawl is.
 
-    Parameters
-    ----------
-    open_mailbox
-        connects to the server; called once for each thread.
-    name
-        the name of this process, which no other ever has.
-    seconds
-        time for which it stays the brain without renewing that.
-    arrived
-        called with messages; sets `position` once their effects are committed, or returns False.
-    state_changed
-        called with the state of the crawl (empty, paused, draining) when it changes.
+    It connects with `open_mailbox` once for each of its threads. No other brain ever has its
+    `name`; without renewing that, it is the brain for some `seconds`. `arrived` is called with
+    messages, and sets `position` once their effects are committed, or returns False;
+    `state_changed` with the state of the crawl (empty, paused, draining) when it changes.
     """
 
     def __init__(

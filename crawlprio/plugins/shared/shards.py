@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 _CACHE_SIZE = 50_000
 """Hosts whose shard is cached."""
 
+LEASES_OF_ONE = 2**31
+"""Leases that one brain may give, by which those of all brains of a crawl differ."""
+
 _OF_ONE_SHARD = {
     "CRAWLPRIO_STOP_AT_COVERAGE": "needs all links in one process",
     "CRAWLPRIO_REQUISITES": "fetches from sites of other shards",
@@ -33,6 +36,11 @@ _OF_ONE_SHARD = {
 
 FACTS = "mailbox"
 """The fact in a store by which a brain knows its crawl, and what it has read."""
+
+
+def shard_of_lease(lease: int, n_shards: int) -> int:
+    """Return the shard whose brain gave a lease."""
+    return lease // LEASES_OF_ONE % n_shards
 
 
 class Shards:
