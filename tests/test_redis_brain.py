@@ -399,7 +399,8 @@ def test_what_cannot_be_written_as_json_is_dropped_and_a_page_that_kills_is_a_de
         crawl.run_script(script)
     crawl.wait(lambda: "is silent; its" in crawl.said())
     crawl.kill_brain()  # the next one knows how many workers have died with a page
-    assert sorted(crawl.end(300)) == [0, 9, 9, 9], crawl.said()
+    crawl.end(300)
+    assert sorted(worker.wait(0) for worker in crawl.workers) == [0, 9, 9, 9], crawl.said()
     assert "It is dropped because other workers could not fetch it" in crawl.said()
     rows = crawl.rows("SELECT url, error FROM visits JOIN pages ON id = page WHERE error != ''")
     assert rows == [(crawl.web.url(8), "worker died")]
