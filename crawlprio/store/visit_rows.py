@@ -248,9 +248,7 @@ DIRECTIVES = SideTable(
 NOTES = SideTable(
     "text_notes", _OF_PAGE + ", ".join(f"{name} TEXT NOT NULL" for name in TextNotes._fields)
 )
-MASSES = SideTable(
-    "foreign_masses", _OF_PAGE + "mass REAL NOT NULL, site_visits INTEGER NOT NULL"
-)
+MASSES = SideTable("foreign_masses", _OF_PAGE + "mass REAL NOT NULL, site_visits INTEGER NOT NULL")
 BODIES = SideTable("bodies", "visit INTEGER PRIMARY KEY, body BLOB NOT NULL")
 
 

@@ -30,6 +30,10 @@ from redis.exceptions import ResponseError
 from crawlprio.errors import CrawlprioError
 from crawlprio.plugins.shared.connection import Client, client_of
 
+_WAIT, _SHARE_OF_TIMEOUT = 4.0, 0.8
+"""Most seconds for which the server is asked to wait for mail, also as a share of the time after
+which a silent server counts as unreachable."""
+
 START = "0-0"
 """Before the first message of a stream."""
 
@@ -91,6 +95,8 @@ class Mailbox:
     def __init__(self, client: Client, crawl: str, shard: int = 0) -> None:
         self.client = client
         self.crawl = crawl
+        timeout = client.get_connection_kwargs().get("socket_timeout") or _WAIT
+        self._wait = int(1000 * min(_WAIT, _SHARE_OF_TIMEOUT * timeout))
         self.prefix = prefix_of(crawl, shard)
         self._brain, self._in, self._crawl = (
             f"{self.prefix}:{name}" for name in ("brain", "in", "crawl")
@@ -110,9 +116,9 @@ class Mailbox:
         is_new = self.client.set(self._brain, brain, nx=True, px=int(1000 * seconds))
         return bool(is_new) or self.brain() == brain
 
-    def read(self, after: str, *, most: int, wait: float) -> list[Mail]:
+    def read(self, after: str, *, most: int) -> list[Mail]:
         """Return messages to the brain after a place; wait for the first one."""
-        found = self.client.xread({self._in: after}, count=most, block=int(1000 * wait))
+        found = self.client.xread({self._in: after}, count=most, block=self._wait)
         entries = found[0][1] if found else []
         return [
             Mail(
@@ -177,9 +183,9 @@ class Mailbox:
             pipe.xadd(self._in, {"h": hand, "n": number, "b": body})
         pipe.execute()
 
-    def answers(self, hand: str, after: str, *, wait: float) -> tuple[str, list[bytes]]:
+    def answers(self, hand: str, after: str) -> tuple[str, list[bytes]]:
         """Return the brain's messages to a hand after a place, and the place of the last."""
-        found = self.client.xread({self._out(hand): after}, block=int(1000 * wait))
+        found = self.client.xread({self._out(hand): after}, block=self._wait)
         entries = found[0][1] if found else []
         if not entries:
             return after, []

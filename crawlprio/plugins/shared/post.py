@@ -39,9 +39,6 @@ logger = logging.getLogger("crawlprio")
 
 _T = TypeVar("_T")
 
-_WAIT = 1.0
-"""Seconds for which a server is asked to wait for mail."""
-
 _MOST = 64
 """Messages that a brain reads at once."""
 
@@ -298,9 +295,7 @@ class HandPost(_Post):
     def _fetch_all(self) -> None:
         mailbox, after, n_outages = self._open(), START, 0
         while not self.is_closed:
-            after, bodies = self._line.call(
-                mailbox, partial(mailbox.answers, self.name, after, wait=_WAIT)
-            )
+            after, bodies = self._line.call(mailbox, partial(mailbox.answers, self.name, after))
             if n_outages != self._line.n_outages:
                 # The server may have lost its last second, and so reuse numbers.
                 n_outages, after = self._line.n_outages, START
@@ -423,9 +418,7 @@ class BrainPost(_Post):
     def _read_all(self) -> None:
         mailbox, n_outages = self._open(), 0
         while not (self.is_closed or self._is_deaf):
-            mail = self._line.call(
-                mailbox, partial(mailbox.read, self.position, most=_MOST, wait=_WAIT)
-            )
+            mail = self._line.call(mailbox, partial(mailbox.read, self.position, most=_MOST))
             if n_outages != self._line.n_outages:
                 n_outages = self._line.n_outages
                 self._line.call(mailbox, partial(mailbox.advance, self.position))
