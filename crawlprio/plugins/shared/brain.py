@@ -54,25 +54,13 @@ class Brain:
 
     `outside` counts, by site, what hands may fetch there that no page of the frontier is, and
     `starting` the pages that hands have and have not begun to fetch; `deaths` counts, by URL, the
-    hands that a page took with it, until it has an outcome. `refused` is called with the
-    links that a rule refused in a hand, `counted` with what its Scrapy counted, `redirected` with
-    the URL that a seed redirected to.
+    hands that a page took with it, until it has an outcome.
     """
 
-    def __init__(
-        self,
-        frontier: LocalFrontier,
-        *,
-        refused: Callable[[str, int, list[str]], object] = lambda rule, n_links, urls: None,
-        counted: Callable[[dict[str, int]], object] = lambda counts: None,
-        redirected: Callable[[str], object] = lambda url: None,
-    ) -> None:
+    def __init__(self, frontier: LocalFrontier) -> None:
         self.frontier = frontier
         self.on_fetch: Callable[[str, float, int], object] = lambda site, seconds, status: None
         self.hands: Iterable[Hand] = ()
-        self._refused = refused
-        self._counted = counted
-        self._redirected = redirected
         self.deaths: Counter[str] = Counter()
         self._sites: Counter[str] = Counter()
         self.outside: Counter[str] = Counter()
@@ -231,12 +219,3 @@ class Brain:
                 hand.fetching[arguments[0]] -= 1
                 self.on_fetch(arguments[0], keywords["elapsed"], keywords["status"])
             getattr(self.frontier.clock, method)(*arguments, **keywords)
-
-    def _refused_said(self, hand: Hand, rule: str, n_links: int, urls: list[str]) -> None:
-        self._refused(rule, n_links, urls)
-
-    def _stats_said(self, hand: Hand, counts: dict[str, int]) -> None:
-        self._counted(counts)
-
-    def _scope_said(self, hand: Hand, url: str) -> None:
-        self._redirected(url)

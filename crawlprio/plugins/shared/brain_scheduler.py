@@ -84,12 +84,7 @@ class BrainScheduler(Scheduler):
         frontier = crawl.frontier
         assert isinstance(frontier, LocalFrontier)
         self._frontier = frontier
-        self._brain = Brain(
-            frontier,
-            refused=self._refused,
-            counted=self._counted,
-            redirected=self._redirected,
-        )
+        self._brain = Brain(frontier)
         crawl.workers = self._brain
         self._brain.hands = self._hands
         self._clock = frontier.clock = SharedClock(frontier.clock, self._brain)
@@ -270,10 +265,14 @@ class BrainScheduler(Scheduler):
             self._crawl.fail(error)
 
     def _receive(self, hand: Hand, statements: list[Statement]) -> None:
-        """Carry out what a hand says."""
+        """Carry out what a hand says, of the frontier or besides."""
         n_before = self._brain.n_leased
-        self._brain.received(hand, statements)
         for kind, *said in statements:
+            own = getattr(self, f"_{kind}_said", None)
+            if own is not None:
+                own(hand, *said)
+                continue
+            self._brain.received(hand, [[kind, *said]])
             if kind == "observe":
                 self._count_response(said[1])
         if self._brain.n_leased < n_before:
@@ -331,22 +330,22 @@ class BrainScheduler(Scheduler):
 
     # What hands say besides
 
-    def _refused(self, rule: str, n_links: int, urls: list[str]) -> None:
+    def _refused_said(self, hand: Hand, rule: str, n_links: int, urls: list[str]) -> None:
         store = self._crawl.recorder.store
         if store is not None:
             store.refuse(rule, n_links, urls)
 
-    def _counted(self, counts: dict[str, int]) -> None:
+    def _stats_said(self, hand: Hand, counts: dict[str, int]) -> None:
         for name, count in counts.items():
             self._crawler.stats.inc_value(name, count)
 
-    def _redirected(self, url: str) -> None:
+    def _scope_said(self, hand: Hand, url: str) -> None:
         self._seeds_arrived.append(url)
         scope = getattr(self._crawler.spider, "scope", None)
         if scope is not None:
             scope.add_seed(url)
-        for hand in self._hands:
-            hand.send([["scope", url]])
+        for each in self._hands:
+            each.send([["scope", url]])
 
 
 class SharedClock(HostClock):

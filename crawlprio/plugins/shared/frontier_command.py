@@ -151,7 +151,7 @@ class Command(OneLineCommand):
 
 def lines_of_crawl(crawl: str, view: dict[str, Any]) -> Iterator[str]:
     """Yield the lines that describe a crawl, at most 80 characters each."""
-    now, counts = view["now"], {name: int(n) for name, n in view["counts"].items()}
+    counts = {name: int(n) for name, n in view["counts"].items()}
     yield cut(f"{printable(crawl)}: {view['state'] or 'running'}, {view['ordering']}")
     if view["folder"]:
         yield cut(f"Its store is in {printable(view['folder'])} on {printable(view['host'])}.")
@@ -174,8 +174,8 @@ def lines_of_crawl(crawl: str, view: dict[str, Any]) -> Iterator[str]:
             [
                 printable(worker["name"]),
                 f"{worker['leases']:,}",
-                seconds(now - worker["since"]),
-                seconds(worker["dead_at"] - now),
+                seconds(worker["age"]),
+                seconds(worker["dead_in"]),
             ]
             for worker in view["workers"]
         ],
@@ -185,9 +185,9 @@ def lines_of_crawl(crawl: str, view: dict[str, Any]) -> Iterator[str]:
         ["for", "worker", "page"],
         [
             [
-                seconds(now - lease["since"]),
+                seconds(lease["age"]),
                 printable(lease["worker"]),
-                printable(lease.get("url") or f"{lease['site']} (robots.txt or media)"),
+                printable(lease["url"]),
             ]
             for lease in view["leases"]
         ],

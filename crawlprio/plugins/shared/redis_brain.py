@@ -158,6 +158,7 @@ class RedisBrainScheduler(BrainScheduler):
         self._outbox = Outbox(1)
         self._posts: dict[int, HandPost] = {}
         self._is_told_all_is_done = False
+        self._due: set[FarHand] = set()
         self._told: list[Any] = []
         self._told_at = -math.inf
         self._tells_soon = self._is_of_worker = False
@@ -430,18 +431,16 @@ class RedisBrainScheduler(BrainScheduler):
         if mail.number == hand.n_read + 1:
             hand.n_read = mail.number
             self._is_told_all_is_done = self._is_told_all_is_done and hand.is_shard
-            for kind, *said in statements:
-                if kind in _OWN:
-                    getattr(self, f"_{kind}_said")(hand, *said)
-                elif hand.name in self._silent:
-                    self._receive_early(hand, kind, said)
+            for statement in statements:
+                if hand.name in self._silent:
+                    self._receive_early(hand, statement)
                 else:
-                    self._receive(hand, [[kind, *said]])
+                    self._receive(hand, [statement])
         return hand
 
-    def _receive_early(self, hand: FarHand, kind: str, said: list[Any]) -> None:
+    def _receive_early(self, hand: FarHand, statement: Statement) -> None:
         """Carry out what a hand says of pages that it has from the last brain, not listed yet."""
-        clock = self._frontier.clock
+        clock, (kind, *said) = self._frontier.clock, statement
         if kind in ("observe", "put_back", "release_site"):
             lease, key = said[0], said[-1]
             if lease not in hand.leases and self._brain.adopt(hand, lease, key):
@@ -451,7 +450,7 @@ class RedisBrainScheduler(BrainScheduler):
         elif kind == "clock" and said[0] == "ended":
             clock.started(said[1][0], was_handed_out=False)
             hand.fetching[said[1][0]] += 1
-        self._receive(hand, [[kind, *said]])
+        self._receive(hand, [statement])
 
     def _receive(self, hand: Hand, statements: list[Statement]) -> None:
         for kind, *said in statements:
@@ -567,9 +566,7 @@ class RedisBrainScheduler(BrainScheduler):
 
     def _flush(self, hands: Any) -> None:
         """Answer these hands, and all others for which there is something, in this turn."""
-        for hand in hands:
-            if not hand.said:
-                hand.said.append(["status"])
+        self._due.update(hands)
         if not self._flushes_soon:
             self._flushes_soon = True
             call_later(0, self._answer)
@@ -585,15 +582,12 @@ class RedisBrainScheduler(BrainScheduler):
         if len(self._shards) > 1:
             status += self._shard_status()
             is_news = self._is_news([is_busy, *status[5:]])
-        if is_news:
-            for hand in self._known.values():
-                if not hand.is_shard:
-                    hand.said.append(["status"])
-        answers = []
-        for hand in self._known.values():
-            if hand.said:
-                hand.said = [each for each in hand.said if each != ["status"]]
-                answers.append((hand.name, hand.message(self._generation, status)))
+        due, self._due = self._due, set()
+        answers = [
+            (hand.name, hand.message(self._generation, status))
+            for hand in self._known.values()
+            if hand.said or hand in due or (is_news and not hand.is_shard)
+        ]
         shown = ""
         if monotonic() - self._shown_at >= _SHOW_SECONDS:
             self._shown_at = monotonic()
@@ -631,7 +625,7 @@ class RedisBrainScheduler(BrainScheduler):
             self._flush(())
 
     def _shown(self) -> dict[str, Any]:
-        """Return what `crawlprio frontier show` shows; times are of this process's clock."""
+        """Return what `crawlprio frontier show` shows; times are seconds from now."""
         now, recorder, queue = monotonic(), self._crawl.recorder, self._frontier.queue
         hands = list(self._hands)
         holders = {lease: hand.name for hand in hands for lease in hand.leases}
@@ -647,7 +641,6 @@ class RedisBrainScheduler(BrainScheduler):
         }
         head = queue.upcoming(_MOST_SHOWN) if len(queue) <= _MOST_SEARCHED else []
         return {
-            "now": now,
             "ordering": self._crawl.config.ordering_name,
             "sites": recorder.pages.n_sites,
             "delayed": queue.n_delayed,
@@ -656,13 +649,13 @@ class RedisBrainScheduler(BrainScheduler):
                 {
                     "name": hand.name,
                     "leases": len(hand.leases),
-                    "since": hand.since,
-                    "dead_at": hand.heard_at + self._term,
+                    "age": now - hand.since,
+                    "dead_in": hand.heard_at + self._term - now,
                 }
                 for hand in hands
             ],
             "leases": [
-                {"since": since, "worker": holders.get(lease, ""), "url": url}
+                {"age": now - since, "worker": holders.get(lease, ""), "url": url}
                 for lease, url, since in leased[:_MOST_SHOWN]
             ],
             "head": [
@@ -804,9 +797,6 @@ class RedisBrainScheduler(BrainScheduler):
             if deletes and not self._is_fenced:
                 absent = [hand.name for hand in self._known.values() if not hand.is_shard]
                 self._mailbox.delete(absent=absent)
-
-
-_OWN = frozenset({"hello", "holds", "bye", "ask", "fetches", "done", "links"})
 
 
 class NoStart:
