@@ -86,16 +86,11 @@ def shards_from(facts: dict[str, Any]) -> Shards:
     return Shards(int(facts.get("shards", 1)), str(facts.get("key", "")), by_domain=by_domain)
 
 
-def shard_folder(settings: Any, crawl: str, shard: int, n: int) -> Path:
-    """Return the folder of a shard: of the only one, that of the crawl."""
-    folder = Path(read_setting(settings, "JOBDIR") or brain_folder(crawl))
-    return folder if n == 1 else folder / str(shard)
-
-
 def shard_store(settings: Any, crawl: str, shard: int, n: int) -> Path:
-    """Return the store of a shard."""
+    """Return the store of a shard: of the only one, that in the folder of the crawl."""
+    folder = Path(read_setting(settings, "JOBDIR") or brain_folder(crawl))
     name = read_setting(settings, "CRAWLPRIO_STORE") or "crawl.sqlite"
-    return shard_folder(settings, crawl, shard, n) / name
+    return (folder if n == 1 else folder / str(shard)) / name
 
 
 def stored_facts(path: Path) -> dict[str, Any]:
