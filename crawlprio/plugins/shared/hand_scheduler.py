@@ -48,7 +48,7 @@ class HandScheduler(Scheduler):
         super().__init__(crawler)
         self._has_ended = False
         self._counts: dict[str, int] = {}
-        self._shards = Shards()
+        self.shards = Shards()
         self._lines: list[Any] = []
         self._said: dict[int, list[Statement]] = {}
         self._sends_soon = False
@@ -57,7 +57,7 @@ class HandScheduler(Scheduler):
 
     def _make_frontier(self, crawl: RunningCrawl) -> Frontier:
         loses = self.loses_leases
-        self._frontier = HandFrontier(self._say_to, self._shards, loses_leases=loses)
+        self._frontier = HandFrontier(self.say_to, self.shards, loses_leases=loses)
         return self._frontier
 
     def _connect(self, lines: Sequence[Line], term: float, *, archives: bool) -> None:
@@ -82,10 +82,10 @@ class HandScheduler(Scheduler):
 
     def _say(self, statement: Statement) -> None:
         """Say what concerns no site: to one brain, or to all if it is on the scope."""
-        for shard in range(len(self._shards) if statement[0] == "scope" else 1):
-            self._say_to(shard, statement)
+        for shard in range(len(self.shards) if statement[0] == "scope" else 1):
+            self.say_to(shard, statement)
 
-    def _say_to(self, shard: int, statement: Statement) -> None:
+    def say_to(self, shard: int, statement: Statement) -> None:
         self._said.setdefault(shard, []).append(statement)
         self._send_soon()
 

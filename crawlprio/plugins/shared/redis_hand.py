@@ -9,7 +9,7 @@ import random
 import socket
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
 from time import monotonic
@@ -75,7 +75,6 @@ class RedisHandScheduler(HandScheduler):
     def __init__(self, crawler: Crawler) -> None:
         super().__init__(crawler)
         self._is_late = False
-        self.asking = Asking(self._say_to, lambda host: self._shards.of(host))
         self.make_frontier = self._make_frontier
 
     def open(self, spider: Spider) -> None:
@@ -103,7 +102,7 @@ class RedisHandScheduler(HandScheduler):
         if read_setting(settings, "SCHEDULER_FLUSH_ON_START"):
             for each in mailbox.of_shards(max(int(mailbox.facts().get("shards", 1)), 1)):
                 each.delete(brain_seconds(settings))
-        self._shards = agree_on_shards(mailbox, self._crawl.asked_for, self._name)
+        self.shards = agree_on_shards(mailbox, self._crawl.asked_for, self._name)
         self._crawl.share_seeds = partial(share_seeds, mailbox.client, mailbox.prefix)
 
     def _spider_opened(self) -> None:
@@ -125,7 +124,7 @@ class RedisHandScheduler(HandScheduler):
                 call_from_thread=reactor.callFromThread,
                 failed=self._crawl.fail,
             )
-            for shard in range(len(self._shards))
+            for shard in range(len(self.shards))
         ]
         for post in posts:
             post.say([["hello", values_of(asked_for), scope_of(self._spider)]])
@@ -152,6 +151,12 @@ class RedisHandScheduler(HandScheduler):
         urls.begin()
         self._crawl.parts.add(Callbacks(closed=lambda reason: urls.close()))
 
+    @property
+    def _permission(self) -> BrainPermission:
+        found = self._crawler.get_downloader_middleware(BrainPermission)
+        assert isinstance(found, BrainPermission)
+        return found
+
     def _n_wanted_of(self, shard: int) -> int:
         return self._frontier.shares[shard]
 
@@ -171,7 +176,7 @@ class RedisHandScheduler(HandScheduler):
     def _look(self) -> None:
         """See whether there is a brain, and whether one may count this worker as dead soon."""
         if self._crawl.failure is not None:
-            self.asking.give_up()
+            self._permission.give_up()
         self._election.look()
         for shard, post in enumerate(self._lines):
             if boot_time() > post.reached_at + ABORT_SHARE * self._term:
@@ -185,15 +190,15 @@ class RedisHandScheduler(HandScheduler):
 
     def _heard(self, shard: int, statements: list[Statement]) -> None:
         super()._heard(shard, statements)
-        if len(self._shards) > 1:
+        if len(self.shards) > 1:
             self._send_soon()
 
     def _hear(self, shard: int, statement: Statement) -> None:
         kind, *said = statement
         if kind == "hold":
-            self.asking.again(shard)
+            self._permission.ask_again(shard)
         elif kind == "may":
-            self.asking.answered(shard, *said)
+            self._permission.answered(shard, *said)
         elif kind == "refuse":
             self._crawl.fail(ConfigError(said[0]))
         else:
@@ -227,7 +232,7 @@ class RedisHandScheduler(HandScheduler):
             frontier.put_back(lease)
         self._sign_of_life()
         for shard in range(len(posts)):
-            self._say_to(shard, ["bye", "finished" if is_all_done else ""])
+            self.say_to(shard, ["bye", "finished" if is_all_done else ""])
         self._send()
         super().close(reason)
         until = monotonic() + _CLOSE_SECONDS
@@ -250,91 +255,44 @@ class RedisHandScheduler(HandScheduler):
         return RFPDupeFilter if found.__module__.startswith("scrapy_redis.") else found
 
 
-class Asking:
-    """What this hand fetches that is no page: media and the like, each when the brain permits it.
-
-    A brain that takes over is asked again.
-    """
-
-    def __init__(
-        self, say: Callable[[int, Statement], object], shard_of: Callable[[str], int]
-    ) -> None:
-        self._say = say
-        self._shard_of = shard_of
-        self._n_asked = 0
-        self._asked: dict[int, tuple[int, Statement, Deferred[str]]] = {}
-        self._granted: dict[Request, tuple[int, int]] = {}
-
-    async def ask(self, request: Request) -> str:
-        """Return, once it may be fetched, nothing; or why it must not be."""
-        self._n_asked += 1
-        number, answer = self._n_asked, Deferred[str]()
-        agent = (request.headers.get("User-Agent") or b"").decode("latin-1")
-        may = request.meta.get(ALLOW_PRIVATE, True)
-        shard = self._shard_of(host_of(request.url))
-        statement = ["ask", number, request.url, agent, may]
-        self._asked[number] = shard, statement, answer
-        self._say(shard, statement)
-        cause = await maybe_deferred_to_future(answer)
-        if not cause:
-            self._granted[request] = shard, number
-        return cause
-
-    def again(self, shard: int) -> None:
-        """Ask another brain of a shard, and tell it what was permitted."""
-        for of, statement, _ in self._asked.values():
-            if of == shard:
-                self._say(shard, statement)
-        for request, (of, number) in self._granted.items():
-            if of == shard:
-                self._say(shard, ["fetches", number, site_of(request)])
-
-    def give_up(self) -> None:
-        """Fetch nothing that was asked for: nobody answers any more."""
-        asked, self._asked = self._asked, {}
-        for *_, answer in asked.values():
-            answer.callback("the crawl has failed")
-
-    def answered(self, shard: int, number: int, cause: str) -> None:
-        asked = self._asked.pop(number, None)
-        if asked is None:
-            self._say(shard, ["done", number])  # both brains have answered
-        else:
-            asked[2].callback(cause)
-
-    def done(self, request: Request) -> None:
-        """Note that a request is no longer in the downloader."""
-        granted = self._granted.pop(request, None)
-        if granted is not None:
-            shard, number = granted
-            self._say(shard, ["done", number])
-
-
 class BrainPermission:
-    """A downloader middleware of hands: what bypasses the scheduler asks the brain.
+    """A downloader middleware of hands: what bypasses the scheduler, as media do, asks the brain.
 
-    The brain keeps robots.txt and delays for all hands, and knows which pages they fetch.
+    The brain keeps robots.txt and delays for all hands, and knows which pages they fetch. One that
+    takes over is asked again.
     """
 
     def __init__(self, crawler: Crawler) -> None:
         self._crawler = crawler
+        self._n_asked = 0
+        self._asked: dict[int, tuple[int, Statement, Deferred[str]]] = {}
+        self._granted: dict[Request, tuple[int, int]] = {}
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> BrainPermission:
         return cls(crawler)
 
     @property
-    def _asking(self) -> Asking | None:
-        return getattr(self._crawler.engine.scheduler, "asking", None)
+    def _scheduler(self) -> Any:
+        return self._crawler.engine.scheduler
 
     async def process_request(self, request: Request) -> None:
         """Wait for permission; raise `IgnoreRequest` if there is none."""
-        dispatcher, asking = RunningCrawl.of(self._crawler).dispatcher, self._asking
-        if asking is None or (dispatcher is not None and dispatcher.lease_of(request)):
+        dispatcher = RunningCrawl.of(self._crawler).dispatcher
+        if dispatcher is not None and dispatcher.lease_of(request):
             return
-        cause = await asking.ask(request)
+        self._n_asked += 1
+        number, answer = self._n_asked, Deferred[str]()
+        agent = (request.headers.get("User-Agent") or b"").decode("latin-1")
+        may = request.meta.get(ALLOW_PRIVATE, True)
+        shard = self._scheduler.shards.of(host_of(request.url))
+        statement = ["ask", number, request.url, agent, may]
+        self._asked[number] = shard, statement, answer
+        self._scheduler.say_to(shard, statement)
+        cause = await maybe_deferred_to_future(answer)
         if cause:
             raise IgnoreRequest(cause)
+        self._granted[request] = shard, number
 
     def process_response(self, request: Request, response: Response) -> Response:
         self._done(request)
@@ -344,8 +302,33 @@ class BrainPermission:
         self._done(request)
 
     def _done(self, request: Request) -> None:
-        if self._asking is not None:
-            self._asking.done(request)
+        granted = self._granted.pop(request, None)
+        if granted is not None:
+            shard, number = granted
+            self._scheduler.say_to(shard, ["done", number])
+
+    def answered(self, shard: int, number: int, cause: str) -> None:
+        """Take note of an answer: why a request must not be sent, or nothing."""
+        asked = self._asked.pop(number, None)
+        if asked is None:
+            self._scheduler.say_to(shard, ["done", number])  # both brains have answered
+        else:
+            asked[2].callback(cause)
+
+    def ask_again(self, shard: int) -> None:
+        """Ask another brain of a shard, and tell it what was permitted."""
+        for of, statement, _ in self._asked.values():
+            if of == shard:
+                self._scheduler.say_to(shard, statement)
+        for request, (of, number) in self._granted.items():
+            if of == shard:
+                self._scheduler.say_to(shard, ["fetches", number, site_of(request)])
+
+    def give_up(self) -> None:
+        """Fetch nothing that was asked for: nobody answers any more."""
+        asked, self._asked = self._asked, {}
+        for *_, answer in asked.values():
+            answer.callback("the crawl has failed")
 
 
 class Election:
