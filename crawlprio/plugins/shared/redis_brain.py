@@ -60,6 +60,9 @@ BRAIN_SECONDS = 10.0
 _END_SECONDS = 10.0
 """Seconds that hands get to end, and Redis to take what is left."""
 
+_START_SECONDS = 30.0
+"""Seconds that a process may take to start again as the brain of a shard that it has claimed."""
+
 _SHOW_SECONDS = 2.0
 """Seconds between two reports for `crawlprio frontier show`."""
 
@@ -247,7 +250,7 @@ class RedisBrainScheduler(BrainScheduler):
                 is_here = shard_store(settings, self._name, shard, n).exists()
                 whole = f"{name} {socket.gethostname()} {os.getpid()}"
                 if (is_here or not mailbox.facts().get("id")) and mailbox.claim(
-                    whole, self._seconds
+                    whole, _START_SECONDS
                 ):
                     told["shard"] = shard
                     environment = {**os.environ, BRAIN_VARIABLE: json.dumps(told)}
