@@ -534,7 +534,7 @@ class LocalFrontier:
         recorder.record(visit, commits=False)
         self._commit_soon()
         if not queue.has_observed(page):
-            queue.credit(visit)
+            queue.credit(visit, int(recorder.pages.depths[page]))
         queue.observe(visit)
 
     # Commit and resume
@@ -576,7 +576,7 @@ class LocalFrontier:
         for some in replay(queue, columns, recorder.seeds, n_pages, n_known=n_keyed):
             for visit, n_before in some.evidence():
                 if visit.error == FOREIGN and not queue.has_observed(visit.page):
-                    queue.credit(visit)
+                    queue.credit(visit, int(recorder.pages.depths[visit.page]))
                 recorder.replay(visit, n_before)
                 if model is not None and visit.value is not None and (visit.title or visit.text):
                     model.score_again(recorder.pages.url(visit.page), visit.title, visit.text)
