@@ -51,7 +51,7 @@ _AGENT = "USER_AGENT"
 _LOCAL = "crawlprio.schedulers.Scheduler"
 
 _BRAIN = "crawlprio.plugins.shared.brain_scheduler.BrainScheduler"
-_HAND = "crawlprio.plugins.shared.hand_scheduler.HandScheduler"
+_HAND = "crawlprio.plugins.shared.hand_scheduler.NearHandScheduler"
 """With CRAWLPRIO_WORKERS: the scheduler of the process that has the frontier, and of the others."""
 
 _FAR_BRAIN = "crawlprio.plugins.shared.redis_brain.RedisBrainScheduler"

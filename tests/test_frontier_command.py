@@ -14,7 +14,6 @@ from crawlprio.plugins.shared.mailbox import Mailbox
 
 LONG = "http://a.test/" + "long/" * 30
 SHOWN = {
-    "now": 1000.0,
     "ordering": "sibling-sampling",
     "sites": 4,
     "delayed": 1,
@@ -22,8 +21,8 @@ SHOWN = {
         **{"pages": 6, "visits": 1, "ready": 2, "waiting": 3},
         **{"leased": 1, "dead": 1, "taken_over": 0},
     },
-    "workers": [{"name": "host:1:a", "leases": 1, "since": 900.0, "dead_at": 1060.0}],
-    "leases": [{"since": 990.0, "worker": "host:1:a", "url": "http://b.test/"}],
+    "workers": [{"name": "host:1:a", "leases": 1, "age": 100.0, "dead_in": 60.0}],
+    "leases": [{"age": 10.0, "worker": "host:1:a", "url": "http://b.test/"}],
     "head": [
         {"url": LONG, "key": 0.5, "hot": 0, "priority": 3},
         {"url": "http://a.test/2", "key": 0.25, "hot": 1, "priority": 0},
@@ -69,7 +68,7 @@ def test_the_output_about_a_crawl_fits_a_terminal_and_matches_the_json(
     shown = json.loads((tmp_path / "shop.json").read_text())
     assert shown["counts"] == SHOWN["counts"]
     assert (shown["sites"], shown["shards"], shown["folder"]) == (4, 1, "/srv/crawls/shop")
-    assert [worker["dead_at"] for worker in shown["workers"]] == [60.0]
+    assert [worker["dead_in"] for worker in shown["workers"]] == [60.0]
     assert [letter["url"] for letter in shown["dead"]] == ["http://d.test/"]
     assert [page["url"] for page in shown["head"]] == [LONG, "http://a.test/2"]
     assert out.count("http://a.test/2") == out.count("http://d.test/") == 1
@@ -99,7 +98,7 @@ def test_the_shards_of_a_crawl_are_shown_changed_and_deleted_as_one(
     shop.put_facts(shards=2)
     other = Mailbox(redis_server.client(), "shop", 1)
     other.put_facts(id="7", shards=2)
-    other.put_facts(status=json.dumps({**SHOWN, "now": 5000.0}))
+    other.put_facts(status=json.dumps(SHOWN))
     shown = run("show", "shop")[1]
     assert "shards" in shown
     assert " 12 " in shown, "pages of both"

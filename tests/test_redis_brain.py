@@ -8,7 +8,6 @@ import sqlite3
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from time import sleep
@@ -19,24 +18,12 @@ from redis_servers import (
     RedisServer,
     require_redis,
 )
-from shared_crawls import DELAY, InRedis, Run
+from shared_crawls import DELAY, InRedis, Run, crawl_in_redis, logged_web
 from watched_crawls import ADDRESS, Client
 
 from crawlprio.plugins.shared.far_crawls import set_state
 
-
-@pytest.fixture
-def web() -> Iterator[LoggedWeb]:
-    with LoggedWeb(n_pages=160, n_sites=8) as served:
-        yield served
-
-
-@pytest.fixture
-def crawl(tmp_path: Path, web: LoggedWeb) -> Iterator[InRedis]:
-    require_redis()
-    shared = InRedis(tmp_path, web)
-    yield shared
-    shared.stop()
+web, crawl = logged_web, crawl_in_redis
 
 
 def test_two_workers_get_every_page_once_and_keep_robots_and_delays(crawl: InRedis) -> None:
@@ -53,6 +40,19 @@ def test_two_workers_get_every_page_once_and_keep_robots_and_delays(crawl: InRed
     receipt = json.loads((crawl.store.parent / "receipt.json").read_text())
     assert receipt["got"]["pages"] == crawl.web.n_pages
     assert crawl.server.client().keys("*") == []
+
+
+def test_a_site_that_a_seed_redirects_to_is_followed_by_all_workers(crawl: InRedis) -> None:
+    web = crawl.web
+    web.redirects[web.url(0)] = web.url(1)
+    crawl.start(2, "--follow", "site")
+    assert crawl.end() == [0, 0], crawl.said()
+    of_site = {web.url(page) for page in range(1, web.n_pages, web.n_sites)}
+    assert of_site <= set(web.fetches())
+    assert {url.split("/")[2] for url in web.fetches()} == {
+        f"{web.host(number)}:{web.port}" for number in (0, 1)
+    }
+    assert max(crawl.visits().values()) == 1
 
 
 def test_ctrl_c_lets_workers_finish_and_the_crawl_goes_on_later(crawl: InRedis) -> None:
@@ -391,13 +391,16 @@ def test_what_cannot_be_written_as_json_is_dropped_and_a_page_that_kills_is_a_de
         **{"ADDONS": {"crawlprio.Addon": 500}, "CRAWLPRIO_FRONTIER": "redis"},
         **{"REDIS_URL": crawl.server.url, "SCHEDULER_PERSIST": True, "LOG_LEVEL": "INFO"},
         **{"CRAWLPRIO_PRIVATE_NETWORKS": ["127.0.0.0/8"], "CRAWLPRIO_LEASE_SECONDS": 2.0},
-        **{"CRAWLPRIO_REDIS_CRAWL": "site", "CRAWLPRIO_COMPILE": False},
+        **{"CRAWLPRIO_REDIS_CRAWL": "site", "CRAWLPRIO_COMPILE": False, "DOWNLOAD_DELAY": 1.0},
         **{"ORDERING": "__main__.LongestFirst", "ORDERING_OPTIONS": {"site_share": 1}},
     }
     script = ODD_SPIDER.format(start=crawl.web.url(0), settings=settings)
     for _ in range(4):
         crawl.run_script(script)
-    assert sorted(crawl.end(300)) == [0, 9, 9, 9], crawl.said()
+    crawl.wait(lambda: "is silent; its" in crawl.said())
+    crawl.kill_brain()  # the next one knows how many workers have died with a page
+    crawl.end(300)
+    assert sorted(worker.wait(0) for worker in crawl.workers) == [0, 9, 9, 9], crawl.said()
     assert "It is dropped because other workers could not fetch it" in crawl.said()
     rows = crawl.rows("SELECT url, error FROM visits JOIN pages ON id = page WHERE error != ''")
     assert rows == [(crawl.web.url(8), "worker died")]

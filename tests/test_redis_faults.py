@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import random
 import signal
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from time import monotonic, sleep
@@ -19,23 +18,11 @@ from redis_servers import (
     require_redis,
     sentinel_of,
 )
-from shared_crawls import DELAY, N_RUNS, InRedis, Proxy
+from shared_crawls import DELAY, N_RUNS, InRedis, Proxy, crawl_in_redis, logged_web
 
 from crawlprio.plugins.shared.mailbox import Mailbox
 
-
-@pytest.fixture
-def web() -> Iterator[LoggedWeb]:
-    with LoggedWeb(n_pages=160, n_sites=8) as served:
-        yield served
-
-
-@pytest.fixture
-def crawl(tmp_path: Path, web: LoggedWeb) -> Iterator[InRedis]:
-    require_redis()
-    shared = InRedis(tmp_path, web)
-    yield shared
-    shared.stop()
+web, crawl = logged_web, crawl_in_redis
 
 
 def test_a_brain_that_is_killed_is_replaced_and_nothing_is_lost(crawl: InRedis) -> None:
@@ -225,6 +212,34 @@ def test_a_worker_that_is_cut_off_from_redis_fetches_nothing_of_what_it_loses(
     proxy.is_cut = False
     assert crawl.end() == [0, 0], crawl.said()
     crawl.check_whole(most_refetched=crawl.web.n_sites)
+
+
+@pytest.mark.parametrize(("brain", "is_lost"), [("never", False), ("auto", False), ("auto", True)])
+def test_a_worker_that_was_stopped_until_its_crawl_had_finished_says_so_and_ends(
+    crawl: InRedis, brain: str, is_lost: bool
+) -> None:
+    forgets = "-s", "SCHEDULER_PERSIST=False"
+    crawl.start(1, *forgets, brain="only")
+    crawl.wait_for_brain()
+    crawl.start(2, *forgets, brain=brain)
+    crawl.wait(lambda: len(crawl.mailbox.client.keys("*:out:*")) == 2)
+    crawl.wait_for_fetches(30)
+    late = crawl.workers.pop()
+    late.send_signal(signal.SIGSTOP)
+    try:
+        assert crawl.end() == [0, 0], crawl.said()
+        if is_lost:
+            crawl.server.client().flushall()
+        late.send_signal(signal.SIGCONT)
+        assert late.wait(60.0) == int(is_lost), crawl.said()
+    finally:
+        late.kill()
+    said = "is not in Redis any more" if is_lost else "has finished without this worker"
+    assert crawl.said().count(said) == 1, crawl.said()
+    crawl.check_whole(most_refetched=crawl.web.n_sites)
+    assert not (crawl.folder / "crawls" / "site.1").exists(), "no other crawl has begun"
+    if not is_lost:
+        assert crawl.mailbox.client.keys("*") == []
 
 
 @pytest.mark.parametrize("seed", range(N_RUNS))

@@ -14,21 +14,19 @@ import pytest
 from logged_web import LoggedWeb
 from redis_servers import ClusterOfServers, require_redis
 from scrapy.utils.test import get_crawler
-from shared_crawls import InRedis
+from shared_crawls import InRedis, logged_web
 
 from crawlprio.frontier.protocol import PageVisit
 from crawlprio.items import LinkPairs
 from crawlprio.live.local_frontier import LocalFrontier
 from crawlprio.live.recorder import Recorder
 from crawlprio.live.requests import Identities
-from crawlprio.live.running import RunningCrawl
 from crawlprio.live.workers import Shard
 from crawlprio.plugins.shared.collect import merge
+from crawlprio.plugins.shared.hand_frontier import HandFrontier
 from crawlprio.plugins.shared.mailbox import Mailbox
-from crawlprio.plugins.shared.redis_hand import FrontierOfShards
 from crawlprio.plugins.shared.shards import Shards, shards_from
 from crawlprio.settings_table.config import CrawlConfig
-from crawlprio.spiders.site import SiteSpider
 
 
 class InShards(InRedis):
@@ -78,10 +76,7 @@ class InShards(InRedis):
         super().stop()
 
 
-@pytest.fixture
-def web() -> Iterator[LoggedWeb]:
-    with LoggedWeb(n_pages=160, n_sites=8) as served:
-        yield served
+web = logged_web
 
 
 @pytest.fixture
@@ -239,8 +234,7 @@ def test_one_fetch_at_a_time_always_gets_the_best_page_of_all_shards(tmp_path: P
 
 
 def test_free_fetches_go_to_the_shards_whose_next_pages_rank_first() -> None:
-    crawl = RunningCrawl.of(get_crawler(SiteSpider))
-    frontier = FrontierOfShards(crawl, Shards(3, "key"), lambda shard, statement: None)
+    frontier = HandFrontier(lambda shard, statement: None, Shards(3, "key"))
     none = [0, 0, 0]
     for shard, head in enumerate(([0, 0, 1.0], [0, 0, 3.0], [1, 0, 0.0])):
         frontier.received(shard, ["status", 5, 0, 0.0, 0, head, 0, none, none])

@@ -36,24 +36,23 @@ class Shop(Spider):
 class Reads:
     """An extension that reads start URLs, in a crawl whose frontier is in this process."""
 
-    def __init__(self, crawler: Crawler, kind: str, seconds: float) -> None:
+    def __init__(self, crawler: Crawler, seconds: float) -> None:
         client = connect(crawler.settings["REDIS_URL"], {})
-        self.urls = StartUrls(crawler, client, KEY, kind=kind, batch_size=1, max_idle=seconds)
+        self.urls = StartUrls(crawler, client, KEY, batch_size=1, max_idle=seconds)
         crawler.signals.connect(self.urls.close, signal=signals.spider_closed)
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Reads:
-        return cls(crawler, crawler.settings["KIND"], crawler.settings["SECONDS"])
+        return cls(crawler, crawler.settings["SECONDS"])
 
 
 def crawl(
-    server: RedisServer, spider: type[Spider] = Shop, kind: str = "list", seconds: float = 0.5
+    server: RedisServer, spider: type[Spider] = Shop, seconds: float = 0.5
 ) -> tuple[Run, Site]:
     with Site(PAGES) as site:
         settings = {
             **{**ADDON, "REDIS_URL": server.url, "EXTENSIONS": {Reads: 1}},
-            **{"KIND": kind, "SECONDS": seconds},
-            **{"CONCURRENT_REQUESTS": 1, "ORDERING": "breadth-first"},
+            **{"SECONDS": seconds, "CONCURRENT_REQUESTS": 1, "ORDERING": "breadth-first"},
         }
         return run_spider(spider, settings, site=site), site
 
@@ -75,7 +74,7 @@ def test_all_start_urls_of_a_list_set_or_sorted_set_are_fetched(
         client.sadd(KEY, *urls)
     else:
         client.zadd(KEY, {url: -at for at, url in enumerate(urls)})
-    run, site = crawl(redis_server, kind=kind)
+    run, site = crawl(redis_server)
     assert run.reason == "finished", run.messages()
     paths = fetched(site)
     assert sorted(paths) == sorted(PAGES)

@@ -41,7 +41,7 @@ def links_of(page):
 
 
 @contextmanager
-def crawl_in(folder, ordering="sibling-sampling", **settings):
+def crawl_in(folder, ordering="sibling-sampling", *, compiles=False, **settings):
     """A crawl that is closed at the end of the block, as after Ctrl-C."""
     crawler = get_crawler(
         settings_dict={
@@ -56,6 +56,8 @@ def crawl_in(folder, ordering="sibling-sampling", **settings):
         }
     )
     config = CrawlConfig.from_settings(crawler.settings)
+    if compiles:
+        config.ordering.compile()
     recorder = Recorder(config, Identities(crawler))
     frontier = LocalFrontier(config, recorder, call_soon=lambda work: None)
     recorder.open()
@@ -89,6 +91,15 @@ def fetch(frontier, n_visits, *, keep=0):
 
 def begin(frontier):
     frontier.add_seeds([url_of(0), url_of(399)])
+
+
+def test_a_state_is_used_whether_the_ordering_has_been_compiled_or_not(tmp_path):
+    with crawl_in(tmp_path) as (frontier, _):
+        begin(frontier)
+        fetch(frontier, 60)
+    for compiles in (True, False):
+        with crawl_in(tmp_path, compiles=compiles) as (_, recorder):
+            assert recorder.state is not None
 
 
 def ask_for(frontier, page):

@@ -50,6 +50,7 @@ class Brains:
         self.each = [self._open(shard) for shard in range(len(shards))]
         self.order: list[int] = []
         self.in_flight: list[tuple[int, LinksOut]] = []
+        self.told: dict[tuple[int, str], int] = {}
         self.now = 0.0
 
     def path(self, shard: int) -> Path:
@@ -101,6 +102,7 @@ class Brains:
     def deliver(self) -> None:
         for shard, links in self.in_flight:
             self.each[shard].take_links(links)
+            self.told[shard, links.url.split("/")[2]] = links.site_visits + 1
         self.in_flight.clear()
 
     def keys(self) -> dict[int, float]:
@@ -118,7 +120,7 @@ class Brains:
             frontier.close()
             frontier._recorder.close()
         again = Brains(self.web, self.folder, self.ordering, self.shards)
-        again.order, again.now = self.order, self.now
+        again.order, again.now, again.told = self.order, self.now, self.told
         return again
 
     def close(self) -> None:
@@ -174,6 +176,23 @@ def test_cash_that_is_on_its_way_is_not_lost_either(
     assert before == pytest.approx(len(found.keys()))
     found.deliver()
     assert sum(found.keys().values()) == pytest.approx(before + len(unknown))
+
+
+def test_a_shard_knows_how_many_visits_the_sites_of_others_have_had(
+    web: LinkGraph, brains: Callable[..., Brains]
+) -> None:
+    found = brains("sibling-sampling")
+    found.seed(0, 7, 31)
+    while len(found.order) < 200 and found.fetch():
+        pass
+    assert max(found.told.values()) > 20
+    for each in (found, found.reopen()):
+        known = {}
+        for shard, host in each.told:
+            frontier = each.each[shard]
+            site = frontier._recorder.pages.site(host)
+            known[shard, host] = frontier.queue.ordering.site_visits(site)
+        assert known == each.told
 
 
 @pytest.mark.parametrize("ordering", ["opic", "rankmass", "fica", "sibling-sampling"])
@@ -238,7 +257,7 @@ def test_merged_stores_are_the_store_of_one_crawl(
 
 
 def test_an_outbox_says_the_same_under_the_same_numbers_after_a_restart(tmp_path: Path) -> None:
-    links = LinksOut("http://a.test/", 1, 0.5, ["http://b.test/"], [], False)
+    links = LinksOut("http://a.test/", 1, 0.5, 9, ["http://b.test/"], [], False)
 
     def said(outbox: Outbox) -> list[tuple[int, int, bytes]]:
         found: list[tuple[int, int, bytes]] = []

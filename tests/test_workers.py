@@ -13,16 +13,12 @@ from time import sleep
 
 import pytest
 from logged_web import LoggedWeb
-from shared_crawls import DELAY, N_RUNS, Run, is_alive
+from shared_crawls import DELAY, N_RUNS, Run, is_alive, logged_web
 from watched_crawls import Client
 
 from crawlprio.live.hand_settings import BRAIN_VARIABLE, VARIABLE, brain_facts, hand_facts
 
-
-@pytest.fixture
-def web() -> Iterator[LoggedWeb]:
-    with LoggedWeb(n_pages=160, n_sites=8) as served:
-        yield served
+web = logged_web
 
 
 @pytest.fixture

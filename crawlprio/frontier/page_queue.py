@@ -250,14 +250,15 @@ class PageQueue:
             self._let_back(self.novelty.observe(visit, self.pages))
         self._recompute_if_due()
 
-    def credit(self, page: int, mass: float, depth: int) -> None:
-        """Give a page of a foreign site the mass that it passes on in its visit, which follows."""
+    def credit(self, visit: Visit, depth: int) -> None:
+        """Give a page of a foreign site what counts with its visit, which is observed next."""
+        page = visit.page
         nothing = Visit(NO_PAGE, NO_PAGES)
         if page > self.ordering.n_pages:
             self.observe(nothing, page + 1)
         elif page == self.ordering.n_pages:  # it never waits, so that only the ordering has to know
             guard.learn(self.ordering, nothing, page + 1, again=False)
-        self.ordering.credit(page, mass, depth)
+        self.ordering.credit(page, visit.mass, depth, visit.site_visits)
 
     def head(self, now: float) -> list[float] | None:
         """Return what the page that leaves next ranks by, larger is sooner; None without one."""

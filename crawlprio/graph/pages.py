@@ -69,6 +69,8 @@ class Visit(NamedTuple):
         64-bit signed fingerprint of what the page says; 0 without CRAWLPRIO_NOVELTY.
     mass
         What the page passes on here, if another shard of the crawl fetched it (`Ordering.credit`).
+    site_visits
+        How many visits its site has had in that shard.
     error
         Short cause if there was no page; empty on success.
     directives
@@ -100,6 +102,7 @@ class Visit(NamedTuple):
     notes: TextNotes | None = None
     fingerprint: int = 0
     mass: float = 0.0
+    site_visits: int = 0
 
 
 class PageTable:

@@ -505,13 +505,14 @@ class LocalFrontier:
             number = shard.of(pages.host(site))
             if number != shard.number:
                 places.setdefault(number, []).append(at)
-        again = self.queue.has_observed(visit.page)
+        again, ordering = self.queue.has_observed(visit.page), self.queue.ordering
         for number, chosen in places.items():
             share = 0.0 if again else len(chosen) / len(visit.targets)
             links = LinksOut(
                 pages.url(visit.page),
                 int(pages.depths[visit.page]),
-                self.queue.ordering.mass(visit.page, share) if share else 0.0,
+                ordering.mass(visit.page, share) if share else 0.0,
+                ordering.site_visits(int(pages.sites[visit.page])),
                 pages.urls(visit.targets[chosen].tolist()),
                 [visit.anchors[at] for at in chosen] if any(visit.anchors) else [],
                 are_entries,
@@ -527,12 +528,13 @@ class LocalFrontier:
         )
         pairs = LinkPairs(url, links.targets, anchors=links.anchors, status=0)
         reported = PageVisit(pairs, links.are_entries, error=FOREIGN)
-        visit = recorder.discovery.visit_of(page, reported)._replace(mass=links.mass)
+        visit = recorder.discovery.visit_of(page, reported)
+        visit = visit._replace(mass=links.mass, site_visits=links.site_visits)
         self.n_links += len(recorder.pages) - n_pages
         recorder.record(visit, commits=False)
         self._commit_soon()
         if not queue.has_observed(page):
-            queue.credit(page, links.mass, int(recorder.pages.depths[page]))
+            queue.credit(visit, int(recorder.pages.depths[page]))
         queue.observe(visit)
 
     # Commit and resume
@@ -574,7 +576,7 @@ class LocalFrontier:
         for some in replay(queue, columns, recorder.seeds, n_pages, n_known=n_keyed):
             for visit, n_before in some.evidence():
                 if visit.error == FOREIGN and not queue.has_observed(visit.page):
-                    queue.credit(visit.page, visit.mass, int(recorder.pages.depths[visit.page]))
+                    queue.credit(visit, int(recorder.pages.depths[visit.page]))
                 recorder.replay(visit, n_before)
                 if model is not None and visit.value is not None and (visit.title or visit.text):
                     model.score_again(recorder.pages.url(visit.page), visit.title, visit.text)

@@ -48,7 +48,8 @@ class StateKeeper:
             config.max_pages_per_pattern if bounds_patterns else None,
             config.max_sites,
         )
-        options = sorted(vars(ordering).items())
+        # A compiled rule names itself by its address, which differs from process to process.
+        options = sorted((name, each) for name, each in vars(ordering).items() if name != "_rule")
         bounded = [budget is not None for budget in budgets]
         self._maker = repr((version("crawlprio"), type(ordering), options, bounded))
         self._saved_at = 0

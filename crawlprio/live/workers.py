@@ -39,14 +39,15 @@ class Shard(NamedTuple):
 class LinksOut(NamedTuple):
     """The links of a page that one shard has fetched to pages of another.
 
-    `url` and `depth` are those of the page. It passes on `mass` (`Ordering.mass`) by its links:
-    `targets` are URLs, each with its anchor text if there are `anchors`; `are_entries`: as in
-    `PageVisit.links_are_entries`.
+    `url` and `depth` are those of the page, whose site had had so many visits (`site_visits`). It
+    passes on `mass` (`Ordering.mass`) by its links: `targets` are URLs, each with its anchor text
+    if there are `anchors`; `are_entries`: as in `PageVisit.links_are_entries`.
     """
 
     url: str
     depth: int
     mass: float
+    site_visits: int
     targets: list[str]
     anchors: list[str]
     are_entries: bool

@@ -205,11 +205,15 @@ class Ordering:
         """
         return 0.0
 
-    def credit(self, page: int, mass: float, depth: int) -> None:
+    def site_visits(self, site: int) -> int:
+        """Return how many visits of a site have been observed, if they count; by default 0."""
+        return 0
+
+    def credit(self, page: int, mass: float, depth: int, site_visits: int) -> None:
         """Replace what a page has to pass on by its `mass` in the shard that fetched it.
 
-        The page is `depth` links from a seed. Called before its visit is observed, whose targets
-        are its links to this shard. By default nothing.
+        The page is `depth` links from a seed, and its site had so many visits there. Called before
+        its visit is observed, whose targets are its links to this shard. By default nothing.
         """
 
     def explain(self, page: int) -> Part:

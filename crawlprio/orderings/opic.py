@@ -111,7 +111,7 @@ class Opic(CompiledOrdering):
     def mass(self, page: int, share: float) -> float:
         return share * float(self.keys[page])
 
-    def credit(self, page: int, mass: float, depth: int) -> None:
+    def credit(self, page: int, mass: float, depth: int, site_visits: int) -> None:
         self.keys[page] = mass
 
     def observe(self, visit: Visit) -> Changed:

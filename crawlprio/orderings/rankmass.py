@@ -74,7 +74,7 @@ class RankMass(CompiledOrdering):
     def mass(self, page: int, share: float) -> float:
         return share * float(self.keys[page])
 
-    def credit(self, page: int, mass: float, depth: int) -> None:
+    def credit(self, page: int, mass: float, depth: int, site_visits: int) -> None:
         self.keys[page] = mass
 
     def explain_history(self, history: KeyHistory) -> Part:

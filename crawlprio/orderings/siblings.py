@@ -585,7 +585,10 @@ class SiblingSampling(CompiledOrdering):
     def mass(self, page: int, share: float) -> float:
         return share * float(self.state.pages["mass"][page])
 
-    def credit(self, page: int, mass: float, depth: int) -> None:
+    def site_visits(self, site: int) -> int:
+        return int(self.state.sites["n_visits"][site])
+
+    def credit(self, page: int, mass: float, depth: int, site_visits: int) -> None:
         of_page = self.state.pages[page]
         if of_page["passed"] != NOT_VISITED:
             return
@@ -595,6 +598,8 @@ class SiblingSampling(CompiledOrdering):
             if site["shown"] == BY_A_SEED:
                 site["shown"] = of_page["site"] + BY_SITE
         of_page["mass"], group["depth"] = mass, depth
+        # Of those, this shard is told of few; the one of this page is observed next.
+        site["n_visits"] = max(site["n_visits"], site_visits)
 
     def explain(self, page: int) -> Part:
         state, factors = self.state, np.empty(4)

@@ -826,20 +826,9 @@ SHARING = Section(
             "REDIS_START_URLS_KEY",
             Text(*KEY_NAME, none="no key"),
             None,
-            "The Redis key from which any spider reads start URLs while it runs; `%(name)s` stands "
-            "for the spider's name. Spiders of scrapy-redis read their own keys.",
-        ),
-        Setting(
-            "REDIS_START_URLS_AS_SET",
-            Switch(),
-            False,
-            "Whether that key is a set. Otherwise it is a list, popped from its head.",
-        ),
-        Setting(
-            "REDIS_START_URLS_AS_ZSET",
-            Switch(),
-            False,
-            "Whether that key is a sorted set, popped from its highest score.",
+            "The Redis key from which any spider reads start URLs while it runs, where `%(name)s` "
+            "stands for the spider's name: of a list, popped from its head, a sorted set, popped "
+            "from its highest score, or a set. Spiders of scrapy-redis read their own keys.",
         ),
         Setting(
             "REDIS_START_URLS_BATCH_SIZE",

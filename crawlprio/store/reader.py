@@ -223,7 +223,7 @@ class StoreReader:
                 self._count()
             fingerprint = FINGERPRINTS.beside_visits(self._db, "fingerprint")
             value = VALUES.beside_visits(self._db, "value")
-            mass = MASSES.beside_visits(self._db, "mass")
+            mass = MASSES.beside_visits(self._db, "mass", "site_visits")
             before = after
             for row in self._db.execute(
                 f"SELECT {columns}, {mass}, {fingerprint}, {value}, seq FROM visits"
@@ -237,10 +237,12 @@ class StoreReader:
                         raise ValueError(f"a fingerprint that is {row[-3]!r}")
                     of_page = checked_value(row[-2])
                     visit = visit._replace(value=of_page, fingerprint=row[-3] or 0)
-                if row[-4] is not None:
-                    if not (isinstance(row[-4], float) and math.isfinite(row[-4])):
-                        raise ValueError(f"a mass of a page that is {row[-4]!r}")
-                    visit = visit._replace(mass=row[-4])
+                if row[-5] is not None:
+                    if not (isinstance(row[-5], float) and math.isfinite(row[-5])):
+                        raise ValueError(f"a mass of a page that is {row[-5]!r}")
+                    if not (isinstance(row[-4], int) and 0 <= row[-4] < 2**31):
+                        raise ValueError(f"a number of visits that is {row[-4]!r}")
+                    visit = visit._replace(mass=row[-5], site_visits=row[-4])
                 yield visit
 
     def visit_columns(self) -> Iterator[VisitColumns]:

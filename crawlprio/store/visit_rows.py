@@ -248,7 +248,7 @@ DIRECTIVES = SideTable(
 NOTES = SideTable(
     "text_notes", _OF_PAGE + ", ".join(f"{name} TEXT NOT NULL" for name in TextNotes._fields)
 )
-MASSES = SideTable("foreign_masses", _OF_PAGE + "mass REAL NOT NULL")
+MASSES = SideTable("foreign_masses", _OF_PAGE + "mass REAL NOT NULL, site_visits INTEGER NOT NULL")
 BODIES = SideTable("bodies", "visit INTEGER PRIMARY KEY, body BLOB NOT NULL")
 
 
@@ -270,7 +270,7 @@ def put_visits(cursor: sqlite3.Cursor, visits: Sequence[Visit], first_seq: int) 
     directives: list[tuple[Any, ...]] = []
     notes: list[tuple[Any, ...]] = []
     bodies: list[tuple[int, bytes]] = []
-    masses: list[tuple[int, int, float]] = []
+    masses: list[tuple[int, int, float, int]] = []
     for seq, visit in enumerate(visits, first_seq):
         if visit.value is not None:
             values.append((seq, visit.page, visit.value))
@@ -283,7 +283,7 @@ def put_visits(cursor: sqlite3.Cursor, visits: Sequence[Visit], first_seq: int) 
         if visit.body:
             bodies.append((seq, _packed(visit.body)))
         if visit.error == FOREIGN:
-            masses.append((seq, visit.page, visit.mass))
+            masses.append((seq, visit.page, visit.mass, visit.site_visits))
     VALUES.put(cursor, values)
     FINGERPRINTS.put(cursor, fingerprints)
     DIRECTIVES.put(cursor, directives)

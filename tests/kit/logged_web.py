@@ -2,7 +2,7 @@
 
 Page n is on site n modulo the number of sites. The pages form a tree with further links, so that
 each is reached from page 0. Each site forbids one page, which others link to. `others` are further
-files, the same on each site: their types and contents by path.
+files, the same on each site: their types and contents by path. `redirects` has targets by URL.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ class LoggedWeb:
         self.n_pages, self.n_sites, self.latency = n_pages, n_sites, latency
         self.seen: list[Seen] = []
         self.others: dict[str, tuple[str, bytes]] = {}
+        self.redirects: dict[str, str] = {}
         self.robots, self.robots_status = b"User-agent: *\nDisallow: /private/\n", 200
         self._servers: list[ThreadingHTTPServer] = []
         self.port = 0
@@ -51,7 +52,10 @@ class LoggedWeb:
                 sleep(web.latency)
                 answered = monotonic()
                 web.seen.append(Seen(site, self.path, came, answered))
-                self.send_response(status)
+                target = web.redirects.get(f"http://{site}:{web.port}{self.path}")
+                self.send_response(302 if target else status)
+                if target:
+                    self.send_header("Location", target)
                 self.send_header("Content-Type", kind)
                 self.send_header("Content-Length", str(len(body)))
                 self.end_headers()

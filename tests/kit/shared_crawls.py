@@ -17,9 +17,10 @@ from pathlib import Path
 from time import monotonic, sleep
 from typing import Any
 
+import pytest
 from crawls import ROOT
 from logged_web import FORBIDDEN, LoggedWeb
-from redis_servers import RedisServer
+from redis_servers import RedisServer, require_redis
 from scrapy import Spider
 
 from crawlprio.plugins.shared.mailbox import Mailbox
@@ -246,6 +247,20 @@ class InRedis(SharedCrawl):
                 os.kill(brain, signal.SIGKILL)
         if self._owns_server:
             self.server.kill()
+
+
+@pytest.fixture
+def logged_web() -> Iterator[LoggedWeb]:
+    with LoggedWeb(n_pages=160, n_sites=8) as served:
+        yield served
+
+
+@pytest.fixture
+def crawl_in_redis(tmp_path: Path, web: LoggedWeb) -> Iterator[InRedis]:
+    require_redis()
+    shared = InRedis(tmp_path, web)
+    yield shared
+    shared.stop()
 
 
 class Proxy:

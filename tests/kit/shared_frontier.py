@@ -17,7 +17,7 @@ class SettledShared(HandFrontier):
     """A hand's frontier that waits for what each of its calls does, for tests of the answers."""
 
     def __init__(self, settings: Mapping[str, Any]) -> None:
-        super().__init__(self._tell)
+        super().__init__(lambda shard, statement: self._tell(statement))
         self.brain = Brain(local_frontier(settings))
         self.hand = Hand(self._hear)
 
@@ -34,4 +34,4 @@ class SettledShared(HandFrontier):
 
     def _hear(self, statements: list[Statement]) -> None:
         for statement in read(written(statements)):
-            self.received(statement)
+            self.received(0, statement)

@@ -77,7 +77,7 @@ class Fica(CompiledOrdering):
     def mass(self, page: int, share: float) -> float:
         return float(self.keys[page]) + math.log(share) / max(self._discount, 0.1)
 
-    def credit(self, page: int, mass: float, depth: int) -> None:
+    def credit(self, page: int, mass: float, depth: int, site_visits: int) -> None:
         self.keys[page] = mass
 
     def explain_history(self, history: KeyHistory) -> Part:

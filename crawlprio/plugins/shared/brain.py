@@ -30,22 +30,11 @@ _CLOCK = frozenset({"started", "ended", "not_fetched", "set_delay", "obey_crawl_
 
 @dataclass(eq=False)
 class Hand:
-    """A process that fetches.
+    """A process that fetches, by the `name` that people know it by; `send` sends it statements.
 
-    Parameters
-    ----------
-    send
-        sends it statements.
-    leases
-        the pages that it has, by lease.
-    waiting
-        those of them whose callbacks the crawl no longer waits for.
-    fetching
-        by site, the fetches that have started and not ended.
-    starting
-        by site, the pages whose fetches are still to start.
-    name
-        what people know it by.
+    It has the pages of `leases`; for the callbacks of those `waiting`, the crawl no longer waits.
+    By site, fetches of it are `fetching`, if they have not ended, or `starting`, if they are still
+    to start.
     """
 
     send: Callable[[list[Statement]], object]
@@ -64,33 +53,15 @@ class Brain:
     of a page that it does not hold is ignored.
 
     `outside` counts, by site, what hands may fetch there that no page of the frontier is, and
-    `starting` the pages that hands have and have not begun to fetch.
-
-    Parameters
-    ----------
-    frontier
-        the frontier.
-    refused, counted, redirected
-        called with the links that a rule refused in a hand, with what its Scrapy counted, and with
-        the URL that a seed redirected to.
+    `starting` the pages that hands have and have not begun to fetch; `deaths` counts, by URL, the
+    hands that a page took with it, until it has an outcome.
     """
 
-    def __init__(
-        self,
-        frontier: LocalFrontier,
-        *,
-        refused: Callable[[str, int, list[str]], object] = lambda rule, n_links, urls: None,
-        counted: Callable[[dict[str, int]], object] = lambda counts: None,
-        redirected: Callable[[str], object] = lambda url: None,
-    ) -> None:
+    def __init__(self, frontier: LocalFrontier) -> None:
         self.frontier = frontier
         self.on_fetch: Callable[[str, float, int], object] = lambda site, seconds, status: None
         self.hands: Iterable[Hand] = ()
-        self._refused = refused
-        self._counted = counted
-        self._redirected = redirected
-        self.dead_letters: list[tuple[str, str]] = []
-        self._deaths: Counter[str] = Counter()
+        self.deaths: Counter[str] = Counter()
         self._sites: Counter[str] = Counter()
         self.outside: Counter[str] = Counter()
         self.starting: Counter[str] = Counter()
@@ -109,6 +80,11 @@ class Brain:
     def leased(self) -> list[tuple[int, str, float]]:
         """Return each lease, its URL, and the monotonic time at which it was given."""
         return [(lease, url, since) for lease, (url, since, _) in self._flight.items()]
+
+    @property
+    def dead_letters(self) -> list[str]:
+        """URLs of pages that failed because hands died with them."""
+        return [url for url, n_deaths in self.deaths.items() if n_deaths >= MOST_DEATHS]
 
     def holds(self, site: str) -> bool:
         """Return whether a hand has a page of a site, or may fetch something else there."""
@@ -169,9 +145,8 @@ class Brain:
         for lease, handout in list(hand.leases.items()):
             site = self._flight[lease][2]
             self._end(hand, lease)
-            self._deaths[handout.url] += 1
-            if self._deaths[handout.url] >= MOST_DEATHS:
-                self.dead_letters.append((handout.url, DIED))
+            self.deaths[handout.url] += 1
+            if self.deaths[handout.url] >= MOST_DEATHS:
                 frontier.observe(lease, PageVisit(LinkPairs(handout.url, [], status=0), error=DIED))
             else:
                 frontier.put_back(lease)
@@ -210,8 +185,11 @@ class Brain:
         self.frontier.add_seeds(urls)
 
     def _observe_said(self, hand: Hand, lease: int, visit: Statement, key: object = None) -> None:
-        if self._end(hand, lease):
+        handout = hand.leases.get(lease)
+        if handout is not None:
+            self._end(hand, lease)
             self.frontier.observe(lease, row_visit(visit))
+            self.deaths.pop(handout.url, None)
 
     def _put_back_said(
         self,
@@ -241,12 +219,3 @@ class Brain:
                 hand.fetching[arguments[0]] -= 1
                 self.on_fetch(arguments[0], keywords["elapsed"], keywords["status"])
             getattr(self.frontier.clock, method)(*arguments, **keywords)
-
-    def _refused_said(self, hand: Hand, rule: str, n_links: int, urls: list[str]) -> None:
-        self._refused(rule, n_links, urls)
-
-    def _stats_said(self, hand: Hand, counts: dict[str, int]) -> None:
-        self._counted(counts)
-
-    def _scope_said(self, hand: Hand, url: str) -> None:
-        self._redirected(url)

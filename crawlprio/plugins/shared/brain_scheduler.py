@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("crawlprio")
 
-_LOOK_SECONDS = 0.05
+LOOK_SECONDS = 0.05
 """Seconds between two looks at whether a site may be fetched from."""
 
 MOST_FUTILE = 8
@@ -66,7 +66,7 @@ class BrainScheduler(Scheduler):
 
     def __init__(self, crawler: Crawler) -> None:
         super().__init__(crawler)
-        self._hands: dict[Hand, Any] = {}
+        self._hands: dict[Any, Any] = {}
         self._n_preparing = self._n_futile = 0
         self._is_ending = False
         self._looked_at = monotonic()
@@ -84,12 +84,7 @@ class BrainScheduler(Scheduler):
         frontier = crawl.frontier
         assert isinstance(frontier, LocalFrontier)
         self._frontier = frontier
-        self._brain = Brain(
-            frontier,
-            refused=self._refused,
-            counted=self._counted,
-            redirected=self._redirected,
-        )
+        self._brain = Brain(frontier)
         crawl.workers = self._brain
         self._brain.hands = self._hands
         self._clock = frontier.clock = SharedClock(frontier.clock, self._brain)
@@ -188,22 +183,17 @@ class BrainScheduler(Scheduler):
             request = self._packing.unpack(handout)
             site, clock = site_of(request), self._clock
             self._at_once.fetch_from(site)
-            robots = self._crawler.get_downloader_middleware(RobotsMiddleware)
-            if isinstance(robots, RobotsMiddleware):
-                try:
-                    await robots.process_request(request)
-                except IgnoreRequest as error:
-                    clock.not_fetched(site)
-                    refused = PageVisit(
-                        LinkPairs(handout.url, [], status=0), error=cause_of(error, request)
-                    )
-                    self._frontier.observe(handout.lease, refused)
-                    return
+            cause = await self._cause_against(request)
+            if cause:
+                clock.not_fetched(site)
+                refused = PageVisit(LinkPairs(handout.url, [], status=0), error=cause)
+                self._frontier.observe(handout.lease, refused)
+                return
             hand = self._choose()
             while hand is None or not clock.may_start(site) or self._crawler.engine.paused:
                 if self._is_ending:
                     break
-                await sleep(_LOOK_SECONDS)
+                await sleep(LOOK_SECONDS)
                 hand = self._choose()
             if self._is_ending or hand is None:
                 clock.not_fetched(site)
@@ -213,6 +203,16 @@ class BrainScheduler(Scheduler):
         finally:
             self._n_preparing -= 1
             self._progressed()
+
+    async def _cause_against(self, request: Request) -> str:
+        """Return why a request must not be fetched (robots.txt, say); empty if it may."""
+        robots = self._crawler.get_downloader_middleware(RobotsMiddleware)
+        try:
+            if isinstance(robots, RobotsMiddleware):
+                await robots.process_request(request)
+        except IgnoreRequest as error:
+            return cause_of(error, request)
+        return ""
 
     def _failed(self, failure: Failure) -> None:
         error = failure.value
@@ -230,12 +230,12 @@ class BrainScheduler(Scheduler):
         """Wait until hands have finished what they have, and have ended."""
         self._is_ending = True
         while self._n_out and self._hands and self._crawl.failure is None:
-            await sleep(_LOOK_SECONDS)
-        for started in self._hands.values():
-            started.wire.say([["end"]])
+            await sleep(LOOK_SECONDS)
+        for hand in self._hands:
+            hand.send([["end", "finished"]])
         until = monotonic() + _END_SECONDS
         while self._hands and monotonic() < until:
-            await sleep(_LOOK_SECONDS)
+            await sleep(LOOK_SECONDS)
 
     # Hands
 
@@ -265,10 +265,14 @@ class BrainScheduler(Scheduler):
             self._crawl.fail(error)
 
     def _receive(self, hand: Hand, statements: list[Statement]) -> None:
-        """Carry out what a hand says."""
+        """Carry out what a hand says, of the frontier or besides."""
         n_before = self._brain.n_leased
-        self._brain.received(hand, statements)
         for kind, *said in statements:
+            own = getattr(self, f"_{kind}_said", None)
+            if own is not None:
+                own(hand, *said)
+                continue
+            self._brain.received(hand, [[kind, *said]])
             if kind == "observe":
                 self._count_response(said[1])
         if self._brain.n_leased < n_before:
@@ -326,22 +330,22 @@ class BrainScheduler(Scheduler):
 
     # What hands say besides
 
-    def _refused(self, rule: str, n_links: int, urls: list[str]) -> None:
+    def _refused_said(self, hand: Hand, rule: str, n_links: int, urls: list[str]) -> None:
         store = self._crawl.recorder.store
         if store is not None:
             store.refuse(rule, n_links, urls)
 
-    def _counted(self, counts: dict[str, int]) -> None:
+    def _stats_said(self, hand: Hand, counts: dict[str, int]) -> None:
         for name, count in counts.items():
             self._crawler.stats.inc_value(name, count)
 
-    def _redirected(self, url: str) -> None:
+    def _scope_said(self, hand: Hand, url: str) -> None:
         self._seeds_arrived.append(url)
         scope = getattr(self._crawler.spider, "scope", None)
         if scope is not None:
             scope.add_seed(url)
-        for started in self._hands.values():
-            started.wire.say([["scope", url]])
+        for each in self._hands:
+            each.send([["scope", url]])
 
 
 class SharedClock(HostClock):

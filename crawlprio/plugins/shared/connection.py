@@ -118,11 +118,15 @@ def connect(url: str, parameters: Mapping[str, Any]) -> Client:
         raise _no_server(url, error) from None
 
 
+def client_of(settings: Any) -> Client:
+    """Return a client of the server that settings name."""
+    return connect(read_setting(settings, "REDIS_URL"), read_setting(settings, "REDIS_PARAMS"))
+
+
 def checked_client(settings: Any) -> Client:
     """Return a client of the server that settings name; `ConfigError` if it cannot be used."""
-    url = read_setting(settings, "REDIS_URL")
-    client = connect(url, read_setting(settings, "REDIS_PARAMS"))
-    check_server(client, url)
+    client = client_of(settings)
+    check_server(client, read_setting(settings, "REDIS_URL"))
     return client
 
 

@@ -20,13 +20,11 @@ NO_BRAIN = "without a brain"
 """The state of a crawl of which no process is the brain, until a worker starts one."""
 
 _ORDERS: dict[str, Any] = {
-    "workers": lambda worker: worker["since"],
-    "leases": lambda lease: lease["since"],
+    "workers": lambda worker: -worker["age"],
+    "leases": lambda lease: -lease["age"],
     "head": lambda page: (-page["priority"], -page["hot"], -float(page["key"])),
 }
 """The lists of a report but that of dead letters, and the order of their rows."""
-
-_TIMES = ("since", "dead_at")
 
 _SUMS = ("pages", "visits", "ready", "waiting", "leased", "dead", "taken_over")
 
@@ -64,15 +62,12 @@ def overview(client: Client, crawl: str, most: int = 10) -> dict[str, Any]:
 
 
 def _report(mailbox: Mailbox) -> dict[str, Any]:
-    """Return what one brain said last, and whether there is one; times are from when it did."""
+    """Return what one brain said last, and whether there is one."""
     facts, brain = mailbox.facts(), mailbox.brain()
-    view: dict[str, Any] = {"ordering": "", "sites": 0, "delayed": 0, "now": 0.0}
+    view: dict[str, Any] = {"ordering": "", "sites": 0, "delayed": 0}
     view |= {"counts": dict.fromkeys(_SUMS, 0), **{name: [] for name in (*_ORDERS, "dead")}}
     view |= json.loads(facts.get("status") or "{}")
     view |= {name: facts.get(name, "") for name in ("folder", "host")}
-    now, view["now"] = view["now"], 0.0  # each brain has a clock of its own
-    for row in (*view["workers"], *view["leases"]):
-        row |= {name: row[name] - now for name in _TIMES if name in row}
     view["state"] = facts.get("state", "") or ("" if brain else NO_BRAIN)
     return view if brain else view | {"workers": [], "leases": []}
 

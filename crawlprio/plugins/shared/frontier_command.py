@@ -92,19 +92,18 @@ class Command(OneLineCommand):
             given = " ".join(args)
             raise CrawlprioError(f"frontier: found {given}; expected: {_ACTIONS}, or nothing")
 
-    def _client(self) -> Client:
+    def _far(self) -> tuple[Any, Client]:
+        """Return the module of crawls in Redis, which not everybody has installed, and a client."""
         from crawlprio.extras import require
 
         require("redis", "redis", "frontier")
-        from crawlprio.plugins.shared.connection import checked_client
+        from crawlprio.plugins.shared import connection, far_crawls
 
-        return checked_client(self.settings)
+        return far_crawls, connection.checked_client(self.settings)
 
     def _list(self, json_file: str | None) -> None:
-        client = self._client()
-        from crawlprio.plugins.shared.far_crawls import crawls, overview
-
-        found = {name: overview(client, name, 1) for name in crawls(client)}
+        far, client = self._far()
+        found = {name: far.overview(client, name, 1) for name in far.crawls(client)}
         rows = [
             [
                 printable(name),
@@ -114,44 +113,34 @@ class Command(OneLineCommand):
             ]
             for name, view in found.items()
         ]
-        if not rows:
-            print("There is no crawl in Redis.")
-        else:
-            header = ["crawl", "state", "fetched", "waiting", "leased", "workers"]
-            for line in table([header, *rows]):
-                print(line)
+        header = ["crawl", "state", "fetched", "waiting", "leased", "workers"]
+        for line in table([header, *rows]) if rows else ["There is no crawl in Redis."]:
+            print(line)
         if json_file:
             write_text("--json", json_file, json.dumps(found) + "\n")
 
     def _show(self, crawl: str, most: int, json_file: str | None) -> None:
-        client = self._client()
-        from crawlprio.plugins.shared.far_crawls import overview
-
-        view = overview(client, crawl, most)
+        far, client = self._far()
+        view = far.overview(client, crawl, most)
         for line in lines_of_crawl(crawl, view):
             print(line)
         if json_file:
             write_text("--json", json_file, json.dumps(view) + "\n")
 
     def _set(self, action: str, crawl: str) -> None:
-        client = self._client()
-        from crawlprio.plugins.shared.far_crawls import set_state
-
-        before = set_state(client, crawl, _STATES[action])
+        far, client = self._far()
+        before = far.set_state(client, crawl, _STATES[action])
         was = "" if before != _STATES[action] else " (as before)"
         print(f"{printable(crawl)}: {_SAYS[action]}{was}.")
 
     def _delete(self, crawl: str, *, confirmed: bool) -> None:
-        client = self._client()
-        from crawlprio.plugins.shared.far_crawls import delete
-
-        what = delete(client, crawl, confirmed=confirmed)
-        print(f"{printable(crawl)}: deleted with {what}.")
+        far, client = self._far()
+        print(f"{printable(crawl)}: deleted with {far.delete(client, crawl, confirmed=confirmed)}.")
 
 
 def lines_of_crawl(crawl: str, view: dict[str, Any]) -> Iterator[str]:
     """Yield the lines that describe a crawl, at most 80 characters each."""
-    now, counts = view["now"], {name: int(n) for name, n in view["counts"].items()}
+    counts = {name: int(n) for name, n in view["counts"].items()}
     yield cut(f"{printable(crawl)}: {view['state'] or 'running'}, {view['ordering']}")
     if view["folder"]:
         yield cut(f"Its store is in {printable(view['folder'])} on {printable(view['host'])}.")
@@ -174,8 +163,8 @@ def lines_of_crawl(crawl: str, view: dict[str, Any]) -> Iterator[str]:
             [
                 printable(worker["name"]),
                 f"{worker['leases']:,}",
-                seconds(now - worker["since"]),
-                seconds(worker["dead_at"] - now),
+                seconds(worker["age"]),
+                seconds(worker["dead_in"]),
             ]
             for worker in view["workers"]
         ],
@@ -185,9 +174,9 @@ def lines_of_crawl(crawl: str, view: dict[str, Any]) -> Iterator[str]:
         ["for", "worker", "page"],
         [
             [
-                seconds(now - lease["since"]),
+                seconds(lease["age"]),
                 printable(lease["worker"]),
-                printable(lease.get("url") or f"{lease['site']} (robots.txt or media)"),
+                printable(lease["url"]),
             ]
             for lease in view["leases"]
         ],

@@ -1,12 +1,12 @@
-"""The frontier as a hand sees it: what the brain has leased to it, and a way to answer."""
+"""The frontier as a hand sees it: what brains have leased to it, and a way to answer."""
 
 from __future__ import annotations
 
 import math
-from collections import deque
+from collections import Counter
 from collections.abc import Callable, Sequence
 from time import monotonic
-from typing import Any
+from typing import Any, NamedTuple, Protocol
 
 from crawlprio.frontier.protocol import Entry, Handout, PageVisit
 from crawlprio.plugins.shared.messages import (
@@ -16,6 +16,44 @@ from crawlprio.plugins.shared.messages import (
     row_handout,
     visit_row,
 )
+from crawlprio.plugins.shared.shards import Shards, shard_of_lease
+from crawlprio.web.urls import host_of
+
+_PATIENCE = 10.0
+"""Seconds for which the only fetch of a worker waits until all shards know of the last one."""
+
+
+class Line(Protocol):
+    """A hand's end of what connects it with a brain.
+
+    Fetches may start while it `is_alive`; `is_heard` once the brain has all that was said.
+    """
+
+    @property
+    def is_alive(self) -> bool: ...
+
+    @property
+    def is_heard(self) -> bool: ...
+
+    def say(self, statements: list[Statement]) -> None: ...
+
+
+class ShardStatus(NamedTuple):
+    """What a brain said last of its shard, as the statement `status` does."""
+
+    n_waiting: int = 0
+    n_out: int = 0
+    ready_at: float = math.inf
+    n_links: int = 0
+    head: list[float] | None = None
+    n_preparing: int = 0
+    sent: Sequence[int] = ()
+    read: Sequence[int] = ()
+
+    @property
+    def n_to_lease(self) -> int:
+        """Pages that wait, or are about to be leased."""
+        return self.n_waiting + self.n_preparing
 
 
 class HandClock:
@@ -58,44 +96,165 @@ class HandClock:
 
 
 class HandFrontier:
-    """A `crawlprio.frontier.protocol.Frontier` whose pages are in the brain.
+    """A `crawlprio.frontier.protocol.Frontier` whose pages are in a brain, or in one per shard.
 
-    The brain leases pages when it chooses to; `next_page` returns those that have come. `say` sends
-    it a statement, in order. `usages` has, by lease, what the site's robots.txt says of the use of
-    a page, until the scheduler takes it; `n_out` is how many pages hands have, as far as is known.
+    Brains lease pages when they choose to; `next_page` returns those that have come. What concerns
+    a site or a lease goes to its shard: `say` sends a statement to one. With several shards, free
+    fetches go to those whose next pages rank first: `shares` is how many pages each is to lease.
+
+    `held` has the keys of the pages that this hand has, by lease; `usages` what robots.txt says of
+    the use of a page, until the scheduler takes it. If it `loses_leases`, to time or to other
+    hands, it depends on `lines`, one to each brain, once there are some.
     """
 
     carries_json_only = True
     keeps_objects = False
-    loses_leases = False
-    is_busy = False
 
-    def __init__(self, say: Callable[[Statement], object]) -> None:
+    def __init__(
+        self,
+        say: Callable[[int, Statement], object],
+        shards: Shards | None = None,
+        *,
+        loses_leases: bool = False,
+    ) -> None:
         self.on_ready: Callable[[], object] = lambda: None
         self.on_lost: Callable[[int], object] = lambda lease: None
-        self.clock = HandClock(say)
-        self.usages: dict[int, str] = {}
-        self.n_links = self.n_out = 0
         self._say = say
-        self._leased: deque[Handout] = deque()
-        self._n_waiting = 0
-        self._ready_at = math.inf
+        self._shards = shards = shards or Shards()
+        self.clock = HandClock(lambda said: say(shards.of(said[2][0]), said))
+        self.loses_leases = loses_leases
+        self.lines: Sequence[Line] = ()
+        self.n_links = 0
+        self.usages: dict[int, str] = {}
+        self.held: dict[int, Any] = {}
+        self.statuses = [ShardStatus()] * len(shards)
+        self.shares = [0] * len(shards)
+        self._leased: dict[int, Handout] = {}
+        self._released: set[int] = set()
+        self._unsettled_since: float | None = None
 
-    def received(self, statement: Statement) -> None:
-        """Take note of what the brain says."""
+    def _shard_of(self, lease: int) -> int:
+        return shard_of_lease(lease, len(self._shards))
+
+    def leases_of(self, shard: int) -> list[int]:
+        """Return the leases of a shard that this hand has."""
+        return [lease for lease in self.held if self._shard_of(lease) == shard]
+
+    def _is_alive(self, lease: int) -> bool:
+        """Return whether a fetch may start under a lease, as far as its brain is concerned."""
+        if not self.loses_leases:
+            return True
+        return bool(self.lines) and self.lines[self._shard_of(lease)].is_alive
+
+    # What brains say
+
+    def received(self, shard: int, statement: Statement) -> None:
+        """Take note of what a brain says."""
         kind, *said = statement
         if kind == "lease":
             handout = row_handout(said[0])
             if said[1]:
                 self.usages[handout.lease] = said[1]
-            self._leased.append(handout)
-            self.on_ready()
+            self.held[handout.lease] = said[2]
+            self._leased[handout.lease] = handout
+        elif kind == "lost":
+            self._lose(self.leases_of(shard) if said[0] is None else said[0])
         elif kind == "status":
-            self._n_waiting, self.n_out, seconds, self.n_links, *_ = said
-            self._ready_at = math.inf if seconds is None else monotonic() + seconds
+            n_waiting, n_out, seconds, *more = said
+            ready_at = math.inf if seconds is None else monotonic() + seconds
+            self.statuses[shard] = ShardStatus(n_waiting, n_out, ready_at, *more)
+            self.n_links = sum(status.n_links for status in self.statuses)
+        self.on_ready()
+
+    def _lose(self, leases: Sequence[int]) -> None:
+        for lease in leases:
+            self._end(lease)
+            self.usages.pop(lease, None)
+            self._leased.pop(lease, None)
+        for lease in leases:
+            self.on_lost(lease)
+
+    @property
+    def n_out(self) -> int:
+        """Pages that hands have, as far as is known."""
+        return sum(status.n_out for status in self.statuses)
+
+    @property
+    def is_busy(self) -> bool:
+        if not self.loses_leases:
+            return False
+        is_heard = bool(self.lines) and all(line.is_heard for line in self.lines)
+        return not (is_heard and self.is_settled)
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether all that shards have told each other was read before they said how far they are.
+
+        If all were idle then, all are: only a message could have woken one, and each is counted.
+        """
+        n, known = len(self.statuses), self.statuses
+        return n == 1 or all(
+            len(known[one].sent) == n
+            and len(known[other].read) == n
+            and known[one].sent[other] == known[other].read[one]
+            for one in range(n)
+            for other in range(n)
+        )
+
+    # Which shard is to lease pages
+
+    def share(self, n_wanted: int) -> bool:
+        """Share the pages that this hand wants in all between the shards; True if that is new.
+
+        With one fetch at a time, the choice waits until all shards know of the last one.
+        """
+        shares = self._shares_of(n_wanted)
+        is_new, self.shares = shares != self.shares, shares
+        return is_new
+
+    def _shares_of(self, n_wanted: int) -> list[int]:
+        if len(self.statuses) == 1:
+            return [n_wanted]
+        active = Counter(self._shard_of(lease) for lease in self.held.keys() - self._released)
+        shares = [active[shard] for shard in range(len(self.statuses))]
+        n_free = n_wanted - sum(shares)
+        if n_wanted == 1 and n_free > 0 and not self._may_choose():
+            return shares
+        asked = [at for at, n in enumerate(self.shares) if n > shares[at]]
+        if n_wanted == 1 and n_free > 0 and any(self.statuses[at].n_preparing for at in asked):
+            return self.shares
+        ranked = sorted(
+            (at for at, status in enumerate(self.statuses) if status.n_to_lease),
+            key=self._rank,
+            reverse=True,
+        )
+        room = [self.statuses[at].n_to_lease for at in ranked]
+        while n_free > 0 and any(room):
+            for nth, at in enumerate(ranked):
+                if n_free > 0 and room[nth]:
+                    shares[at] += 1
+                    room[nth] -= 1
+                    n_free -= 1
+        return shares
+
+    def _may_choose(self) -> bool:
+        """Return whether the heads of all shards are known, or were not for too long."""
+        if not self.is_busy:
+            self._unsettled_since = None
+            return True
+        self._unsettled_since = self._unsettled_since or monotonic()
+        return monotonic() - self._unsettled_since > _PATIENCE
+
+    def _rank(self, shard: int) -> tuple[bool, list[float], float]:
+        status = self.statuses[shard]
+        return (
+            (True, status.head, 0.0) if status.head is not None else (False, [], -status.ready_at)
+        )
+
+    # The frontier
 
     def __len__(self) -> int:
-        return self._n_waiting
+        return sum(status.n_waiting for status in self.statuses)
 
     def is_duplicate(self, identity: str) -> bool:
         return False
@@ -103,30 +262,54 @@ class HandFrontier:
     def add(self, entry: Entry) -> None:
         if entry.request is not None and not isinstance(entry.request, bytes):
             return  # JSON cannot hold it; the dispatcher has counted it
-        self._say(["add", entry_row(entry)])
+        self._say(self._shards.of(entry.site), ["add", entry_row(entry)])
 
     def add_seeds(self, urls: Sequence[str]) -> None:
-        self._say(["add_seeds", list(urls)])
+        for shard in range(len(self._shards)):
+            own = [url for url in urls if self._shards.of(host_of(url)) == shard]
+            if own:
+                self._say(shard, ["add_seeds", own])
 
     def next_page(self, now: float) -> Handout | None:
-        return self._leased.popleft() if self._leased else None
+        lease = next(filter(self._is_alive, self._leased), None)
+        return None if lease is None else self._leased.pop(lease)
 
     def holds(self, lease: int) -> bool:
-        return True
+        return lease in self.held and self._is_alive(lease)
 
     def release_site(self, lease: int) -> None:
-        self._say(["release_site", lease])
+        if lease in self.held:
+            self._released.add(lease)
+            self._say(self._shard_of(lease), ["release_site", lease, self.held[lease]])
 
     def observe(self, lease: int, visit: PageVisit) -> None:
-        self._say(["observe", lease, visit_row(visit)])
+        if lease in self.held:
+            said = visit_row(visit), self._end(lease)
+            self._say(self._shard_of(lease), ["observe", lease, *said])
 
     def put_back(
         self, lease: int, request: object | None = None, priority: int | None = None
     ) -> None:
-        self._say(["put_back", lease, request_text(request), priority])
+        if lease in self.held:
+            said = request_text(request), priority, self._end(lease)
+            self._say(self._shard_of(lease), ["put_back", lease, *said])
+
+    def put_all_back(self) -> None:
+        """Put back the pages that are not being fetched."""
+        leased, self._leased = self._leased, {}
+        for lease in leased:
+            self.clock.not_fetched(self.held[lease][2])
+            self.put_back(lease)
+
+    def _end(self, lease: int) -> Any:
+        """Forget a lease; return its key."""
+        self._released.discard(lease)
+        return self.held.pop(lease, None)
 
     def ready_at(self) -> float:
-        return -math.inf if self._leased else self._ready_at
+        if any(map(self._is_alive, self._leased)):
+            return -math.inf
+        return min(status.ready_at for status in self.statuses)
 
     def figures(self) -> dict[str, int | str]:
         return {}

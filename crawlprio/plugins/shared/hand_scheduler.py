@@ -8,8 +8,9 @@ import signal
 import socket
 import sys
 from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
-from scrapy import Request, Spider, signals
+from scrapy import Request, signals
 from scrapy.utils.asyncio import call_later
 
 from crawlprio.frontier.protocol import Frontier
@@ -18,61 +19,53 @@ from crawlprio.live.hand_settings import hand_facts
 from crawlprio.live.page_reading import USAGES
 from crawlprio.live.running import RunningCrawl
 from crawlprio.plugins import load
-from crawlprio.plugins.shared.hand_frontier import HandFrontier
+from crawlprio.plugins.shared.hand_frontier import HandFrontier, Line
 from crawlprio.plugins.shared.messages import Statement
+from crawlprio.plugins.shared.shards import Shards
 from crawlprio.plugins.shared.wires import adopted, beat
 from crawlprio.schedulers import Scheduler
+
+if TYPE_CHECKING:
+    from scrapy import Spider
+    from scrapy.crawler import Crawler
 
 _MERGED = ("crawlprio/cut/", "crawlprio/refused/", "downloader/", "retry/", "httpcompression/")
 """Counts of a hand's Scrapy that are added to the brain's, by how their names begin."""
 
+_AHEAD = 4
+"""Pages that a hand may have beyond those that it fetches, if it fetches as many at once."""
 
 _SET_DEATH_SIGNAL = 1
 """PR_SET_PDEATHSIG: prctl(2)."""
 
 
 class HandScheduler(Scheduler):
-    """The scheduler of a hand, which fetches what the brain leases until the brain ends it."""
+    """The scheduler of a hand, which fetches what brains lease until they end it."""
 
-    def open(self, spider: Spider) -> None:
-        facts = hand_facts()
-        assert facts is not None
-        _die_with(facts["brain"])
-        self._facts = facts
-        self._spider = spider
+    loses_leases = False
+
+    def __init__(self, crawler: Crawler) -> None:
+        super().__init__(crawler)
         self._has_ended = False
-        self._said: list[Statement] = []
         self._counts: dict[str, int] = {}
+        self.shards = Shards()
+        self._lines: list[Any] = []
+        self._said: dict[int, list[Statement]] = {}
+        self._sends_soon = False
         self._crawl.record_elsewhere()
         self._crawl.tell_brain = self._say
-        self._crawl.open_frontier(make=self._make_frontier)
-        if self._crawl.failure is None:
-            self._crawler.signals.connect(self._spider_opened, signal=signals.spider_opened)
 
     def _make_frontier(self, crawl: RunningCrawl) -> Frontier:
-        self._frontier = HandFrontier(self._say)
+        loses = self.loses_leases
+        self._frontier = HandFrontier(self.say_to, self.shards, loses_leases=loses)
         return self._frontier
 
-    def _spider_opened(self) -> None:
-        for url in self._facts["seeds"]:
-            self._widen_scope(url)
-        if self._facts["archives"]:
+    def _connect(self, lines: Sequence[Line], term: float, *, archives: bool) -> None:
+        """Begin to speak with brains, of which each hears something ten times in a term."""
+        if archives:
             self._archiver = load("archivers of hands", "CRAWLPRIO_WARC")(self._crawl)
-        with socket.socket(fileno=self._facts["socket"]) as end:
-            self._wire = adopted(end, self._heard, self._lost)
-        self._beat = beat(self._sign_of_life, self._facts["term"])
-
-    def close(self, reason: str) -> None:
-        if hasattr(self, "_beat"):
-            self._beat.stop()
-            self._sign_of_life()
-        super().close(reason)
-
-    def add_seeds(self, urls: Sequence[str]) -> None:
-        """Do nothing: the brain has the seeds."""
-
-    def has_pending_requests(self) -> bool:
-        return not self._has_ended or super().has_pending_requests()
+        self._frontier.lines = self._lines = list(lines)
+        self._beat = beat(self._sign_of_life, term)
 
     def next_request(self) -> Request | None:
         request = super().next_request()
@@ -85,23 +78,42 @@ class HandScheduler(Scheduler):
                 USAGES[request] = usage
         return request
 
+    # What is said
+
     def _say(self, statement: Statement) -> None:
-        """Send a statement, with all others of this turn of the event loop."""
-        if not self._said:
+        """Say what concerns no site: to one brain, or to all if it is on the scope."""
+        for shard in range(len(self.shards) if statement[0] == "scope" else 1):
+            self.say_to(shard, statement)
+
+    def say_to(self, shard: int, statement: Statement) -> None:
+        self._said.setdefault(shard, []).append(statement)
+        self._send_soon()
+
+    def _send_soon(self) -> None:
+        if not self._sends_soon:
+            self._sends_soon = True
             call_later(0, self._send)
-        self._said.append(statement)
 
     def _send(self) -> None:
-        said, self._said = self._said, []
-        self._wire.say(said)
+        """Send all that was said in this turn, and to all shards how many pages are wanted."""
+        self._sends_soon = False
+        before, said = self._frontier.shares, self._said
+        self._said = {}
+        is_new = self._frontier.share(self._n_wanted())
+        for shard, line in enumerate(self._lines):
+            if shard in said or (is_new and before[shard] != self._frontier.shares[shard]):
+                line.say(said.get(shard, []))
+
+    def _n_wanted(self) -> int:
+        """Return how many pages this worker wants in all: some ahead, if it fetches several."""
+        at_once = 0.0 if self.dispatcher is None else self.dispatcher.at_once
+        if self._has_ended or engine.is_closing(self._crawler) or at_once == 0:
+            return 0
+        at_once = min(at_once, 1000)
+        return int(at_once + min(at_once // 4, _AHEAD))
 
     def _sign_of_life(self) -> None:
         """Say that this hand lives, and what its Scrapy has counted since."""
-        grown = self._newly_counted()
-        self._wire.say([["stats", grown]] if grown else [])
-
-    def _newly_counted(self) -> dict[str, int]:
-        """Return what Scrapy has counted since the last call."""
         grown = {}
         for name, count in self._crawler.stats.get_stats().items():
             if name.startswith(_MERGED) and isinstance(count, int):
@@ -109,23 +121,65 @@ class HandScheduler(Scheduler):
                 self._counts[name] = count
                 if more:
                     grown[name] = more
-        return grown
+        if grown:
+            self._say(["stats", grown])
+        self._send()
+        for line in self._lines:
+            line.say([])
 
-    def _heard(self, statements: list[Statement]) -> None:
+    # What is heard
+
+    def _heard(self, shard: int, statements: list[Statement]) -> None:
         for statement in statements:
-            if statement[0] == "end":
-                self._has_ended = True
-                engine.close_spider(self._crawler, "finished")
-            elif statement[0] == "scope":
-                self._widen_scope(statement[1])
-            else:
-                self._frontier.received(statement)
+            self._hear(shard, statement)
+
+    def _hear(self, shard: int, statement: Statement) -> None:
+        if statement[0] == "end":
+            self._has_ended = True
+            engine.close_spider(self._crawler, statement[1])
+        elif statement[0] == "scope":
+            self._widen_scope(statement[1])
+        else:
+            self._frontier.received(shard, statement)
 
     def _widen_scope(self, url: str) -> None:
         """Follow links to a site that a seed redirects to."""
         scope = getattr(self._spider, "scope", None)
         if scope is not None:
             scope.add_seed(url)
+
+
+class NearHandScheduler(HandScheduler):
+    """The scheduler of a hand that the brain has started, on the same machine."""
+
+    def open(self, spider: Spider) -> None:
+        facts = hand_facts()
+        assert facts is not None
+        _die_with(facts["brain"])
+        self._facts = facts
+        self._spider = spider
+        self._crawl.open_frontier(make=self._make_frontier)
+        if self._crawl.failure is None:
+            self._crawler.signals.connect(self._spider_opened, signal=signals.spider_opened)
+
+    def _spider_opened(self) -> None:
+        for url in self._facts["seeds"]:
+            self._widen_scope(url)
+        with socket.socket(fileno=self._facts["socket"]) as end:
+            wire = adopted(end, lambda statements: self._heard(0, statements), self._lost)
+        self._connect([wire], self._facts["term"], archives=self._facts["archives"])
+
+    def close(self, reason: str) -> None:
+        if self._lines:
+            self._beat.stop()
+            self._sign_of_life()
+        super().close(reason)
+
+    def add_seeds(self, urls: Sequence[str]) -> None:
+        """Do nothing: the brain has the seeds."""
+
+    def has_pending_requests(self) -> bool:
+        return not self._has_ended or super().has_pending_requests()
 
     def _lost(self) -> None:
         """End at once if the brain is gone: nobody is left to report to."""

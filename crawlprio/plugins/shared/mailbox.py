@@ -28,7 +28,11 @@ from typing import Any, NamedTuple
 from redis.exceptions import ResponseError
 
 from crawlprio.errors import CrawlprioError
-from crawlprio.plugins.shared.connection import Client
+from crawlprio.plugins.shared.connection import Client, client_of
+
+_WAIT, _SHARE_OF_TIMEOUT = 4.0, 0.8
+"""Most seconds for which the server is asked to wait for mail, also as a share of the time after
+which a silent server counts as unreachable."""
 
 START = "0-0"
 """Before the first message of a stream."""
@@ -83,22 +87,24 @@ def place_of(place: str) -> tuple[int, int]:
 
 
 class Mailbox:
-    """The mailbox of one shard. Every method raises `RedisError` if the server cannot be asked.
+    """The mailbox of one shard of a crawl, for one thread.
 
-    Parameters
-    ----------
-    client
-        A client of redis-py; one mailbox is for one thread.
-    crawl, shard
-        The crawl's name, and the number of the shard.
+    Every method raises `RedisError` if the server cannot be asked.
     """
 
     def __init__(self, client: Client, crawl: str, shard: int = 0) -> None:
         self.client = client
+        self.crawl = crawl
+        timeout = client.get_connection_kwargs().get("socket_timeout") or _WAIT
+        self._wait = int(1000 * min(_WAIT, _SHARE_OF_TIMEOUT * timeout))
         self.prefix = prefix_of(crawl, shard)
         self._brain, self._in, self._crawl = (
             f"{self.prefix}:{name}" for name in ("brain", "in", "crawl")
         )
+
+    def of_shards(self, n: int) -> list[Mailbox]:
+        """Return the mailboxes of all shards of this crawl, of which there are `n`."""
+        return [Mailbox(self.client, self.crawl, shard) for shard in range(n)]
 
     def _out(self, hand: str) -> str:
         return f"{self.prefix}:out:{hand}"
@@ -110,9 +116,9 @@ class Mailbox:
         is_new = self.client.set(self._brain, brain, nx=True, px=int(1000 * seconds))
         return bool(is_new) or self.brain() == brain
 
-    def read(self, after: str, *, most: int, wait: float) -> list[Mail]:
+    def read(self, after: str, *, most: int) -> list[Mail]:
         """Return messages to the brain after a place; wait for the first one."""
-        found = self.client.xread({self._in: after}, count=most, block=int(1000 * wait))
+        found = self.client.xread({self._in: after}, count=most, block=self._wait)
         entries = found[0][1] if found else []
         return [
             Mail(
@@ -177,9 +183,9 @@ class Mailbox:
             pipe.xadd(self._in, {"h": hand, "n": number, "b": body})
         pipe.execute()
 
-    def answers(self, hand: str, after: str, *, wait: float) -> tuple[str, list[bytes]]:
+    def answers(self, hand: str, after: str) -> tuple[str, list[bytes]]:
         """Return the brain's messages to a hand after a place, and the place of the last."""
-        found = self.client.xread({self._out(hand): after}, block=int(1000 * wait))
+        found = self.client.xread({self._out(hand): after}, block=self._wait)
         entries = found[0][1] if found else []
         if not entries:
             return after, []
@@ -190,6 +196,11 @@ class Mailbox:
     def forget(self, hand: str) -> None:
         """Delete the messages to a hand."""
         self.client.delete(self._out(hand))
+
+    def forget_late(self, hand: str) -> None:
+        """Delete what a hand said to a crawl that was over, unless another has begun."""
+        if not (self.brain() or self.facts()):
+            self.client.delete(self._in, self._out(hand))
 
     # Everybody
 
@@ -211,14 +222,22 @@ class Mailbox:
     def put_facts(self, **facts: Any) -> None:
         self.client.hset(self._crawl, mapping=facts)
 
-    def delete(self, brain_seconds: float = 0.0) -> None:
+    def delete(self, brain_seconds: float = 0.0, *, absent: Iterable[str] = ()) -> None:
         """Delete the crawl from the server; its store is not touched.
 
-        If it has a brain, that is told by a name in its place, for some seconds.
+        If it has a brain, that is told by a name in its place, for some seconds. The last messages
+        to hands that are `absent` stay until they expire.
         """
+        kept = {self._out(hand).encode() for hand in absent}
         has_brain = brain_seconds and self.brain()
         pattern = "".join(f"[{char}]" if char in "*?[\\" else char for char in self.prefix)
         for key in self.client.scan_iter(match=f"{pattern}:*", count=1000):
-            self.client.unlink(key)
+            if key not in kept:
+                self.client.unlink(key)
         if has_brain:
             self.client.set(self._brain, "nobody", px=int(1000 * brain_seconds))
+
+
+def open_mailbox(settings: Any, crawl: str, shard: int = 0) -> Mailbox:
+    """Connect to the mailbox of a shard; raise `ConfigError` if that is impossible."""
+    return Mailbox(client_of(settings), crawl, shard)

@@ -7,9 +7,10 @@ from         statement                             meaning
 ===========  ====================================  ================================================
 hand         add, ENTRY                            queue a page
 hand         add_seeds, URLS                       queue seeds
-hand         observe, LEASE, VISIT                 a leased page has its outcome
-hand         put_back, LEASE, REQUEST, PRIORITY    a leased page is to wait again
-hand         release_site, LEASE                   its site may go on; its callback has not ended
+hand         observe, LEASE, VISIT, KEY            a leased page has its outcome
+hand         put_back, LEASE, REQUEST, PRIORITY,   a leased page is to wait again
+             KEY
+hand         release_site, LEASE, KEY              its site may go on; its callback has not ended
 hand         clock, METHOD, ARGUMENTS, KEYWORDS    what became of a fetch: `FetchClock`
 hand         refused, RULE, N, URLS                links that a rule refused
 hand         stats, COUNTS                         what Scrapy has counted since the last time
@@ -45,8 +46,8 @@ brain        status, N, OUT, SECONDS, N_LINKS      pages that wait and that hand
              SENT, READ                            leased, messages to each shard, and from each
 ===========  ====================================  ================================================
 
-What a hand says of a lease then ends with the KEY that came with it, for the next brain. The brains
-of a crawl's shards are each other's hands, as far as messages go.
+The KEY of a lease comes with it, and tells the next brain which page it is of. The brains of a
+crawl's shards are each other's hands, as far as messages go.
 """
 
 from __future__ import annotations

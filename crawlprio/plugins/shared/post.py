@@ -39,9 +39,6 @@ logger = logging.getLogger("crawlprio")
 
 _T = TypeVar("_T")
 
-_WAIT = 1.0
-"""Seconds for which a server is asked to wait for mail."""
-
 _MOST = 64
 """Messages that a brain reads at once."""
 
@@ -142,32 +139,16 @@ class _Said(NamedTuple):
 
 
 class HandPost(_Post):
-    """A hand's end.
+    """A hand's end, which connects with `open_mailbox` once for each of its threads.
 
-    Parameters
-    ----------
-    open_mailbox
-        connects to the server; called once for each thread.
-    name
-        the name of the hand, which no other ever has.
-    term
-        seconds of silence after which the brain gives the pages of a hand to others.
-    wants
-        returns how many pages the hand wants in all.
-    heard
-        called with statements, in the thread of `call_from_thread`, as is `failed`.
-    has
-        returns what the hand holds, for the statement `holds`; None: it fetches nothing.
-    acknowledged
-        called with the number of the last message that the brain has on disk.
+    No other hand ever has its `name`. After a `term` of silence, in seconds, the brain gives its
+    pages to others: fetches may start until `alive_until`, and no brain that has read what the
+    server took at `reached_at` counts the hand as dead within a term of it, both by `boot_time()`.
 
-    Attributes
-    ----------
-    alive_until
-        `boot_time()` until which fetches may start.
-    reached_at
-        `boot_time()` of the latest message that the server has taken. No brain that reads it counts
-        this hand as dead within a term of it.
+    `wants` returns how many pages the hand wants in all, `has` what it holds, for the statement
+    `holds`; it is None if the hand fetches nothing. `heard` is called with statements, in the
+    thread of `call_from_thread`, as are `failed`, and `acknowledged` with the number of the last
+    message that the brain has on disk.
     """
 
     def __init__(
@@ -200,6 +181,11 @@ class HandPost(_Post):
         self._outgoing: queue.SimpleQueue[list[tuple[int, bytes]] | None] = queue.SimpleQueue()
         self._sender = self._start(self._send_all, "sender")
         self._start(self._fetch_all, "mail")
+
+    @property
+    def had_brain(self) -> bool:
+        """Whether a brain has said anything to this hand."""
+        return self._generation > 0
 
     @property
     def is_heard(self) -> bool:
@@ -309,9 +295,7 @@ class HandPost(_Post):
     def _fetch_all(self) -> None:
         mailbox, after, n_outages = self._open(), START, 0
         while not self.is_closed:
-            after, bodies = self._line.call(
-                mailbox, partial(mailbox.answers, self.name, after, wait=_WAIT)
-            )
+            after, bodies = self._line.call(mailbox, partial(mailbox.answers, self.name, after))
             if n_outages != self._line.n_outages:
                 # The server may have lost its last second, and so reuse numbers.
                 n_outages, after = self._line.n_outages, START
@@ -331,18 +315,10 @@ class _Turn(NamedTuple):
 class BrainPost(_Post):
     """A brain's end: it stays the brain from `claim` on, in a thread, however busy the crawl is.
 
-    Parameters
-    ----------
-    open_mailbox
-        connects to the server; called once for each thread.
-    name
-        the name of this process, which no other ever has.
-    seconds
-        time for which it stays the brain without renewing that.
-    arrived
-        called with messages; sets `position` once their effects are committed, or returns False.
-    state_changed
-        called with the state of the crawl (empty, paused, draining) when it changes.
+    It connects with `open_mailbox` once for each of its threads. No other brain ever has its
+    `name`; without renewing that, it is the brain for some `seconds`. `arrived` is called with
+    messages, and sets `position` once their effects are committed, or returns False;
+    `state_changed` with the state of the crawl (empty, paused, draining) when it changes.
     """
 
     def __init__(
@@ -442,9 +418,7 @@ class BrainPost(_Post):
     def _read_all(self) -> None:
         mailbox, n_outages = self._open(), 0
         while not (self.is_closed or self._is_deaf):
-            mail = self._line.call(
-                mailbox, partial(mailbox.read, self.position, most=_MOST, wait=_WAIT)
-            )
+            mail = self._line.call(mailbox, partial(mailbox.read, self.position, most=_MOST))
             if n_outages != self._line.n_outages:
                 n_outages = self._line.n_outages
                 self._line.call(mailbox, partial(mailbox.advance, self.position))

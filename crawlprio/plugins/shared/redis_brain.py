@@ -19,26 +19,30 @@ from uuid import uuid4
 
 from redis.exceptions import RedisError
 from scrapy import Request
-from scrapy.exceptions import IgnoreRequest
 from scrapy.utils.asyncio import call_later
 from scrapy.utils.defer import deferred_from_coro
 
 from crawlprio.errors import ConfigError, CrawlprioError
 from crawlprio.live import engine
-from crawlprio.live.counts import cause_of
 from crawlprio.live.dispatch import site_of
 from crawlprio.live.hand_settings import BRAIN_VARIABLE, brain_facts
 from crawlprio.live.running import Callbacks
 from crawlprio.live.workers import LinksOut, Shard
-from crawlprio.middlewares.permission import RobotsMiddleware
-from crawlprio.plugins.shared.brain import Hand
-from crawlprio.plugins.shared.brain_scheduler import BrainScheduler, check_limits
-from crawlprio.plugins.shared.connection import check_server, connect, share_seeds, when_available
-from crawlprio.plugins.shared.mailbox import START, Fenced, Mail, Mailbox
+from crawlprio.plugins.shared.brain import DIED, Hand
+from crawlprio.plugins.shared.brain_scheduler import LOOK_SECONDS, BrainScheduler, check_limits
+from crawlprio.plugins.shared.connection import checked_client, share_seeds, when_available
+from crawlprio.plugins.shared.mailbox import START, Fenced, Mail, Mailbox, open_mailbox
 from crawlprio.plugins.shared.messages import ENDED, FETCHING, Statement, written
 from crawlprio.plugins.shared.post import BrainPost, HandPost, said_by_hand
 from crawlprio.plugins.shared.same_crawl import difference, values_of
-from crawlprio.plugins.shared.shards import FACTS, Outbox, Shards, agree_on_shards, shard_store
+from crawlprio.plugins.shared.shards import (
+    FACTS,
+    LEASES_OF_ONE,
+    Outbox,
+    Shards,
+    agree_on_shards,
+    shard_store,
+)
 from crawlprio.settings_table.config import CrawlConfig, read_setting
 from crawlprio.store.files import StoreInUse, WriterLock
 from crawlprio.web.addresses import ALLOW_PRIVATE
@@ -53,14 +57,11 @@ logger = logging.getLogger("crawlprio")
 BRAIN_SECONDS = 10.0
 """Seconds of silence after which workers elect another brain; no more than those of a hand."""
 
-_LOOK_SECONDS = 0.05
-"""Seconds between two looks at whether a site may be fetched from."""
-
-LEASES_OF_ONE = 2**31
-"""Leases that one brain may give, by which those of all brains of a crawl differ."""
-
 _END_SECONDS = 10.0
 """Seconds that hands get to end, and Redis to take what is left."""
+
+_START_SECONDS = 30.0
+"""Seconds that a process may take to start again as the brain of a shard that it has claimed."""
 
 _SHOW_SECONDS = 2.0
 """Seconds between two reports for `crawlprio frontier show`."""
@@ -83,23 +84,6 @@ _SHARD = "shard "
 PAUSED, DRAINING = "paused", "draining"
 
 
-def open_mailbox(settings: Any, crawl: str, shard: int = 0) -> Mailbox:
-    """Connect to the mailbox of a shard; raise `ConfigError` if that is impossible."""
-    url = read_setting(settings, "REDIS_URL")
-    return Mailbox(connect(url, read_setting(settings, "REDIS_PARAMS")), crawl, shard)
-
-
-def checked_mailbox(settings: Any, crawl: str) -> Mailbox:
-    """Connect to the mailbox of a crawl once its server answers and can be used."""
-
-    def checked() -> Mailbox:
-        mailbox = open_mailbox(settings, crawl)
-        check_server(mailbox.client, read_setting(settings, "REDIS_URL"))
-        return mailbox
-
-    return when_available(checked)
-
-
 def brain_seconds(settings: Any) -> float:
     """Return the seconds of silence after which another brain is elected."""
     return min(float(read_setting(settings, "CRAWLPRIO_LEASE_SECONDS")), BRAIN_SECONDS)
@@ -108,26 +92,11 @@ def brain_seconds(settings: Any) -> float:
 class FarHand(Hand):
     """A hand that is heard through a mailbox.
 
-    Attributes
-    ----------
-    name
-        its name.
-    n_read
-        the number of its last message that was carried out.
-    n_sent
-        the number of the last message to it.
-    outside
-        the sites of what it may fetch besides pages, by its number for it.
-    sent_in
-        the number of the message that told it of each lease.
-    wants
-        how many pages it wants in all.
-    echo
-        its clock in the latest message.
-    heard_at, since
-        monotonic time of that, and of the first.
-    is_shard
-        whether it is the brain of another shard, which only tells of links.
+    Of its messages, `n_read` were carried out; `n_sent` were sent to it, and `sent_in` is the
+    number of that which told it of a lease. In its latest message, at `heard_at`, its clock was
+    `echo`, and it wanted so many pages in all (`wants`). `outside` has the sites of what it may
+    fetch besides pages, by its number for it. A hand that `is_shard` is the brain of another shard,
+    and only tells of links.
     """
 
     def __init__(self, name: str, n_read: int = 0) -> None:
@@ -173,6 +142,8 @@ class RedisBrainScheduler(BrainScheduler):
     answered or its term is over.
     """
 
+    _hands: dict[FarHand, FarHand]
+
     def __init__(self, crawler: Crawler) -> None:
         super().__init__(crawler)
         self._post: BrainPost | None = None
@@ -190,6 +161,7 @@ class RedisBrainScheduler(BrainScheduler):
         self._outbox = Outbox(1)
         self._posts: dict[int, HandPost] = {}
         self._is_told_all_is_done = False
+        self._due: set[FarHand] = set()
         self._told: list[Any] = []
         self._told_at = -math.inf
         self._tells_soon = self._is_of_worker = False
@@ -204,7 +176,8 @@ class RedisBrainScheduler(BrainScheduler):
             try:
                 self._name = read_setting(settings, "CRAWLPRIO_REDIS_CRAWL") or spider.name
                 self._seconds = brain_seconds(settings)
-                self._mailbox = mailbox = checked_mailbox(settings, self._name)
+                client = when_available(partial(checked_client, settings))
+                self._mailbox = mailbox = Mailbox(client, self._name)
                 self._shards = agree_on_shards(mailbox, crawl.asked_for, self._name)
                 self._claim()
                 self._find_store(crawl.config)
@@ -277,7 +250,7 @@ class RedisBrainScheduler(BrainScheduler):
                 is_here = shard_store(settings, self._name, shard, n).exists()
                 whole = f"{name} {socket.gethostname()} {os.getpid()}"
                 if (is_here or not mailbox.facts().get("id")) and mailbox.claim(
-                    whole, self._seconds
+                    whole, _START_SECONDS
                 ):
                     told["shard"] = shard
                     environment = {**os.environ, BRAIN_VARIABLE: json.dumps(told)}
@@ -333,6 +306,7 @@ class RedisBrainScheduler(BrainScheduler):
         for name, n_read in stored.get("read", {}).items():
             if crawl_id or name.startswith(_SHARD):
                 self._known[name] = FarHand(name, n_read)
+        self._brain.deaths.update(stored.get("deaths", {}))
         self._outbox = Outbox(n_shards)
         if n_shards > 1:
             store.attach(self._outbox)
@@ -357,6 +331,7 @@ class RedisBrainScheduler(BrainScheduler):
             "read": {hand.name: hand.n_read for hand in self._known.values()},
             "scope": self._scope,
             "shards": self._shards.facts(),
+            "deaths": self._brain.deaths,
         }
         return {FACTS: json.dumps(facts)}
 
@@ -459,18 +434,16 @@ class RedisBrainScheduler(BrainScheduler):
         if mail.number == hand.n_read + 1:
             hand.n_read = mail.number
             self._is_told_all_is_done = self._is_told_all_is_done and hand.is_shard
-            for kind, *said in statements:
-                if kind in _OWN:
-                    getattr(self, f"_{kind}_said")(hand, *said)
-                elif hand.name in self._silent:
-                    self._receive_early(hand, kind, said)
+            for statement in statements:
+                if hand.name in self._silent:
+                    self._receive_early(hand, statement)
                 else:
-                    self._receive(hand, [[kind, *said]])
+                    self._receive(hand, [statement])
         return hand
 
-    def _receive_early(self, hand: FarHand, kind: str, said: list[Any]) -> None:
+    def _receive_early(self, hand: FarHand, statement: Statement) -> None:
         """Carry out what a hand says of pages that it has from the last brain, not listed yet."""
-        clock = self._frontier.clock
+        clock, (kind, *said) = self._frontier.clock, statement
         if kind in ("observe", "put_back", "release_site"):
             lease, key = said[0], said[-1]
             if lease not in hand.leases and self._brain.adopt(hand, lease, key):
@@ -480,7 +453,7 @@ class RedisBrainScheduler(BrainScheduler):
         elif kind == "clock" and said[0] == "ended":
             clock.started(said[1][0], was_handed_out=False)
             hand.fetching[said[1][0]] += 1
-        self._receive(hand, [[kind, *said]])
+        self._receive(hand, [statement])
 
     def _receive(self, hand: Hand, statements: list[Statement]) -> None:
         for kind, *said in statements:
@@ -551,40 +524,31 @@ class RedisBrainScheduler(BrainScheduler):
         request = Request(url, headers={"User-Agent": agent} if agent else {})
         if not may:
             request.meta[ALLOW_PRIVATE] = False
-        robots = self._crawler.get_downloader_middleware(RobotsMiddleware)
-        try:
-            if isinstance(robots, RobotsMiddleware):
-                await robots.process_request(request)
-        except IgnoreRequest as error:
-            hand.send([["may", number, cause_of(error, request)]])
-            self._progressed()
-            return
-        site, clock = site_of(request), self._clock
-        self._hold(site)
-        while hand in self._hands and not self._is_deaf:
-            if clock.is_idle(site) and not self._silent:
-                self._hold(site, -1)
-                self._fetches_said(hand, number, site)
-                hand.send([["may", number, ""]])
-                self._progressed()
+        cause = await self._cause_against(request)
+        if not cause:
+            site, clock = site_of(request), self._clock
+            clock.hold(site)
+            while self._silent or not clock.is_idle(site):
+                if hand not in self._hands or self._is_deaf:
+                    break
+                await engine.sleep(LOOK_SECONDS)
+            clock.hold(site, -1)
+            if hand not in self._hands or self._is_deaf:
                 return
-            await engine.sleep(_LOOK_SECONDS)
-        self._hold(site, -1)
-
-    def _hold(self, site: str, n_fetches: int = 1) -> None:
-        """Hold back all pages of a site."""
-        self._clock.hold(site, n_fetches)
+            self._fetches_said(hand, number, site)
+        hand.send([["may", number, cause]])
+        self._progressed()
 
     def _fetches_said(self, hand: FarHand, number: int, site: str) -> None:
         hand.outside[number] = site
         self._brain.outside[site] += 1
-        self._hold(site)
+        self._clock.hold(site)
 
     def _done_said(self, hand: FarHand, number: int) -> None:
         site = hand.outside.pop(number, None)
         if site is not None:
             self._brain.outside[site] -= 1
-            self._hold(site, -1)
+            self._clock.hold(site, -1)
 
     def _links_said(self, hand: FarHand, *links: Any) -> None:
         """Learn from links that another shard has found."""
@@ -605,9 +569,7 @@ class RedisBrainScheduler(BrainScheduler):
 
     def _flush(self, hands: Any) -> None:
         """Answer these hands, and all others for which there is something, in this turn."""
-        for hand in hands:
-            if not hand.said:
-                hand.said.append(["status"])
+        self._due.update(hands)
         if not self._flushes_soon:
             self._flushes_soon = True
             call_later(0, self._answer)
@@ -623,15 +585,12 @@ class RedisBrainScheduler(BrainScheduler):
         if len(self._shards) > 1:
             status += self._shard_status()
             is_news = self._is_news([is_busy, *status[5:]])
-        if is_news:
-            for hand in self._known.values():
-                if not hand.is_shard:
-                    hand.said.append(["status"])
-        answers = []
-        for hand in self._known.values():
-            if hand.said:
-                hand.said = [each for each in hand.said if each != ["status"]]
-                answers.append((hand.name, hand.message(self._generation, status)))
+        due, self._due = self._due, set()
+        answers = [
+            (hand.name, hand.message(self._generation, status))
+            for hand in self._known.values()
+            if hand.said or hand in due or (is_news and not hand.is_shard)
+        ]
         shown = ""
         if monotonic() - self._shown_at >= _SHOW_SECONDS:
             self._shown_at = monotonic()
@@ -669,9 +628,9 @@ class RedisBrainScheduler(BrainScheduler):
             self._flush(())
 
     def _shown(self) -> dict[str, Any]:
-        """Return what `crawlprio frontier show` shows; times are of this process's clock."""
+        """Return what `crawlprio frontier show` shows; times are seconds from now."""
         now, recorder, queue = monotonic(), self._crawl.recorder, self._frontier.queue
-        hands = self._far()
+        hands = list(self._hands)
         holders = {lease: hand.name for hand in hands for lease in hand.leases}
         leased = sorted(self._brain.leased(), key=lambda each: each[2])
         counts = {
@@ -685,7 +644,6 @@ class RedisBrainScheduler(BrainScheduler):
         }
         head = queue.upcoming(_MOST_SHOWN) if len(queue) <= _MOST_SEARCHED else []
         return {
-            "now": now,
             "ordering": self._crawl.config.ordering_name,
             "sites": recorder.pages.n_sites,
             "delayed": queue.n_delayed,
@@ -694,13 +652,13 @@ class RedisBrainScheduler(BrainScheduler):
                 {
                     "name": hand.name,
                     "leases": len(hand.leases),
-                    "since": hand.since,
-                    "dead_at": hand.heard_at + self._term,
+                    "age": now - hand.since,
+                    "dead_in": hand.heard_at + self._term - now,
                 }
                 for hand in hands
             ],
             "leases": [
-                {"since": since, "worker": holders.get(lease, ""), "url": url}
+                {"age": now - since, "worker": holders.get(lease, ""), "url": url}
                 for lease, url, since in leased[:_MOST_SHOWN]
             ],
             "head": [
@@ -713,8 +671,7 @@ class RedisBrainScheduler(BrainScheduler):
                 for page in head
             ],
             "dead": [
-                {"url": url, "reason": reason}
-                for url, reason in self._brain.dead_letters[-_MOST_SHOWN:]
+                {"url": url, "reason": DIED} for url in self._brain.dead_letters[-_MOST_SHOWN:]
             ],
         }
 
@@ -738,16 +695,13 @@ class RedisBrainScheduler(BrainScheduler):
     def _has_room(self) -> bool:
         if self._silent or self._state or self._n_admitting:
             return False
-        return sum(max(hand.room, 0) for hand in self._far()) > self._n_preparing
+        return sum(max(hand.room, 0) for hand in self._hands) > self._n_preparing
 
     def _choose(self) -> Hand | None:
         if self._silent or self._n_admitting:
             return None
-        hand = max(self._far(), key=lambda each: each.room, default=None)
+        hand = max(self._hands, key=lambda each: each.room, default=None)
         return None if hand is None or hand.room <= 0 else hand
-
-    def _far(self) -> list[FarHand]:
-        return [hand for hand in self._hands if isinstance(hand, FarHand)]
 
     # End
 
@@ -760,7 +714,7 @@ class RedisBrainScheduler(BrainScheduler):
         was_stopped = now - self._looked_at > self._term / 2
         self._looked_at = now
         was_down = self._post is None or self._post.was_down()
-        for hand in self._far():
+        for hand in [*self._hands]:
             # What they said meanwhile is not read yet.
             if was_stopped or was_down:
                 hand.heard_at = now
@@ -780,13 +734,16 @@ class RedisBrainScheduler(BrainScheduler):
         self._is_told_all_is_done = self._is_told_all_is_done and not hand.n_read
         for number in [*hand.outside]:
             self._done_said(hand, number)
-        lost = [*hand.leases]
-        logger.warning("A worker (%s) is silent; its %d pages wait again.", hand.name, len(lost))
-        self._crawler.stats.inc_value("crawlprio/workers_died")
+        n_lost, store = len(hand.leases), self._crawl.recorder.store
+        assert store is not None
         try:
-            self._brain.died(hand)
+            with store.together(self._facts):
+                self._brain.died(hand)
+                self._crawl.recorder.flush()
         except CrawlprioError as error:
             self._crawl.fail(error)
+        logger.warning("A worker (%s) is silent; its %d pages wait again.", hand.name, n_lost)
+        self._crawler.stats.inc_value("crawlprio/workers_died")
         hand.said = [each for each in hand.said if each[0] not in ("lease", "held")]
         hand.send([["lost", None]])
         self._alone_since = monotonic()
@@ -810,9 +767,12 @@ class RedisBrainScheduler(BrainScheduler):
         self._is_ending = True
         if self._is_fenced or self._crawl.failure is not None:
             return
-        for hand in self._far():
+        hands = [*self._hands]
+        if reason != "shutdown":  # else a hand that is absent goes on with the next brain
+            hands = [hand for hand in self._known.values() if not hand.is_shard]
+        for hand in hands:
             hand.send([["end", reason]])
-        self._flush(())
+        self._answer()
         until = monotonic() + max(_END_SECONDS, self._term)
         while self._hands and monotonic() < until and not self._is_fenced:
             await engine.sleep(0.05)
@@ -838,10 +798,8 @@ class RedisBrainScheduler(BrainScheduler):
             for each in self._posts.values():
                 each.close(0.0)
             if deletes and not self._is_fenced:
-                self._mailbox.delete()
-
-
-_OWN = frozenset({"hello", "holds", "bye", "ask", "fetches", "done", "links"})
+                absent = [hand.name for hand in self._known.values() if not hand.is_shard]
+                self._mailbox.delete(absent=absent)
 
 
 class NoStart:

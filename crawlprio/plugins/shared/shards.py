@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 _CACHE_SIZE = 50_000
 """Hosts whose shard is cached."""
 
+LEASES_OF_ONE = 2**31
+"""Leases that one brain may give, by which those of all brains of a crawl differ."""
+
 _OF_ONE_SHARD = {
     "CRAWLPRIO_STOP_AT_COVERAGE": "needs all links in one process",
     "CRAWLPRIO_REQUISITES": "fetches from sites of other shards",
@@ -33,6 +36,11 @@ _OF_ONE_SHARD = {
 
 FACTS = "mailbox"
 """The fact in a store by which a brain knows its crawl, and what it has read."""
+
+
+def shard_of_lease(lease: int, n_shards: int) -> int:
+    """Return the shard whose brain gave a lease."""
+    return lease // LEASES_OF_ONE % n_shards
 
 
 class Shards:
@@ -78,16 +86,11 @@ def shards_from(facts: dict[str, Any]) -> Shards:
     return Shards(int(facts.get("shards", 1)), str(facts.get("key", "")), by_domain=by_domain)
 
 
-def shard_folder(settings: Any, crawl: str, shard: int, n: int) -> Path:
-    """Return the folder of a shard: of the only one, that of the crawl."""
-    folder = Path(read_setting(settings, "JOBDIR") or brain_folder(crawl))
-    return folder if n == 1 else folder / str(shard)
-
-
 def shard_store(settings: Any, crawl: str, shard: int, n: int) -> Path:
-    """Return the store of a shard."""
+    """Return the store of a shard: of the only one, that in the folder of the crawl."""
+    folder = Path(read_setting(settings, "JOBDIR") or brain_folder(crawl))
     name = read_setting(settings, "CRAWLPRIO_STORE") or "crawl.sqlite"
-    return shard_folder(settings, crawl, shard, n) / name
+    return (folder if n == 1 else folder / str(shard)) / name
 
 
 def stored_facts(path: Path) -> dict[str, Any]:

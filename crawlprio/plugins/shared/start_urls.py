@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Iterable, Mapping
-from functools import partial
+from collections.abc import Iterable, Mapping
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
@@ -35,23 +34,17 @@ class StartUrls:
     Requests are seeds with `dont_filter`. An invalid entry is logged and counted. As in
     scrapy-redis, a worker that is killed while it pops a batch loses that batch.
 
-    `kind`, of the `key`: "list", "set" or "zset"; `batch_size`: entries to pop at once; `max_idle`:
+    `key`: of a list, a set or a sorted set; `batch_size`: entries to pop at once; `max_idle`:
     seconds without a start URL after which an idle spider may close, 0: never.
     """
 
     def __init__(
-        self,
-        crawler: Crawler,
-        client: Client,
-        key: str,
-        *,
-        kind: str,
-        batch_size: int,
-        max_idle: float,
+        self, crawler: Crawler, client: Client, key: str, *, batch_size: int, max_idle: float
     ) -> None:
         self._crawler = crawler
         self._client = client
-        self._take = partial(_TAKE[kind], client, key, batch_size)
+        self._key = key
+        self._batch_size = batch_size
         self._max_idle = max_idle
         self._busy_at = monotonic()
         self._is_closed = False
@@ -77,7 +70,7 @@ class StartUrls:
     async def _take_batch(self) -> None:
         """Pop a batch and poll again: at once if there were entries, otherwise after a pause."""
         try:
-            entries = list(await run_in_thread(self._take))
+            entries = await run_in_thread(self._pop)
             self._is_down = False
         except RedisError as error:
             entries = []
@@ -96,6 +89,14 @@ class StartUrls:
             for request in self._requests(spider, entry):
                 engine.crawl(request)
         call_later(0 if entries else _POLL, self._look)
+
+    def _pop(self) -> list[bytes]:
+        """Take entries from the head of a list, the highest scores of a sorted set, or any set."""
+        client, key, n = self._client, self._key, self._batch_size
+        kind = client.type(key)
+        if kind == b"zset":
+            return [member for member, _ in client.zpopmax(key, n)]
+        return list((client.spop if kind == b"set" else client.lpop)(key, n) or ())
 
     def _requests(self, spider: Spider, entry: bytes) -> Iterable[Request]:
         """Return the requests for an entry; none if it is invalid."""
@@ -130,10 +131,3 @@ def request_of(entry: bytes) -> Request:
     form = dict(members)
     url, method, meta = form.pop("url"), form.pop("method", "GET"), form.pop("meta", {})
     return FormRequest(url, method=method.upper(), formdata=form, meta=meta, dont_filter=True)
-
-
-_TAKE: dict[str, Callable[[Client, str, int], Iterable[bytes]]] = {
-    "list": lambda client, key, n: client.lpop(key, n) or [],
-    "set": lambda client, key, n: client.spop(key, n),
-    "zset": lambda client, key, n: (member for member, _ in client.zpopmax(key, n)),
-}

@@ -25,8 +25,6 @@ from twisted.python.failure import Failure
 from crawlprio.live.hand_settings import VARIABLE
 from crawlprio.plugins.shared.messages import Statement, read, written
 
-_MOST_BYTES = 2**31 - 1
-
 _START_SECONDS = 60.0
 """Seconds that a process may take to start, besides the time after which it counts as dead."""
 
@@ -41,7 +39,9 @@ class Wire(Int32StringReceiver):
     `heard_at` is the monotonic time of the last message; before the first, when that is due.
     """
 
-    MAX_LENGTH = _MOST_BYTES
+    MAX_LENGTH = 2**31 - 1
+
+    is_alive = is_heard = True  # or this process ends
 
     def __init__(
         self, heard: Callable[[list[Statement]], object], lost: Callable[[], object]
