@@ -279,6 +279,8 @@ class StoredPages(PageTable):
 
     def _find_all(self, identities: list[str]) -> list[int]:
         """Find pages that are not in the younger generation, and remember those found."""
+        if not self._exact and not len(self._table):
+            return [NO_PAGE] * len(identities)
         hashes = self._hashes(identities)
         found = self._table.find_all(hashes[:, 0].tolist())
         if not self._exact and max(found) == NO_PAGE:
