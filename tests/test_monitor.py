@@ -400,6 +400,10 @@ class TestInABrowser:
     def test_a_phone_scrolls_it_in_one_direction_only(self, tab):
         tab.page.set_viewport_size({"width": 375, "height": 700})
         assert tab.page.evaluate("document.documentElement.scrollWidth") <= 375
+        # Each table scrolls by itself; the page was 5,000 pixels long.
+        length = tab.page.evaluate("document.documentElement.scrollHeight")
+        print("length of the page:", length)
+        assert length < 3_000
         tab.page.set_viewport_size({"width": 1200, "height": 900})
 
     def test_without_the_token_it_can_only_be_read(self, browser, watched):
