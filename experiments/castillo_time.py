@@ -364,17 +364,12 @@ def _mean_of(points: list[tuple[float, float]], day: int) -> float:
 
 def _figure_12(report: Report, shared: Path, start: Start) -> None:
     """Write mean PageRank by depth."""
-    lines: dict[str, list[tuple[float, float]]] = {}
     recorded = [Start(web, web.homes) for web in (uci(shared), hollins(shared))]
-    for begun in (start, *recorded):
-        name = "country" if begun.web.is_synthetic else begun.web.name
-        graph = begun.web.graph
-        depth = depth_from_seeds(graph, begun.seeds)
-        means = mean_importance_by_depth(
-            depth, scaled_to_mean_one(begun.web.ranks, begun.reachable), begun.reachable
-        )
-        many = means.n >= FEWEST_AT_DEPTH
-        lines[name] = list(zip(means.x[many].tolist(), means.mean[many].tolist(), strict=True))
+    by_depth = {
+        "country" if begun.web.is_synthetic else begun.web.name: means_by_depth(begun)
+        for begun in (start, *recorded)
+    }
+    lines = {name: list(means.items()) for name, means in by_depth.items()}
     report.figure(
         "figure-12",
         [Panel(lines, "Mean PageRank by depth", "links from the nearest home page",
@@ -383,7 +378,6 @@ def _figure_12(report: Report, shared: Path, start: Start) -> None:
         "30 pages or more. In the paper it falls over the first levels and is flat after 3 or 4. "
         "Home pages are below the next level, because many have few or no in-links.",
     )  # fmt: skip
-    by_depth = {name: {int(x): y for x, y in points} for name, points in lines.items()}
     with_homes = {name: means for name, means in by_depth.items() if 0 in means}
     shown = {
         name: ", ".join(f"{means[x]:.2f}" if x in means else "-" for x in range(7))
@@ -426,6 +420,17 @@ def _figure_12(report: Report, shared: Path, start: Start) -> None:
         why="these webs know home pages from links alone, not from a domain registry",
         picture="figure-12",
     )
+
+
+def means_by_depth(begun: Start) -> dict[int, float]:
+    """Return the mean PageRank at each depth that has enough pages; the mean of all pages is 1."""
+    means = mean_importance_by_depth(
+        depth_from_seeds(begun.web.graph, begun.seeds),
+        scaled_to_mean_one(begun.web.ranks, begun.reachable),
+        begun.reachable,
+    )
+    many = means.n >= FEWEST_AT_DEPTH
+    return dict(zip(map(int, means.x[many]), means.mean[many].tolist(), strict=True))
 
 
 def _spread(by_depth: Mapping[int, float], first: int, last: int) -> float:

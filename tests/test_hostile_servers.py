@@ -104,6 +104,7 @@ def test_no_body_exceeds_the_maximum_size_compressed_or_not(hostile):
         run = crawl(site)
     assert run.reason == "finished"
     assert refused(run) == {"refused/too-large": 1}
+    assert run.stats["crawlprio/failed_because"] == "too large: 1"
     assert 2 <= run.stats["crawlprio/pages_fetched"] <= 3
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 200_000
 

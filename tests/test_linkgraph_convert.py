@@ -5,6 +5,7 @@ import sys
 import networkx
 import numpy as np
 import pytest
+from linkgraphs import facts
 from scipy import sparse
 
 from crawlprio.errors import GraphError
@@ -36,13 +37,6 @@ def igraph_pair():
 @pytest.fixture(params=["networkx", "igraph"])
 def there_and_back(request):
     return igraph_pair() if request.param == "igraph" else (to_networkx, from_networkx)
-
-
-def facts(graph):
-    """Return everything in a graph as lists."""
-    rows = [graph.out_links(page).tolist() for page in range(graph.n_pages)]
-    urls = None if graph.urls is None else list(graph.urls)
-    return [rows, graph.site.tolist(), urls, graph.hosts]
 
 
 @pytest.mark.parametrize("graph", [WEB, PLAIN], ids=["with URLs", "plain"])

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from linkgraphs import facts
 
 from crawlprio.errors import CrawlprioError, GraphError
 from crawlprio.graph.convert import to_igraph, to_networkx
@@ -23,14 +24,6 @@ from crawlprio.store import Store
 from crawlprio.store.graph_files import WRITTEN, export_links, read_graph
 
 A, B, C = "http://a.example/", "http://b.example/ü,\n", "http://a.example/<&>?'"
-
-
-def facts(graph):
-    """Return everything in a graph as lists."""
-    rows = [graph.out_links(page).tolist() for page in range(graph.n_pages)]
-    urls = None if graph.urls is None else list(graph.urls)
-    hosts = None if graph.hosts is None else list(graph.hosts)
-    return [rows, graph.site.tolist(), urls, hosts]
 
 
 def links_by_url(graph):

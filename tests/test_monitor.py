@@ -4,7 +4,8 @@ import json
 import socket
 from contextlib import closing
 from http.client import HTTPConnection
-from time import sleep
+from threading import Event
+from time import monotonic, sleep
 
 import pytest
 from browsers import Tab, in_browser, running_browser
@@ -223,6 +224,25 @@ def test_what_an_action_changed_is_shown_however_long_the_next_document_would_ta
             assert next(states) == "running"
 
 
+def test_a_busy_machine_does_not_make_documents_rarer(monkeypatch):
+    """Their pace is of the processor time that they take; by the clock they were 35 s apart."""
+    make = monitor.Snapshots.make
+
+    def make_late(snapshots):
+        Event().wait(0.2)  # as if other processes had the processor
+        return make(snapshots)
+
+    monkeypatch.setattr(monitor.Snapshots, "make", make_late)
+    with Endless() as site, Watched(site, DOWNLOAD_DELAY=0.05) as crawl:
+        with closing(HTTPConnection("127.0.0.1", crawl.port, timeout=30.0)) as connection:
+            connection.request("GET", "/events")
+            told = (each for each in connection.getresponse() if each[:6] == b"data: ")
+            begun = monotonic()
+            for _ in range(3):
+                next(told)
+        assert monotonic() - begun < 60
+
+
 def _settled(watched):
     """Return the state once no page is in flight."""
     found = []
@@ -380,6 +400,10 @@ class TestInABrowser:
     def test_a_phone_scrolls_it_in_one_direction_only(self, tab):
         tab.page.set_viewport_size({"width": 375, "height": 700})
         assert tab.page.evaluate("document.documentElement.scrollWidth") <= 375
+        # Each table scrolls by itself; the page was 5,000 pixels long.
+        length = tab.page.evaluate("document.documentElement.scrollHeight")
+        print("length of the page:", length)
+        assert length < 3_000
         tab.page.set_viewport_size({"width": 1200, "height": 900})
 
     def test_without_the_token_it_can_only_be_read(self, browser, watched):

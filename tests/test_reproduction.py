@@ -46,11 +46,12 @@ def experiments():
         import sources
         import summary
         import verdicts
+        import webs
 
         yield SimpleNamespace(
             advice=advice, batched=batched, castillo_time=castillo_time, crawls=paper_crawls,
             measured=measured, report=report, similarity=cho_similarity, sources=sources,
-            summary=summary, verdicts=verdicts,
+            summary=summary, verdicts=verdicts, webs=webs,
         )  # fmt: skip
     finally:
         sys.path.remove(str(ROOT / "experiments"))
@@ -108,6 +109,19 @@ def test_a_verdict_may_change_if_margins_have_to_exceed_two_spreads(experiments)
     cases = [case("one", 0.03, 0.02), case("two", -0.05, 0.02), case("three", 0.1, 0.02)]
     assert judge(cases) == "mostly reproduced"
     assert judge(experiments.verdicts.at_spreads(cases, 2.0)) == "reproduced in part"
+
+
+def test_a_depth_with_few_pages_is_left_out_and_moves_no_other(experiments):
+    """Hollins' depth 1 was printed as depth 0, as its depth 0 has 4 pages."""
+    rows = [list(range(2, 42)), [2], list(range(42, 82)), *([[]] * 79)]
+    indptr = np.cumsum([0, *map(len, rows)], dtype=np.int64)
+    targets = np.array([target for row in rows for target in row], dtype=np.int32)
+    graph = LinkGraph.cleaned(indptr, targets, site=np.zeros(len(rows), dtype=np.int32))
+    begun = experiments.measured.Start(experiments.webs.Web("two homes", graph, 0), [0, 1])
+    means = experiments.castillo_time.means_by_depth(begun)
+    assert list(means) == [1, 2]
+    scaled = begun.web.ranks / begun.web.ranks.mean()
+    assert means == pytest.approx({1: scaled[2:42].mean(), 2: scaled[42:].mean()})
 
 
 def test_a_margin_of_zero_decides_nothing(experiments):

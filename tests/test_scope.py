@@ -195,6 +195,7 @@ def test_seeds_are_read_from_a_file_one_per_line(tmp_path):
             "write 'https://localhost:8000' or 'http://localhost:8000'.",
         ),
         ("ftp://a.org/", "seeds: 'ftp://a.org/' is not http or https; only those are crawled."),
+        ("mailto:a@b.org", "seeds: 'mailto:a@b.org' is not http or https; only those are crawled."),
         ("http://", "seeds: 'http://' is not a URL; write it as 'https://example.org/'."),
         ("not a url", "seeds: 'not a url' is not a URL; write it as 'https://example.org/'."),
         (

@@ -5,20 +5,15 @@ import sqlite3
 import tempfile
 from pathlib import Path
 
-import numpy as np
 import pytest
 from crawls import Site, page
 from forked import run_forked
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from stores import change
+from stores import change, read_all, write_full
 
 from crawlprio.errors import CrawlprioError, StoreError
-from crawlprio.frontier import PageQueue
-from crawlprio.graph.pages import NO_PAGE, PageTable, Visit
-from crawlprio.orderings import make_ordering
-from crawlprio.simulator.timed import crawl_order
-from crawlprio.store import SiteState, Store
+from crawlprio.store import Store
 
 COLUMNS = {
     "meta": ["key", "value"],
@@ -49,47 +44,6 @@ VALUES = st.one_of(
 DAMAGE = st.sampled_from([(table, column) for table in COLUMNS for column in COLUMNS[table]])
 
 
-def make_store(path):
-    pages = PageTable()
-    for n in range(8):
-        pages.add(f"http://s{n % 3}.test/{n}", f"http://s{n % 3}.test/{n}", pages.site(f"s{n % 3}"))
-    pages.alias("also 1", 1)
-    with Store.create(path) as store:
-        store.record_pages(pages, [0, 1])
-        store.mark_leased(4)
-        store.mark_unfiltered(5, unfiltered=True)
-        store.keep_site_state(SiteState("s1", 2.0, 1, 4.0, 1e9))
-        store.record(
-            Visit(0, np.array([2, 3], dtype=np.int32), anchors=["two", ""], text="text"),
-            pages,
-            [(1, 6, b"request")],
-        )
-        store.record(Visit(1, np.array([4], dtype=np.int32), outside=[("u", "a")]), pages)
-
-
-def read_all(path):
-    """Read everything that resuming, exporting and simulating read."""
-    with Store.open(path) as store:
-        pages = store.load_pages()
-        frontier = PageQueue(make_ordering("opic"), pages)
-        frontier.observe(Visit(NO_PAGE, np.array(store.seeds(), dtype=np.int32)))
-        for visit in store.visits():
-            if visit.page != NO_PAGE:
-                frontier.observe(visit)
-        for _, page, _ in store.requests():
-            frontier.add(page)
-        for page in [*store.leased(), *store.unfiltered()]:
-            frontier.add(page)
-        store.site_states()
-        store.redirected_seeds()
-        list(store.link_rows())
-        while frontier.next_page(0.0) != NO_PAGE:
-            pass
-        graph = store.link_graph()
-        if graph.n_pages:
-            crawl_order(graph, [0], make_ordering("opic"))
-
-
 def damaged(path, table, column, value, *, one_row):
     """Put a value into a column; return False if SQLite itself refuses it."""
     where = f" WHERE rowid = (SELECT max(rowid) FROM {table})" if one_row else ""
@@ -107,7 +61,7 @@ def damaged(path, table, column, value, *, one_row):
 def test_a_damaged_row_is_read_as_something_or_refused_in_one_sentence(damage, value, one_row):
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "crawl.sqlite"
-        make_store(path)
+        write_full(path)
         if not damaged(path, *damage, value, one_row=one_row):
             return
         with contextlib.suppress(CrawlprioError):
@@ -124,7 +78,7 @@ def test_a_damaged_row_is_read_as_something_or_refused_in_one_sentence(damage, v
 def test_a_damaged_schema_is_named_as_such(tmp_path, table, damage):
     """SQLite may report a lack of memory for one, and undecodable text for the other."""
     path = tmp_path / "crawl.sqlite"
-    make_store(path)
+    write_full(path)
     whole = bytearray(path.read_bytes())
     at = whole.index(f"table{table}".encode())
     for offset, byte in damage.items():

@@ -9,13 +9,12 @@ import zlib
 from contextlib import closing
 
 import pytest
-from stores import change, letters, query, visit
+from stores import change, letters, query, read_all, visit, write_full
 
 from crawlprio.errors import StoreError
 from crawlprio.graph.pages import PageTable
-from crawlprio.store import MAX_TEXT, SiteState, Store
+from crawlprio.store import MAX_TEXT, Store
 from crawlprio.store.files import STEPS, STEPS_PER_BYTE, connect
-from crawlprio.store.graph_files import export_links
 
 TABLES = [
     *("meta", "sites", "pages", "aliases", "visits", "requests", "unfiltered", "leased"),
@@ -26,49 +25,8 @@ TABLES = [
 @pytest.fixture
 def path(tmp_path):
     path = tmp_path / "crawl.sqlite"
-    pages = letters(8)
-    pages.alias("also 1", 1)
-    with Store.create(path) as store:
-        store.record_pages(pages, [0, 1])
-        store.keep_site_state(SiteState("site1.example", 2.0, 1, 4.0, 1e9))
-        store.mark_leased(6)
-        store.mark_unfiltered(7, unfiltered=True)
-        for page in range(6):
-            store.record(
-                visit(page, 6, 7, anchors=["six", "seven"], outside=[("http://b.example/", "b")]),
-                pages,
-                [(page + 1, page, b'{"url":"http://b.example/"}')],
-            )
+    write_full(path)
     return path
-
-
-def read_all(path):
-    """Read everything in a store, as resuming, scoring and exporting do."""
-    with Store.open(path, readonly=True) as store:
-        store.load_pages()
-        store.stored_pages()
-        list(store.visits())
-        list(store.page_urls())
-        list(store.requests())
-        for page in range(store.n_pages):
-            store.requests_of(page)
-        store.last_request  # noqa: B018
-        store.seeds()
-        store.redirected_seeds()
-        store.site_states()
-        store.last_fetches()
-        list(store.texts())
-        list(store.bodies())
-        list(store.kept_items())
-        store.refusals()
-        store.sitemaps().counts()
-        assert not store.is_archived
-        store.unfiltered()
-        store.leased()
-        store.link_graph()
-        store.read_urls(range(store.n_pages))
-        export_links(store, path.with_name("links.csv"))
-        export_links(store, path.with_name("links.jsonl"))
 
 
 def refused(path):

@@ -51,8 +51,8 @@ _PROGRESS = np.dtype(
 `followed`: the page whose history is noted, or -1; `key`: its key so far; `is_changed`: whether the
 last visit changed it."""
 
-_INTEGER = (int, np.integer)
 _LOWEST, _HIGHEST = -(2**30) + 1, 2**30 - 1
+_INTEGERS = (int, np.integer)
 
 
 class JudgesRepeats(Protocol):
@@ -132,8 +132,7 @@ class PageQueue:
         elif self._by_call:
             self._totals["site_rule"] = records.BY_CALL
         self._pages = np.zeros(1024, dtype=records.PAGE)
-        self._observed = self._pages["observed"]
-        self._set_site_records(records.new_sites(64, limit, delay))
+        self._sites = records.new_sites(64, limit, delay)
         self._heap = heaps.no_entries(64)
         self._n_pages = 0
         self._n_sites = 0
@@ -149,11 +148,11 @@ class PageQueue:
 
     def __len__(self) -> int:
         """Return the number of waiting pages."""
-        return int(self._totals["n_waiting"][0])
+        return int(self._n_waiting[0])
 
     @property
     def n_leased(self) -> int:
-        return int(self._totals["n_leased"][0])
+        return int(self._n_leased[0])
 
     @property
     def n_dropped(self) -> int:
@@ -173,12 +172,12 @@ class PageQueue:
     @property
     def n_ready(self) -> int:
         """Sites of which a page can leave now."""
-        return int(self._totals["n_ready"][0])
+        return int(self._all_ready[0])
 
     @property
     def n_delayed(self) -> int:
         """Sites with waiting pages that are inside their delay."""
-        return int(self._totals["n_delayed"][0])
+        return int(self._all_delayed[0])
 
     def upcoming(self, most: int) -> list[int]:
         """Return the pages that leave next, at most `most`, as if no site had to wait. O(pages)."""
@@ -186,7 +185,7 @@ class PageQueue:
 
     def state(self, page: int) -> int:
         """Return `UNKNOWN`, `WAITING`, `LEASED` or `DONE`."""
-        return int(self._pages["state"][page]) if page < len(self._pages) else UNKNOWN
+        return int(self._states[page]) if page < len(self._pages) else UNKNOWN
 
     def has_observed(self, page: int) -> bool:
         """Return whether a visit of a page was observed."""
@@ -194,7 +193,7 @@ class PageQueue:
 
     def n_leases(self, page: int) -> int:
         """Return the number of active leases of a page."""
-        return int(self._pages["n_leases"][page])
+        return int(self._lease_counts[page])
 
     def is_on_visit(self, site: int) -> bool:
         """Return whether a fetch started now on a site continues a visit of several pages."""
@@ -202,9 +201,9 @@ class PageQueue:
 
     def ready_at(self) -> float:
         """Return when a page can leave: 0 if now, inf if none waits or all need a lease to end."""
-        if self._totals["n_ready"][0]:
+        if self._all_ready[0]:
             return 0.0
-        if self._totals["n_delayed"][0]:
+        if self._all_delayed[0]:
             return float(self._queue.soonest())
         return math.inf
 
@@ -278,10 +277,10 @@ class PageQueue:
         the page table.
         """
         self._check(page)
-        tier = 2 * min(max(priority, _LOWEST), _HIGHEST)
-        before = int(self._pages["tier"][page])
+        tier = 2 * min(max(priority, _LOWEST), _HIGHEST) if priority else 0
+        before = int(self._tiers[page])
         hot = before % 2
-        if self.is_put_off(page):
+        if self.novelty is not None and self.is_put_off(page):
             tier -= PUT_OFF
         if self._buffer is not None:
             self._buffer.make_room(page + 1)
@@ -326,7 +325,7 @@ class PageQueue:
             if self.state(page) == DONE:
                 self._pages["state"][page] = UNKNOWN
         elif self.state(page) != WAITING:
-            self._push(page, int(self._pages["tier"][page]))
+            self._push(page, int(self._tiers[page]))
 
     def _set_tier(self, page: int, tier: int) -> None:
         """Set the tier of a page, and its place if it is waiting. O(log n)."""
@@ -386,7 +385,7 @@ class PageQueue:
 
     def _next_page(self, now: float) -> int:
         page = self._queue.pop(now)
-        is_stuck = page < 0 and not self._is_computing and not self._totals["n_leased"][0]
+        is_stuck = page < 0 and not self._is_computing and not self._n_leased[0]
         if is_stuck and records.all_are_held(self._pages, self._sites, self._totals):
             self.hold_none_back()
             page = self._queue.pop(now)
@@ -641,14 +640,9 @@ class PageQueue:
             history.after()
             progress["key"] = history.key
 
-    def _set_site_records(self, sites: records.Records) -> None:
-        """Keep the sites in these records."""
-        self._sites = sites
-        self._limits, self._ready_times = sites["limit"], sites["ready_at"]
-
     def _grow_for(self, site: int) -> None:
         """Make room for a site of the page table; raise GraphError if it is not in it."""
-        if not (isinstance(site, _INTEGER) and 0 <= site < self._n_sites):
+        if not (isinstance(site, _INTEGERS) and 0 <= site < self._n_sites):
             self._grow()
             integers("site", [site], below=self._n_sites)
 
@@ -660,24 +654,24 @@ class PageQueue:
                 integers("page", [page], below=self._n_pages)
 
     def _has(self, page: int) -> bool:
-        return isinstance(page, _INTEGER) and 0 <= page < self._n_pages
+        return isinstance(page, _INTEGERS) and 0 <= page < self._n_pages
 
     def _grow(self) -> None:
         """Make room for the pages and sites added to the page table since the last call."""
         n_pages, n_sites = len(self.pages), self.pages.n_sites
-        if n_pages == self._n_pages and n_sites == self._n_sites:
+        if n_sites == self._n_sites and n_pages <= self._n_room:
+            self._n_pages = n_pages
             return
         has_room = n_pages <= len(self._pages) and n_sites <= len(self._sites)
         if n_pages > len(self._pages):
             room = np.zeros(max(n_pages, 2 * len(self._pages)), dtype=records.PAGE)
             room[: len(self._pages)] = self._pages
             self._pages = room
-            self._observed = room["observed"]
         if n_sites > len(self._sites):
             n_room = max(n_sites, 2 * len(self._sites))
             sites = records.new_sites(n_room, self._limit, self._delay)
             sites[: len(self._sites)] = self._sites
-            self._set_site_records(sites)
+            self._sites = sites
             n_delayed = int(self._totals["n_delayed"][0])
             self._heap = heaps.grown(self._heap, len(sites), n_delayed)
         if self._is_foreign is not None:
@@ -692,6 +686,19 @@ class PageQueue:
 
     def _bind(self) -> None:
         """Have the queue work on the arrays: the plain one, or else compiled functions."""
+        pages, sites, totals = self._pages, self._sites, self._totals
+        # Pages that the arrays have room for, while the queue stays plain.
+        self._n_room = min(len(pages), self._plain_until) if self.is_plain else len(pages)
+        self._states, self._tiers, self._lease_counts, self._observed = (
+            records.column(pages, name) for name in ("state", "tier", "n_leases", "observed")
+        )
+        self._limits, self._ready_times = (
+            records.column(sites, name) for name in ("limit", "ready_at")
+        )
+        self._n_waiting, self._n_leased, self._all_ready, self._all_delayed = (
+            records.column(totals, name)
+            for name in ("n_waiting", "n_leased", "n_ready", "n_delayed")
+        )
         arrays = records.Queue(self._pages, self._sites, self._heap, self._totals)
         if self.is_plain:
             self._queue.bind(arrays)

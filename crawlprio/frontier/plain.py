@@ -12,7 +12,6 @@ A heap in which more than half the entries are stale is rebuilt.
 from __future__ import annotations
 
 from heapq import heapify, heappop, heappush
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,19 +26,13 @@ from crawlprio.frontier.records import (
     UNKNOWN,
     WAITING,
     Queue,
-    Records,
+    column,
 )
 
 _SLACK = 32
 
 _PageEntry = tuple[int, float, int]
 _SiteEntry = tuple[float, ...]
-
-
-def _column(records: Records, name: str) -> Any:
-    """A column of records as a memoryview, twice as fast as an array for single numbers."""
-    column: Any = records[name]
-    return memoryview(column)
 
 
 class PlainQueue:
@@ -60,22 +53,21 @@ class PlainQueue:
         pages, sites, _, totals = arrays
         self._pages = pages
         self._key, self._tier, self._state, self._site_of, self._n_leases, self._observed = (
-            _column(pages, name)
-            for name in ("key", "tier", "state", "site", "n_leases", "observed")
+            column(pages, name) for name in ("key", "tier", "state", "site", "n_leases", "observed")
         )
         self._site_key, self._site_tier, self._head, self._ready_at, self._n_waiting = (
-            _column(sites, name) for name in ("key", "tier", "head", "ready_at", "n_waiting")
+            column(sites, name) for name in ("key", "tier", "head", "ready_at", "n_waiting")
         )
         self._n_leased, self._limit, self._delay, self._n_visited, self._turn = (
-            _column(sites, name) for name in ("n_leased", "limit", "delay", "n_visited", "turn")
+            column(sites, name) for name in ("n_leased", "limit", "delay", "n_visited", "turn")
         )
         self._all_ready, self._all_delayed, self._all_waiting, self._all_leased = (
-            _column(totals, name) for name in ("n_ready", "n_delayed", "n_waiting", "n_leased")
+            column(totals, name) for name in ("n_ready", "n_delayed", "n_waiting", "n_leased")
         )
-        self._is_foreign = _column(sites, "is_foreign")
-        self._now = _column(totals, "now")
-        self._all_turn = _column(totals, "turn")
-        self._held_below = _column(totals, "held_below")
+        self._is_foreign = column(sites, "is_foreign")
+        self._now = column(totals, "now")
+        self._all_turn = column(totals, "turn")
+        self._held_below = column(totals, "held_below")
         self._site_share = int(totals[0]["site_share"])
         self._site_rule = int(totals[0]["site_rule"])
         self._pages_per_visit = int(totals[0]["pages_per_visit"])

@@ -120,6 +120,12 @@ class Queue(NamedTuple):
 QUEUE = Layout(Queue, PAGE, SITE, ENTRY, TOTALS)
 
 
+def column(records: Records, name: str) -> Any:
+    """Return a column of records for single numbers: a memoryview takes a third of the time."""
+    values: Any = records[name]
+    return memoryview(values)
+
+
 def new_sites(n: int, limit: int, delay: float) -> Records:
     """Return records of sites without pages, with a limit of leases and a delay in seconds."""
     sites = np.zeros(n, dtype=SITE)

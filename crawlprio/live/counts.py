@@ -11,7 +11,7 @@ from scrapy import Request
 
 from crawlprio.graph.pages import PageTable, Visit
 from crawlprio.store.hashtable import HashTable
-from crawlprio.store.outcomes import REFUSED, ROBOTS, UNREACHABLE, failure_of
+from crawlprio.store.outcomes import REFUSED, ROBOTS, TOO_LARGE, UNREACHABLE, failure_of
 from crawlprio.store.saved_state import SavedState
 from crawlprio.web.urls import host_of
 
@@ -120,8 +120,8 @@ _CAUSES = {
     "DownloadTimeoutError": "timed out",
     "TimeoutError": "timed out",
     "TCPTimedOutError": "timed out",
-    "DownloadCancelledError": "too large",
-    "TooLarge": "too large",
+    "DownloadCancelledError": TOO_LARGE,
+    "TooLarge": TOO_LARGE,
     "ResponseDataLossError": "cut short",
     "UnsupportedURLSchemeError": "scheme not supported",
     "NotSupported": "scheme not supported",

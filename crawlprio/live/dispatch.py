@@ -311,7 +311,8 @@ class Dispatcher(FetchObserver):
     def _enqueue(self, request: Request, repeats: bool) -> bool:
         lease = self.leases.replaced_by(request)
         if lease is None:
-            return self._add(request, repeats, self._sources.pop(request, None))
+            source = self._sources.pop(request, None) if self._sources else None
+            return self._add(request, repeats, source)
         if lease.is_given_back:
             request.dont_filter = lease.dont_filter
             self._end(lease)

@@ -507,7 +507,7 @@ class Recorder:
 
     def commit(self) -> None:
         """Commit all recorded visits; raises StoreError if that fails."""
-        if self.store is not None:
+        if self.store is not None and self.store.is_behind:
             with self._writing:
                 self.store.commit()
 

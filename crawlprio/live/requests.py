@@ -45,9 +45,9 @@ class Identities:
     def of_request(self, request: Request) -> str:
         """Return the identity of the page that a request fetches."""
         url = request.url
-        is_plain = request.method == "GET" and not request.body
-        if self._by_url and is_plain and without_credentials(url) == url:
-            return self.of_url(url)
+        is_plain = self._by_url and request.method == "GET" and not request.body
+        if is_plain and ("@" not in url or without_credentials(url) == url):
+            return _canonical(url)
         return "fingerprint:" + self._fingerprinter.fingerprint(request).hex()
 
 

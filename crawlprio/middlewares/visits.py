@@ -94,6 +94,7 @@ class LinksMiddleware:
                 yield output
             return
         reading = Reading(crawl, response)
+        is_guarded = not crawl.addresses.is_open
         lease = None if dispatcher is None else dispatcher.lease_of(request)
         if lease is not None:
             lease.make_visit = reading.visit
@@ -110,9 +111,9 @@ class LinksMiddleware:
                         continue
                 elif isinstance(output, Request):
                     reading.requests.append(output)
-                    if dispatcher is not None:
+                    if output.dont_filter and dispatcher is not None:
                         dispatcher.yielded(request, output)
-                    if not crawl.addresses.is_open:
+                    if is_guarded:
                         output.meta.setdefault(ALLOW_PRIVATE, False)
                 if dispatcher is not None and lease is not None:
                     dispatcher.progressed(lease)

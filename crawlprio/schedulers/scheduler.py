@@ -148,15 +148,15 @@ class Scheduler(BaseScheduler):
 
     def enqueue_request(self, request: Request) -> bool:
         """Queue a request; return False if it is a duplicate, which is dropped."""
-        if self.dispatcher is None:
+        dispatcher, repeats = self._crawl.dispatcher, request.dont_filter
+        if dispatcher is None:
             return False
-        repeats = request.dont_filter
         if self._own_dupefilter is not None and not repeats:
             if self._own_dupefilter.request_seen(request):
-                self.dispatcher.drop(request)
+                dispatcher.drop(request)
                 return self._is_duplicate(request)
             repeats = True
-        if not self.dispatcher.enqueue(request, repeats=repeats):
+        if not dispatcher.enqueue(request, repeats=repeats):
             return self._is_duplicate(request)
         self._count_enqueued(1)
         return True

@@ -9,6 +9,7 @@ from crawlprio.graph.pages import Visit
 ROBOTS = "forbidden by robots.txt"
 UNREACHABLE = "robots.txt unreachable"
 REFUSED = "refused"
+TOO_LARGE = "too large"
 TO_ITSELF = "redirects to itself"
 FOREIGN = "fetched by another shard"
 """The error of a visit that another shard recorded, of which this one knows the links to it."""
@@ -51,4 +52,5 @@ def failure_of(visit: Visit) -> str:
         return visit.error.partition(":")[0] or "no answer"
     if not got(visit.status, has_links=len(visit.targets) > 0):
         return TO_ITSELF if visit.error == TO_ITSELF else f"HTTP {visit.status}"
-    return REFUSED if visit.error.startswith(REFUSED) else ""
+    # An answer came, whose body was not taken.
+    return next((cause for cause in (REFUSED, TOO_LARGE) if visit.error.startswith(cause)), "")

@@ -194,6 +194,11 @@ class Store(StoreReader):
         """The number that `record` will give to the next visit."""
         return self._last_seq + len(self._recorded) + 1
 
+    @property
+    def is_behind(self) -> bool:
+        """Whether visits are recorded that are not on disk yet."""
+        return bool(self._recorded)
+
     def record(
         self,
         visit: Visit,

@@ -30,6 +30,7 @@ from scrapy.robotstxt import ProtegoRobotParser
 from scrapy.settings import Settings
 from scrapy.utils.python import to_bytes
 from scrapy.utils.request import RequestFingerprinter
+from stores import read_all
 from twisted.web.client import URI
 
 from crawlprio.errors import CrawlprioError
@@ -363,22 +364,7 @@ def check_store(path):
     """Everything that reads a store either reads it whole or refuses it in one sentence."""
     for readonly in (True, False):
         try:
-            with Store.open(path, readonly=readonly) as opened:
-                opened.load_pages()
-                opened.stored_pages()
-                for visit in opened.visits():
-                    "".join([visit.title, visit.error, visit.text, *visit.anchors]).encode()
-                for read in (
-                    *(opened.seeds, opened.redirected_seeds, opened.site_states, opened.leased),
-                    *(opened.unfiltered, opened.last_fetches, opened.link_graph),
-                ):
-                    read()
-                for rows in (opened.requests(), opened.link_rows(), opened.page_urls()):
-                    for _ in rows:
-                        pass
-                opened.read_urls(range(opened.n_pages))
-                if not readonly:
-                    opened.end_run(1.0)
+            read_all(path, readonly=readonly)
         except CrawlprioError as error:
             check_sentence(error)
 

@@ -31,3 +31,10 @@ def graph_of_web(web, **fields):
 def rows_of(graph):
     """Return the links of each page of a graph."""
     return [graph.out_links(page).tolist() for page in range(graph.n_pages)]
+
+
+def facts(graph):
+    """Return everything in a graph as lists."""
+    urls = None if graph.urls is None else list(graph.urls)
+    hosts = None if graph.hosts is None else list(graph.hosts)
+    return [rows_of(graph), graph.site.tolist(), urls, hosts]
