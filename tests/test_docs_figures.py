@@ -159,9 +159,8 @@ def test_the_front_page_has_the_recorded_means_of_the_real_webs():
 
 
 def test_the_orderings_between_those_that_the_summary_names_have_their_recorded_means():
-    sentence = (
-        f"`scout` has {means['scout']:.3f}, `partial-pagerank` {means['partial-pagerank']:.3f}."
-    )
+    scout, partial = (f"{mean_of('averages', name):.3f}" for name in ("scout", "partial-pagerank"))
+    sentence = f"`scout` has {scout}, `partial-pagerank` {partial}."
     assert sentence in words_of("docs/orderings.md")
 
 
