@@ -8,9 +8,16 @@ from functools import cache
 import pytest
 from crawls import ROOT
 
+from crawlprio.commands import certify, planning
+from crawlprio.live import state_keeper
+from crawlprio.middlewares import permission
+from crawlprio.plugins.archive import page_requisites
+from crawlprio.plugins.manners import judge
 from crawlprio.settings_table import SETTINGS
+from crawlprio.store import files, transaction
 from crawlprio.store.schema import create_schema
 from crawlprio.store.side_tables import SideTable
+from crawlprio.web import budgets, html, pieces, robots_txt, sitemaps, urls
 
 DOCS = ROOT / "docs"
 PAGES = sorted(
@@ -84,6 +91,71 @@ def test_a_number_behind_the_name_of_a_setting_is_its_default(page):
 )
 def test_a_limit_that_a_page_states_is_the_default(page, sentence, names):
     assert sentence.format(*(SETTINGS[name].default for name in names)) in words_of(page)
+
+
+@pytest.mark.parametrize(
+    ("page", "sentence", "bounds"),
+    [
+        (
+            "docs/reliability.md",
+            "the first {:,} links, {:,} characters of URLs, {:,} of anchor text",
+            (urls.MAX_LINKS, urls.MAX_LINK_CHARACTERS, html.MAX_ANCHOR_CHARACTERS),
+        ),
+        (
+            "docs/reliability.md",
+            "{:,} new sites per page, a quarter of all sites per domain, of which at most {:,} ",
+            (
+                budgets.MAX_NEW_SITES,
+                SETTINGS["CRAWLPRIO_MAX_SITES"].default // budgets.SILENT_SHARE,
+            ),
+        ),
+        (
+            "docs/reliability.md",
+            "up to {:,} tags; reading stops at a tag with more than {:,} ",
+            (pieces.MAX_TAGS, pieces.MAX_ATTRIBUTES),
+        ),
+        (
+            "docs/reliability.md",
+            "the first {} kB are read; {} redirects",
+            (robots_txt.MAX_BYTES // 1024, permission.MAX_REDIRECTS),
+        ),
+        (
+            "docs/reliability.md",
+            "{:,} lines, {:,} rules of at most {:,} characters and {:,} `*` and `$`",
+            (
+                robots_txt.MAX_LINES,
+                robots_txt.MAX_RULES,
+                urls.MAX_URL_LENGTH,
+                robots_txt.MAX_WILDCARDS,
+            ),
+        ),
+        ("docs/reliability.md", "take at most {} MB", (permission.MAX_BYTES_KEPT // 2**20,)),
+        ("docs/reliability.md", "{:,} characters per page are recorded", (budgets.REFUSED_TEXT,)),
+        ("docs/crawl.md", "Up to {:,} URLs of a site's sitemaps", (planning.N_JUDGED,)),
+        ("docs/store.md", "after every {:,} visits", (state_keeper.LEAST_VISITS,)),
+        (
+            "docs/store.md",
+            "every {:,} visits or {} MiB",
+            (transaction.VISITS, transaction.LOG_BYTES // 2**20),
+        ),
+        (
+            "docs/store.md",
+            "{} million, plus {} per byte",
+            (files.STEPS // 10**6, files.STEPS_PER_BYTE),
+        ),
+        ("docs/coverage.md", "draws walks ({} by default)", (certify.N_WALKS,)),
+        (
+            "docs/archive.md",
+            "{:,} characters, and {:,} strings, functions and the like; {:,} URLs",
+            (page_requisites.MAX_STYLE, page_requisites.MAX_TOKENS, page_requisites.MAX_NAMES),
+        ),
+        ("docs/sitemaps.md", "| {:,}, as the standard says of URLs |", (sitemaps.MAX_URLS,)),
+        ("docs/manners.md", "At most {:,} hosts are judged", (judge.MAX_HOSTS,)),
+        ("docs/stats.md", "none: {:,} characters", (urls.MAX_URL_LENGTH,)),
+    ],
+)
+def test_a_bound_that_a_page_states_is_the_one_in_the_code(page, sentence, bounds):
+    assert sentence.format(*bounds) in words_of(page)
 
 
 # What is recorded.
