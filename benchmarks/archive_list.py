@@ -226,6 +226,63 @@ THIRD = {
 }
 """The webs that judge the estimate of coverage alone."""
 
+ASIDE_FIRST = {
+    "openocd-list": THIRD["judge-openocd-list"],
+    "mozilla-archive": THIRD["judge-mozilla-it"],
+    "art-institute": Archive(
+        "museum",
+        "art-institute-of-chicago/static-archive",
+        "42e48f843b7eeb4e3bb175487121fffd817b805a",
+        prefixes=("archive.artic.edu", "www.artic.edu"),
+        folders_are_sites=True,
+    ),
+}
+"""The webs of the first set of `ahead.py`; home pages of `art-institute` are the `index.html` of
+each folder."""
+
+ASIDE_SECOND = {
+    "uvc-list": Archive(
+        "mailing list",
+        "BackupTheBerlios/linux-uvc-devel-maillist",
+        "5e1bc56a1c77b81bf3bcd74aad805d6c402d7512",
+    ),
+    "mapnik-list": Archive(
+        "mailing list",
+        "BackupTheBerlios/mapnik-users-maillist",
+        "4e11a7c61de711ff651991a486fd1294067fdab3",
+    ),
+    "unreal-wiki": Archive(
+        "wiki",
+        "MichaelJCole/wiki.unrealengine.com",
+        "5f5d1dfc7542ba3e826f959986cf540d288091ed",
+        ("Main_Page/index.html",),
+        root="original/",
+        prefixes=(
+            *(f"{HOST}/index.php", "wiki.unrealengine.com/index.php"),
+            "wiki.unrealengine.com",
+        ),
+    ),
+    "socionics-wiki": Archive(
+        "wiki",
+        "vikisosyon/vikisosyon.github.io",
+        "7cdce6f82ea0d1b75096f39e0723a57f9fa3ae05",
+        ("index.php/Main_Page.html",),
+    ),
+    "tekken-forum": Archive(
+        "forum",
+        "KulaGGin/TekkenZaibatsuArchiveTest2",
+        "ddf702fce8d55b4da5eece1f6989d3b734af7cc6",
+        ("forums/index.html",),
+    ),
+    "drupal-cz": Archive(
+        "organisation",
+        "Drupalcz/old.drupal.cz",
+        "15700c6b5a7099ebfab9e50a712537adea81e447",
+        prefixes=("www.drupal.cz", "drupal.cz", "old.drupal.cz"),
+    ),
+}
+"""The webs of the second set of `ahead.py`."""
+
 ARCHIVES = FIRST | SECOND | THIRD
 """The webs, by name."""
 
