@@ -1,6 +1,6 @@
 """Puts the cases of `tests/kit/robots_cases.py` to the robots.txt matchers of others, beside ours.
 
-Prints the tables of docs/manners.md. Peers that are not installed are left out; to have all:
+Prints the tables of `robots_txt.md`. Peers that are not installed are left out; to have all:
 `pip install robotspy robotexclusionrulesparser gpyrobotstxt fast-robotstxt`, and Debian's wget.
 The fetches run Scrapy and wget against a loopback server.
 """

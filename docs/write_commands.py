@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
+from typing import Any
 
 from scrapy.settings import Settings
 
@@ -23,6 +24,8 @@ or the disk is full, and with 130 after a second Ctrl-C.
 """
 
 SHARED = ("Global Options", "positional arguments")
+WITH_MOST = "crawl"
+"""The command whose options others share."""
 
 
 def commands_page() -> str:
@@ -31,33 +34,46 @@ def commands_page() -> str:
 
 
 def _section(name: str) -> str:
+    """Return the section of one command; options that another has alike are told once."""
+    command, rows = _command(name)
+    lines = [f"{name} {command.syntax()}", *getattr(command, "examples", ())]
+    shown = "\n".join(f"crawlprio {line}" for line in lines)
+    parts = [f"## {name}\n", f"{_escaped(command.short_desc()).rstrip('.')}:\n"]
+    parts.append(f"```text\n{shown}\n```\n")
+    told = _command(WITH_MOST)[1] if name != WITH_MOST else {}
+    same = [option for option, row in rows.items() if told.get(option) == row]
+    if same:
+        parts.append(f"It takes these options of [{WITH_MOST}](#{WITH_MOST}): {', '.join(same)}.\n")
+    own = [row for option, row in rows.items() if option not in same]
+    if own:
+        parts.append("\n".join(["| option | |", "|---|---|", *own]) + "\n")
+    return "\n".join(parts)
+
+
+def _command(name: str) -> tuple[Any, dict[str, str]]:
+    """Return a command, and a row of its table for each of its options."""
     command = command_of(name)
     command.settings = Settings(command.default_settings)
     parser = argparse.ArgumentParser(conflict_handler="resolve")
     command.add_options(parser)
-    parts = [f"## {name}\n", f"```text\ncrawlprio {name} {command.syntax()}\n```\n"]
-    parts.append(f"{_escaped(command.short_desc()).rstrip('.')}.\n")
-    rows = [
-        _row(action)
+    actions = (
+        action
         for group in parser._action_groups
         if group.title not in SHARED
         for action in group._group_actions
         if action.help != argparse.SUPPRESS and "--help" not in action.option_strings
-    ]
-    if rows:
-        parts.append("\n".join(["| option | |", "|---|---|", *rows]) + "\n")
-    examples = getattr(command, "examples", ())
-    if examples:
-        lines = "\n".join(f"crawlprio {example}" for example in examples)
-        parts.append(f"```text\n{lines}\n```\n")
-    return "\n".join(parts)
+    )
+    return command, dict(map(_row, actions))
 
 
-def _row(action: argparse.Action) -> str:
+def _row(action: argparse.Action) -> tuple[str, str]:
+    """Return an option as it is typed, and its row."""
     metavar = action.metavar if isinstance(action.metavar, str) else action.dest.upper()
     words = "" if action.nargs == 0 else f" {metavar}"
-    names = ", ".join(f"`{name}{words}`".replace("|", "\\|") for name in action.option_strings)
-    return f"| {names or f'`{metavar}`'} | {_escaped((action.help or '').replace('%%', '%'))} |"
+    names = ", ".join(f"`{name}{words}`" for name in action.option_strings) or f"`{metavar}`"
+    text = _escaped((action.help or "").replace("%%", "%"))
+    shown = names.replace("|", "\\|")
+    return names, f"| {shown} | {text} |"
 
 
 def _escaped(text: str) -> str:

@@ -57,19 +57,16 @@ def options_page() -> str:
 def _section(name: str, cls: type) -> str:
     """Return the section of one class: what it is, its source, and its options."""
     claim, *paragraphs = (inspect.getdoc(cls) or "").split("\n\n")
-    lines = [f"### {name}\n", " ".join(claim.split()) + "\n"]
+    text = " ".join(claim.split())
     source = next((text for text in paragraphs if "Source: " in text), None)
     if source is not None:
-        _, _, source = " ".join(source.split()).partition("Source: ")
-        lines.append(f"Source: {source}\n")
-    rows = [
-        f"| `{option.name}` | {_default(option.default)} | {_meaning(cls, option.name)} |"
+        text += " Source: " + " ".join(source.split()).partition("Source: ")[2]
+    options = [
+        f"* `{option.name}` ({_default(option.default)}): {_meaning(cls, option.name)}"
         for option in inspect.signature(cls).parameters.values()
         if option.name != _KEEPS
     ]
-    if rows:
-        lines.append("\n".join(["| option | default | |", "|---|---|---|", *rows]) + "\n")
-    return "\n".join(lines)
+    return "\n".join((f"### {name}", text, *options)) + "\n"
 
 
 def _default(value: Any) -> str:
@@ -85,7 +82,7 @@ def _meaning(cls: type, option: str) -> str:
     ):
         found = re.search(pattern, text, re.MULTILINE | re.DOTALL)
         if found:
-            return " ".join(found[1].split()).replace("|", "\\|")
+            return " ".join(found[1].split())
     raise LookupError(f"the docstring of {cls.__name__} does not say what {option} is")
 
 

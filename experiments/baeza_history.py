@@ -73,7 +73,7 @@ def run(shared: Path, output: Path, webs: Path) -> None:
         "figure 5 and table 2. The paper has two crawls of Greece, four months apart; 45 % of the "
         f"pages were new. We have {len(found)} pairs of successive states of "
         f"{len({c.pair.web for c in found})} webs of documentation, from Debian packages: pages "
-        "appear, move and die in them as their authors had it. A page is known if the earlier "
+        "appear, move and die as they really did between releases. A page is known if the earlier "
         "state had one at the same path, and PageRank is that of the earlier state. Crawls go by "
         "order alone, from the home page and random pages. Pairs of one web are crawls of one "
         f"web. {RULE}"

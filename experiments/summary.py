@@ -76,7 +76,7 @@ class Found:
         return (
             f"The last runs took {sum(self.seconds.values()) / 60:.0f} minutes of processor time "
             f"({of_sections}{f'; not recorded: {unknown}' if unknown else ''}), on a machine that "
-            "did other work at the same time, so that no whole run was timed by the clock."
+            "did other work at the same time, so there is no wall-clock time for a full run."
         )
 
     @cached_property
@@ -149,8 +149,8 @@ class Found:
         least, most = means[widest][0], means[widest][-1]
         between = median(each[-1] - each[0] for each in means.values())
         return (
-            f"they differ by {between:.3f} in the median, at most on {widest}: {least:.3f} to "
-            f"{most:.3f}"
+            f"the best and the worst differ by {between:.3f} in the median, and most on {widest}: "
+            f"{most:.3f} against {least:.3f}"
         )
 
 

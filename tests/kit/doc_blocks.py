@@ -4,6 +4,7 @@ import re
 from typing import NamedTuple
 
 import numpy as np
+from crawls import ROOT
 
 from crawlprio.graph.pages import NO_PAGE, PageTable, Visit
 from crawlprio.graph.synthetic import synthetic_web
@@ -20,6 +21,15 @@ class Block(NamedTuple):
     line: int
     language: str
     text: str
+
+
+def documents():
+    """Return README and its like, and the pages of docs, but for those that scripts write."""
+    return [
+        page
+        for page in (*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"))
+        if page.parent.name not in ("reproduction", "_build")
+    ]
 
 
 def blocks_of(file, name):
