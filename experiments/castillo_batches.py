@@ -9,7 +9,6 @@ from pathlib import Path
 import numpy as np
 from batched import alone
 from castillo_webs import LENGTH
-from distributions import distribution_panel, fit_power_law, log_histogram, sizes_falling
 from numpy.typing import NDArray
 from report import Report
 from verdicts import above, below
@@ -18,6 +17,12 @@ from webs import uci
 from crawlprio.graph.linkgraph import LinkGraph
 from crawlprio.measure.crawl_order import active_robots
 from crawlprio.orderings import make_ordering
+from crawlprio.plugins.papers.distributions import (
+    distribution_panel,
+    fit_power_law,
+    log_histogram,
+    sizes_falling,
+)
 from crawlprio.show.figures import Panel, Series
 from crawlprio.simulator.events import TimedCrawl
 from crawlprio.simulator.network import Network

@@ -12,7 +12,7 @@ import numpy as np
 from batched import crawl_in_batches
 from castillo_webs import LENGTH, NAMES
 from measured import BATCHES, DELAY, Crawled, Start, with_bandwidth
-from measures import SpeedUps, mean_importance_by_depth, slices_by_time, speed_ups
+from measures import SpeedUps, slices_by_time, speed_ups
 from numpy.typing import NDArray
 from paper_crawls import SAME, displaced
 from report import Report
@@ -22,6 +22,7 @@ from webs import hollins, uci
 from crawlprio.measure.crawl_order import (
     cumulative_by_time,
     depth_from_seeds,
+    mean_importance_by_depth,
     mean_importance_by_slice,
     scaled_to_mean_one,
 )

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import generator_errors
 import numpy as np
-from distributions import distribution_panel, fit_power_law, log_histogram
 from measures import mean_and_spread
 from report import Report
 from webs import Web, cnr, country, hollins, uci
@@ -19,6 +18,7 @@ from webs import Web, cnr, country, hollins, uci
 from crawlprio.graph.linkgraph import LinkGraph
 from crawlprio.graph.synthetic import home_pages, twin
 from crawlprio.orderings import make_ordering
+from crawlprio.plugins.papers.distributions import distribution_panel, fit_power_law, log_histogram
 from crawlprio.show.figures import Panel, Series
 from crawlprio.show.simulated import Simulation
 

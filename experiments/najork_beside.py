@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from measures import mean_and_spread, overlap_of_top
+from measures import mean_and_spread
 from najork_crawls import (
     DAYS,
     EARLY_DAYS,
@@ -29,6 +29,7 @@ from crawlprio.measure.crawl_order import (
     best_order,
     mean_importance_by_slice,
     mean_slice_of_top,
+    overlap_of_top,
     reachable,
     scaled_to_mean_one,
     slices_by_fetch,

@@ -60,6 +60,7 @@ ADDED: dict[str, dict[str, str]] = {
         "CRAWLPRIO_REQUISITES": "archive.requisite_fetches.Requisites",
         "CRAWLPRIO_VALUE": "value.valuing.Valuer",
         "CRAWLPRIO_KEEP_TEXT": "value.valuing.Languages",
+        "CRAWLPRIO_BUFFER": "papers.buffer.LimitedBuffer",
         "CRAWLPRIO_MONITOR": "watch.monitor.Monitor",
     },
     "archivers of hands": {
@@ -79,6 +80,7 @@ ADDED: dict[str, dict[str, str]] = {
 setting that turns it on: a path in this package."""
 
 SETTINGS = (
+    ("CRAWLPRIO_BUFFER", "", "papers"),
     ("CRAWLPRIO_FRONTIER", "redis", "shared"),
     ("CRAWLPRIO_KEEP_TEXT", "", "value"),
     ("CRAWLPRIO_NOVELTY", "", "value"),
