@@ -92,7 +92,7 @@ def _figures_3_and_7(
         [
             distribution_panel(
                 {"country": log_histogram(sizes["country"])},
-                title="Sites by size (figure 3)",
+                title="Sites by size (3)",
                 xlabel="pages of a site",
                 ylabel="sites of that size",
                 fits={"country": law},
@@ -108,8 +108,8 @@ def _figures_3_and_7(
         "generated that way; uci-ics (88 sites) is a real crawl. Batches are N / 35 consecutive "
         "fetches from the middle of a crawl: of Length with 256 robots (uci-ics: with one), of "
         "Batch with one.",
-        title="Castillo et al. 2004, figures 3 and 7",
-        columns=3,
+        title="How pages are spread over sites (Castillo et al. 2004, figures 3 and 7)",
+        columns=2,
     )  # fmt: skip
     held = {name: _sites_for_half(n) for name, n in ranked.items()}
     report.table(
@@ -195,7 +195,7 @@ def _figures_8_and_9(
         "bandwidth', without a unit or r. In them, most robots are idle most of the time; with k "
         "= 100, more are at work. A robot waiting for its share of a saturated link counts as at "
         "work here.",
-        title="Castillo et al. 2004, figures 8 and 9",
+        title="Robots at work while they fetch a batch (Castillo et al. 2004, figures 8 and 9)",
     )
     report.table(
         "figures-8-9",

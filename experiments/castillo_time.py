@@ -215,7 +215,7 @@ def _speed_panel(found: SpeedUps, printed: dict[float, tuple[float, ...]]) -> Pa
     ends = (float(found.bandwidths[0]), float(found.bandwidths[-1]))
     return Panel(
         lines,
-        "Speed-up per robot",
+        "Rate of each of r robots, against one robot alone (Castillo et al. 2004, table I)",
         "bandwidth of the link, bytes/s",
         "pages per second and robot, against r = 1",
         x_scale="log",
@@ -290,7 +290,7 @@ def _figures_10_and_11(
         "arrived. The paper's real crawl had half of the pages and 80 % of the PageRank after "
         "day 2, and 80 % and over 95 % after day 4. Its daily mean fell steeply after very few "
         "days.",
-        title="Castillo et al. 2004, figures 10 and 11",
+        title="A crawl day by day (Castillo et al. 2004, figures 10 and 11)",
         own_legends=True,
         columns=2,
     )  # fmt: skip
@@ -378,7 +378,8 @@ def _figure_12(report: Report, shared: Path, start: Start) -> None:
         lines[name] = list(zip(means.x[many].tolist(), means.mean[many].tolist(), strict=True))
     report.figure(
         "figure-12",
-        [Panel(lines, "Mean PageRank by depth", "links from the nearest home page",
+        [Panel(lines, "Mean PageRank of the pages at each depth (Castillo et al. 2004, figure 12)",
+               "links from the nearest home page",
                "mean PageRank (all pages: 1)", y_scale="log")],
         "Figure 12: mean PageRank by depth, in links from the nearest home page, for depths with "
         "30 pages or more. In the paper it falls over the first levels and is flat after 3 or 4. "

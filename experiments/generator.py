@@ -63,6 +63,7 @@ def _distributions(report: Report, real: Web, made: Web) -> None:
         "distributions", panels,
         "Baeza-Yates et al. and Castillo et al. report that these quantities follow power laws "
         "in their webs. Exponents are maximum-likelihood estimates for the tail that fits best.",
+        title="A generated country beside a real web",
     )  # fmt: skip
     report.table(
         "distributions",
@@ -107,7 +108,7 @@ def _calibration(report: Report, real: Web) -> None:
         for title, curves in (
             (real.name, {name: Series(points) for name, points in on_real.items()}),
             (
-                f"{TWINS} twins of it",
+                f"mean of {TWINS} twins of it",
                 {
                     name: mean_and_spread([curves[name] for curves in on_twins], spread="range")
                     for name in ORDERINGS
@@ -120,6 +121,7 @@ def _calibration(report: Report, real: Web) -> None:
         f"Crawls of {real.name} and of synthetic twins by order alone, from all home pages. Each "
         f"site of a twin has as many pages, links and links between sites as in {real.name}. "
         "Bands show the range over the twins.",
+        title="Orderings on a real web, and on generated webs like it",
     )  # fmt: skip
 
 

@@ -133,23 +133,24 @@ def _print_times(console: Console, simulation: Simulation, runs: Sequence[Run]) 
         return
     console.print(f"{_in_words(simulation.network)}:")
     marks = [f"{100 * mark:g} % t" for mark in TIME_MARKS]
-    headings = ("hours", "pages/hour", "speed-up", "robots", "in time", *marks)
-    table = figures_table(("ordering",), headings)
+    several = len({run.robots for run in runs}) > 1
+    headings = ("hours", "pages/hour", *(["speed-up"] if several else []))
+    table = figures_table(("ordering",), (*headings, "robots", "in time", *marks))
     for run in runs:
         if run.timed is not None:
             table.add_row(
                 run.ordering,
                 f"{run.timed.hours:,.3f}",
                 figure(run.timed.pages_per_hour, ",.0f"),
-                figure(_speed_up(run, runs), ".2f"),
+                *([figure(_speed_up(run, runs), ".2f")] if several else []),
                 figure(run.timed.mean_active_robots, ".2f"),
                 *map(figure, (run.timed.average_pagerank_by_time, *run.timed.pagerank_at_time)),
             )
     console.print(table)
+    over = "speed-up: pages per hour over those of the ordering with the fewest robots. "
     console.print(
-        "speed-up: pages per hour over those of the same ordering with the fewest robots. robots: "
-        "average number of fetches in flight. in time, x % t: share of the PageRank gathered, "
-        "averaged over the hours of a crawl and after x % of them."
+        f"{over if several else ''}robots: average number of fetches in flight. in time, x % t: "
+        "share of the PageRank gathered, averaged over the hours of a crawl and after x % of them."
     )
 
 
