@@ -24,7 +24,7 @@ _OWN = "CRAWLPRIO_BUFFER"
 class LimitedBuffer(CrawlPart):
     """Keeps the bodies and texts of so many pages, those with most links from fetched pages.
 
-    Each page that is got enters the buffer. If it is full, the page with the fewest links from
+    Each page that answers enters the buffer. If it is full, the page with the fewest links from
     pages fetched so far is dropped, of several the one fetched last, which may be the new one. Its
     visit and links stay, so the order of the crawl does not depend on the buffer.
 
@@ -78,7 +78,7 @@ class LimitedBuffer(CrawlPart):
         if not self._is_fetched[page]:
             self._is_fetched[page] = True
             self._links[targets] += 1
-        if 200 <= visit.status < 300 and page not in self._held:
+        if visit.status and page not in self._held:
             self._enter(page)
 
     def _enter(self, page: int) -> None:

@@ -41,6 +41,8 @@ class Combined(Ordering):
         Name of an ordering -> dict of its options.
     """
 
+    name = "combined"
+
     def __init__(
         self,
         weights: Mapping[str, float] | None = None,
@@ -50,42 +52,42 @@ class Combined(Ordering):
 
         if not isinstance(weights, Mapping) or not weights:
             raise ConfigError(
-                f"ORDERING_OPTIONS of combined: weights is {weights!r}; give a dict of orderings "
-                'and weights, such as {"opic": 1.0, "location": 0.5}.'
+                f"ORDERING_OPTIONS of {self.name}: weights is {weights!r}; give a dict of "
+                'orderings and weights, such as {"opic": 1.0, "location": 0.5}.'
             )
         if not isinstance(options or {}, Mapping):
             raise ConfigError(
-                f"ORDERING_OPTIONS of combined: options is {options!r}; give a dict of options per "
-                'ordering, such as {"location": {"slashes": 2.0}}.'
+                f"ORDERING_OPTIONS of {self.name}: options is {options!r}; give a dict of options "
+                'per ordering, such as {"location": {"slashes": 2.0}}.'
             )
         of_members = options or {}
         for name in of_members:
             if name not in weights:
                 raise ConfigError(
-                    f"ORDERING_OPTIONS of combined: options has {name!r}, which has no weight; "
+                    f"ORDERING_OPTIONS of {self.name}: options has {name!r}, which has no weight; "
                     f"orderings with a weight: {', '.join(map(str, weights))}."
                 )
         self._members: list[tuple[float, Ordering]] = []
         self._names: list[str] = []
         for name, value in weights.items():
-            weight = checked_number("combined", f"weights[{name!r}]", value)
+            weight = checked_number(self.name, f"weights[{name!r}]", value)
             try:
                 member = make_ordering(name, of_members.get(name))
             except ConfigError as error:
-                raise ConfigError(f"ORDERING_OPTIONS of combined: {error}") from None
+                raise ConfigError(f"ORDERING_OPTIONS of {self.name}: {error}") from None
             if member.site_share:
                 raise ConfigError(
-                    f"ORDERING_OPTIONS of combined: options gives {name!r} a site_share; give it "
-                    "to combined itself."
+                    f"ORDERING_OPTIONS of {self.name}: options gives {name!r} a site_share; give "
+                    f"it to {self.name} itself."
                 )
             if member.held_below > -math.inf:
                 raise ConfigError(
-                    f"ORDERING_OPTIONS of combined: weights has {name!r}, which holds pages back; "
-                    'give it {"fill": True} under options, or leave it out.'
+                    f"ORDERING_OPTIONS of {self.name}: weights has {name!r}, which holds pages "
+                    'back; give it {"fill": True} under options, or leave it out.'
                 )
             if type(member).site_key is not Ordering.site_key:
                 raise ConfigError(
-                    f"ORDERING_OPTIONS of combined: weights has {name!r}, which ranks sites, "
+                    f"ORDERING_OPTIONS of {self.name}: weights has {name!r}, which ranks sites, "
                     "not pages; leave it out."
                 )
             self._members.append((weight, member))
