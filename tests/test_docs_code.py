@@ -22,7 +22,10 @@ from crawlprio.graph.npz import write_npz
 PAGES = (
     "README.md",
     *(f"docs/{name}.md" for name in ("add-on", "api", "broad", "crawl", "orderings")),
-    *(f"docs/{name}.md" for name in ("store", "study", "topic", "tutorial", "archive", "audit")),
+    *(
+        f"docs/{name}.md"
+        for name in ("papers", "store", "study", "topic", "tutorial", "archive", "audit")
+    ),
     *(
         f"docs/{name}.md"
         for name in (

@@ -91,7 +91,7 @@ def plot_runs(path: Path, simulation: Simulation | None, runs: Sequence[Run], na
         by_hours("Pages by time", "share of reachable pages", 2),
         by_hours("Active robots", "fetches in flight", 1, percent=False),
     ]
-    plot_panels(panels, path, title=f"{title}. {_in_words(simulation.network)}")
+    plot_panels(panels, path, title=f"{title}. {_in_words(simulation.network, runs)}")
 
 
 def print_runs(simulation: Simulation, runs: Sequence[Run], graph_path: str) -> None:
@@ -131,26 +131,29 @@ def _print_times(console: Console, simulation: Simulation, runs: Sequence[Run]) 
     """Print the table of figures over time, if the crawls took time."""
     if not any(run.timed for run in runs):
         return
-    console.print(f"{_in_words(simulation.network)}:")
-    marks = [f"{100 * mark:g} % t" for mark in TIME_MARKS]
+    console.print(f"{_in_words(simulation.network, runs)}:")
     several = len({run.robots for run in runs}) > 1
-    headings = ("hours", "pages/hour", *(["speed-up"] if several else []))
-    table = figures_table(("ordering",), (*headings, "robots", "in time", *marks))
+    marks = () if several else TIME_MARKS
+    speed = ("hours", "pages/hour", *(["speed-up"] if several else []), "robots", "in time")
+    table = figures_table(("ordering",), (*speed, *(f"{100 * mark:g} % t" for mark in marks)))
     for run in runs:
         if run.timed is not None:
+            shares = run.timed.average_pagerank_by_time, *run.timed.pagerank_at_time
             table.add_row(
                 run.ordering,
                 f"{run.timed.hours:,.3f}",
                 figure(run.timed.pages_per_hour, ",.0f"),
                 *([figure(_speed_up(run, runs), ".2f")] if several else []),
                 figure(run.timed.mean_active_robots, ".2f"),
-                *map(figure, (run.timed.average_pagerank_by_time, *run.timed.pagerank_at_time)),
+                *map(figure, shares[: len(marks) + 1]),
             )
     console.print(table)
     over = "speed-up: pages per hour over those of the ordering with the fewest robots. "
+    after = "" if several else ", x % t"
+    of_them = "" if several else " and after x % of them"
     console.print(
-        f"{over if several else ''}robots: average number of fetches in flight. in time, x % t: "
-        "share of the PageRank gathered, averaged over the hours of a crawl and after x % of them."
+        f"{over if several else ''}robots: average number of fetches in flight. in time{after}: "
+        f"share of the PageRank gathered, averaged over the hours of a crawl{of_them}."
     )
 
 
@@ -175,10 +178,14 @@ def _speed_up(run: Run, runs: Sequence[Run]) -> float:
     return run.timed.pages_per_hour / base.timed.pages_per_hour
 
 
-def _in_words(network: Network) -> str:
-    """Describe the network in one line."""
+def _in_words(network: Network, runs: Sequence[Run]) -> str:
+    """Describe the network of some runs in one line."""
+    robots = sorted({run.robots for run in runs})
+    *others, most = map("{:,}".format, robots)
     words = [
-        f"{network.robots:,} robot{'s' if network.robots > 1 else ''}",
+        f"{', '.join(others)} and {most} robots"
+        if others
+        else f"{most} robot{'s' if robots[0] > 1 else ''}",
         *network.politeness.in_words(),
     ]
     if network.pages_per_visit > 1:
