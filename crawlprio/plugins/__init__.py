@@ -61,7 +61,7 @@ ADDED: dict[str, dict[str, str]] = {
         "CRAWLPRIO_REQUISITES": "archive.requisite_fetches.Requisites",
         "CRAWLPRIO_VALUE": "value.valuing.Valuer",
         "CRAWLPRIO_KEEP_TEXT": "value.valuing.Languages",
-        "CRAWLPRIO_BUFFER": "papers.buffer.LimitedBuffer",
+        "CRAWLPRIO_BUFFER": "papers.kept_pages.KeptPages",
         "CRAWLPRIO_MONITOR": "watch.monitor.Monitor",
     },
     "archivers of hands": {

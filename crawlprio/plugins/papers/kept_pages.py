@@ -1,4 +1,4 @@
-"""A crawl with a limited buffer: it keeps the bodies and texts of the pages that seem important."""
+"""A crawl that keeps the bodies and texts of so many pages only: the limited buffer of Cho et al."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _OWN = "CRAWLPRIO_BUFFER"
 
 
-class LimitedBuffer(CrawlPart):
+class KeptPages(CrawlPart):
     """Keeps the bodies and texts of so many pages, those with most links from fetched pages.
 
     Each page that answers enters the buffer. If it is full, the page with the fewest links from
