@@ -1,4 +1,4 @@
-"""A crawl that keeps the bodies and texts of so many pages only: the limited buffer of Cho et al."""
+"""A crawl that keeps bodies and texts of so many pages only: the limited buffer of Cho et al."""
 
 from __future__ import annotations
 
