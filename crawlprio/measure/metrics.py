@@ -192,8 +192,8 @@ class WeightedSum(Importance):
 
     def of(self, repository: Repository) -> Floats:
         total = np.zeros(repository.graph.n_pages)
-        known = repository.fetched() if self.of_content else repository.counted
-        known = slice(None) if known is None else known
+        counted = repository.fetched() if self.of_content else repository.counted
+        known = slice(None) if counted is None else counted
         for weight, part in self._parts:
             values = part.of(repository)
             mean = values[known].mean() if len(values[known]) else 0.0

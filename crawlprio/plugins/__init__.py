@@ -16,7 +16,7 @@ from crawlprio.errors import ConfigError
 
 ADDED: dict[str, dict[str, str]] = {
     "orderings": {
-        "batched": "papers.batched.Batched",
+        "batched": "papers.combined.Batched",
         "combined": "papers.combined.Combined",
         "fica": "papers.fica.Fica",
     },

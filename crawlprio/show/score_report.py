@@ -264,15 +264,17 @@ class JudgedOrder:
     def _by_depth(self) -> OrderFigure:
         """Return the mean importance of the pages at each distance from the seeds."""
         crawl = self.repository
-        is_own = self.asked.order is None and isinstance(crawl, RecordedCrawl) and crawl.seeds
-        depths = depth_from_seeds(crawl.graph, crawl.seeds if is_own else self.order[:1])
+        seeds: tuple[int, ...] = ()
+        if self.asked.order is None and isinstance(crawl, RecordedCrawl):
+            seeds = crawl.seeds
+        depths = depth_from_seeds(crawl.graph, seeds or self.order[:1])
         scaled = scaled_to_mean_one(self.scored.values, self.scored.known)
         points = mean_importance_by_depth(depths, scaled, self.scored.known).points()
         importance = self.scored.importance
         return OrderFigure(
             "by_depth", points, ["depth", "mean"], _rows(points),
             f"Mean {importance} of the pages by the fewest links from "
-            f"{'the seeds' if is_own else 'the first page of the order'}; the mean of all pages "
+            f"{'the seeds' if seeds else 'the first page of the order'}; the mean of all pages "
             "that count is 1.",
             [
                 Panel(
@@ -322,8 +324,8 @@ class ScoreReport:
             with progress.status(name):
                 scores.append(score(name, importance, repository, asked.order))
         order = repository.order if asked.order is None else np.asarray(asked.order, np.int64)
-        for scored in scores if asked.has_figures and order is not None else ():
-            if scored.order is not None:
+        for scored in scores if asked.has_figures else ():
+            if scored.order is not None and order is not None:
                 kept, made = order[scored.known[order]], importances[scored.importance]
                 judged = JudgedOrder(asked, made, scored, repository, kept, report.orders)
                 figures[scored.importance] = judged.figures()
