@@ -2,7 +2,7 @@
 
     python experiments/drawing.py [docs/reproduction] [NAME...]
 
-`NAME.csv` has the lines of a figure, and `figures.json` its axes. An experiment records both, and
+`NAME.csv` has the lines of a figure, and `figures.jsonl` its axes. An experiment records both, and
 its picture is drawn from them; so they can all be drawn again without another crawl.
 """
 
@@ -26,7 +26,7 @@ COLOURS = 256
 """Of the palette of a picture."""
 POINTS = 51
 """Most points of a line that are recorded."""
-AXES = "figures.json"
+AXES = "figures.jsonl"
 LINES = ("series", "references")
 
 Figure = dict[str, Any]
@@ -45,8 +45,9 @@ def record(
 ) -> None:
     """Record a figure under its name, with at most `POINTS` points of each line, and draw it.
 
-    `shown`, `lines`: titles of the panels and names of the lines to draw; by default all.
+    `shown`, `lines`: titles of the panels and names of the lines to draw; all if there are none.
     """
+    shown = [panel.title for panel in panels if panel.title in shown]
     with (folder / f"{name}.csv").open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(("panel", "series", "x", "y", "low", "high"))
@@ -62,7 +63,7 @@ def record(
         "title": title,
         "columns": columns,
         "own_legends": own_legends,
-        **({"shown": list(shown)} if shown else {}),
+        **({"shown": shown} if shown else {}),
         **({"lines": list(lines)} if lines else {}),
         "panels": [_axes_of(panel) for panel in panels],
     }
@@ -93,20 +94,20 @@ def draw(folder: Path, name: str) -> None:
 
 
 def write_axes(folder: Path, figures: Mapping[str, Figure]) -> None:
-    """Write the axes of all figures of a folder, a panel a line."""
-    lines = ["{"]
-    for name, figure in sorted(figures.items()):
-        looks = {key: value for key, value in figure.items() if key != "panels"}
-        panels = ",\n  ".join(json.dumps(panel, ensure_ascii=False) for panel in figure["panels"])
-        lines.append(f' "{name}": {json.dumps(looks)[:-1]}, "panels": [\n  {panels}]}},')
-    text = "\n".join(lines).removesuffix(",") + "\n}\n"
-    (folder / AXES).write_text(text, encoding="utf-8")
+    """Write the axes of all figures of a folder, a figure a line."""
+    lines = (
+        json.dumps({"figure": name, **figure}, ensure_ascii=False)
+        for name, figure in sorted(figures.items())
+    )
+    (folder / AXES).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
 
 
 def _axes(folder: Path) -> dict[str, Figure]:
     """Return what is recorded of the axes of all figures of a folder."""
     path = folder / AXES
-    return json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+    figures = map(json.loads, lines)
+    return {figure.pop("figure"): figure for figure in figures}
 
 
 def _axes_of(panel: Panel) -> dict[str, Any]:
