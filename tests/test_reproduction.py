@@ -52,8 +52,8 @@ def experiments():
 
         yield SimpleNamespace(
             advice=advice, batched=batched, castillo_time=castillo_time, drawing=drawing,
-            crawls=paper_crawls, measured=measured, report=report, similarity=cho_similarity, sources=sources,
-            summary=summary, verdicts=verdicts,
+            crawls=paper_crawls, measured=measured, report=report, similarity=cho_similarity,
+            sources=sources, summary=summary, verdicts=verdicts,
         )  # fmt: skip
     finally:
         sys.path.remove(str(ROOT / "experiments"))
