@@ -35,6 +35,7 @@ import argparse
 import json
 import math
 import statistics
+import sys
 import textwrap
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field
@@ -48,10 +49,13 @@ from crawlprio.graph.linkgraph import LinkGraph
 from crawlprio.measure.crawl_order import average_cumulative_pagerank, best_order, reachable
 from crawlprio.measure.metrics import importance_of
 from crawlprio.orderings import ORDERINGS, make_ordering
-from crawlprio.show.figures import Panel, plot_panels
+from crawlprio.show.figures import Panel
 from crawlprio.show.simulated import Simulation
 from crawlprio.simulator.graph_pages import Source
 from crawlprio.simulator.network import Network
+
+sys.path.append(str(Path(__file__).parents[1] / "experiments"))
+import drawing
 
 DEFAULT = (
     "breadth-first",
@@ -374,7 +378,7 @@ def table_of(cases: dict[tuple[str, str], dict[str, Row]]) -> str:
 
 
 def draw(rows: list[Row], path: Path) -> None:
-    """Draw a panel of curves for each web and kind of start, by order alone."""
+    """Record a panel of curves for each web and kind of start, by order alone, and draw them."""
     at = np.linspace(0, 1, POINTS)
     panels = [
         Panel(
@@ -387,11 +391,12 @@ def draw(rows: list[Row], path: Path) -> None:
             "share of all PageRank",
             x_percent=True,
             y_percent=True,
-            references={"diagonal": [[0.0, 0.0], [1.0, 1.0]]},
+            references={"random, expected": [[0.0, 0.0], [1.0, 1.0]]},
         )
         for (web, starts), case in by_case(rows).items()
     ]
-    plot_panels(panels, path, columns=4 if len(panels) > 4 else 2)
+    title = "PageRank gathered by share of the pages, order alone"
+    drawing.record(path.parent, path.stem, panels, title=title, columns=3)
 
 
 def main() -> None:
@@ -403,7 +408,7 @@ def main() -> None:
     parser.add_argument("--in-flight", type=lambda s: [int(n) for n in s.split(",")], default=[1])
     parser.add_argument("--delay", type=float, help="seconds between fetches of a site")
     parser.add_argument("--importance", default="pagerank", help="of a page; default pagerank")
-    parser.add_argument("--plot", type=Path)
+    parser.add_argument("--plot", type=Path, help="a .png; its lines are recorded beside it")
     parser.add_argument("--markdown", type=Path, help="write the tables of the documentation")
     parser.add_argument("--json", type=Path, help="write every figure")
     parser.add_argument("--again", type=Path, nargs="+", default=[], help="earlier figures")

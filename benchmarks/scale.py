@@ -23,7 +23,6 @@ import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from multiprocessing.connection import Connection
-from pathlib import Path
 
 import numpy as np
 
@@ -31,14 +30,12 @@ from crawlprio.frontier import Politeness
 from crawlprio.graph.linkgraph import LinkGraph
 from crawlprio.graph.synthetic import home_pages, synthetic_web
 from crawlprio.orderings import make_ordering
+from crawlprio.plugins.papers.distributions import fit_power_law
 from crawlprio.ranking.pagerank import pagerank
 from crawlprio.show.simulated import compile_kernels
 from crawlprio.simulator.network import Network
 from crawlprio.simulator.timed import crawl_order, timed_crawl
 from crawlprio.store.graph_files import read_graph
-
-sys.path.append(str(Path(__file__).parents[1] / "experiments"))
-from distributions import fit_power_law
 
 SIZES = (300_000, 3_000_000, 30_000_000)
 ORDERINGS = (

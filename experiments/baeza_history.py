@@ -82,8 +82,8 @@ def run(shared: Path, output: Path, webs: Path) -> None:
         "figure-5",
         [curves_panel(c.pair.name, mean_curves(_by_start(c)), c.pair.starts) for c in found],
         "Figure 5: cumulative PageRank against pages with and without history.",
-        title="Baeza-Yates et al. 2005, figure 5",
-        columns=4,
+        title="PageRank gathered with an earlier crawl at hand (Baeza-Yates et al. 2005, figure 5)",
+        columns=3,
     )
     report.table(
         "pairs",

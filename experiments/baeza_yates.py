@@ -84,7 +84,7 @@ def _figure_3(report: Report, starts: list[Start]) -> None:
         [
             Panel(
                 bounds,
-                "The upper bound: pages by falling PageRank",
+                "What the pages of highest PageRank hold (Baeza-Yates et al. 2005, figure 3)",
                 "share of pages",
                 "share of all PageRank",
                 x_percent=True,
@@ -106,7 +106,7 @@ def _figure_4(report: Report, groups: Sequence[Group]) -> None:
         "first, OPIC and batch PageRank are best. Breadth-first is good up to 20 to 30 % and "
         "worse after that. Backlink count and partial PageRank are at the diagonal or below. "
         "Curves are means over crawls; bands show the range from least to greatest.",
-        title="Baeza-Yates et al. 2005, figure 4",
+        title="PageRank gathered in a country, by ordering (Baeza-Yates et al. 2005, figure 4)",
         columns=3,
     )
 
@@ -204,7 +204,7 @@ def _figure_6(report: Report, webs: Sequence[Web]) -> None:
         "the web as 200,000 of 3.5 million pages, and its links are seen when its last page has "
         "arrived. Larger sites first is drawn as points, because the lines often coincide. Crawls "
         "with identical orders do not count.",
-        title="Baeza-Yates et al. 2005, figure 6",
+        title="PageRank and documents gathered by time (Baeza-Yates et al. 2005, figure 6)",
     )
     report.table(
         "figure-6",

@@ -116,7 +116,7 @@ def _figure_5(report: Report, settings: list[Setting]) -> None:
         "Batch, Partial and Depth, and Optimal is above all of them except at the end. Depth is "
         "breadth-first, Length larger-sites-first, Optimal omniscient. w = 15 s binds every "
         "strategy, as in the paper; its claims are judged on [every real web](every_web.md).",
-        title="Castillo et al. 2004, figure 5",
+        title="PageRank gathered, by ordering (Castillo et al. 2004, figure 5)",
         columns=3,
     )
     report.table(
@@ -166,7 +166,7 @@ def _figure_6(
         ],
         "Figure 6: cumulative PageRank against pages, with increasing numbers of robots. In the "
         "paper, Length changes little and Depth improves. The link is unlimited, w = 15 s.",
-        title="Castillo et al. 2004, figure 6",
+        title="PageRank gathered by 1 to 256 robots (Castillo et al. 2004, figure 6)",
         columns=3,
     )
     report.table(

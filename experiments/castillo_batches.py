@@ -9,7 +9,6 @@ from pathlib import Path
 import numpy as np
 from batched import alone
 from castillo_webs import LENGTH
-from distributions import distribution_panel, fit_power_law, log_histogram, sizes_falling
 from numpy.typing import NDArray
 from report import Report
 from verdicts import above, below
@@ -18,6 +17,12 @@ from webs import uci
 from crawlprio.graph.linkgraph import LinkGraph
 from crawlprio.measure.crawl_order import active_robots
 from crawlprio.orderings import make_ordering
+from crawlprio.plugins.papers.distributions import (
+    distribution_panel,
+    fit_power_law,
+    log_histogram,
+    sizes_falling,
+)
 from crawlprio.show.figures import Panel, Series
 from crawlprio.simulator.events import TimedCrawl
 from crawlprio.simulator.network import Network
@@ -87,7 +92,7 @@ def _figures_3_and_7(
         [
             distribution_panel(
                 {"country": log_histogram(sizes["country"])},
-                title="Sites by size (figure 3)",
+                title="Sites by size (3)",
                 xlabel="pages of a site",
                 ylabel="sites of that size",
                 fits={"country": law},
@@ -103,8 +108,8 @@ def _figures_3_and_7(
         "generated that way; uci-ics (88 sites) is a real crawl. Batches are N / 35 consecutive "
         "fetches from the middle of a crawl: of Length with 256 robots (uci-ics: with one), of "
         "Batch with one.",
-        title="Castillo et al. 2004, figures 3 and 7",
-        columns=3,
+        title="How pages are spread over sites (Castillo et al. 2004, figures 3 and 7)",
+        columns=2,
     )  # fmt: skip
     held = {name: _sites_for_half(n) for name, n in ranked.items()}
     report.table(
@@ -190,7 +195,7 @@ def _figures_8_and_9(
         "bandwidth', without a unit or r. In them, most robots are idle most of the time; with k "
         "= 100, more are at work. A robot waiting for its share of a saturated link counts as at "
         "work here.",
-        title="Castillo et al. 2004, figures 8 and 9",
+        title="Robots at work while they fetch a batch (Castillo et al. 2004, figures 8 and 9)",
     )
     report.table(
         "figures-8-9",

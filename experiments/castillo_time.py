@@ -12,7 +12,7 @@ import numpy as np
 from batched import crawl_in_batches
 from castillo_webs import LENGTH, NAMES
 from measured import BATCHES, DELAY, Crawled, Start, with_bandwidth
-from measures import SpeedUps, mean_importance_by_depth, slices_by_time, speed_ups
+from measures import SpeedUps, slices_by_time, speed_ups
 from numpy.typing import NDArray
 from paper_crawls import SAME, displaced
 from report import Report
@@ -22,6 +22,7 @@ from webs import hollins, uci
 from crawlprio.measure.crawl_order import (
     cumulative_by_time,
     depth_from_seeds,
+    mean_importance_by_depth,
     mean_importance_by_slice,
     scaled_to_mean_one,
 )
@@ -214,7 +215,7 @@ def _speed_panel(found: SpeedUps, printed: dict[float, tuple[float, ...]]) -> Pa
     ends = (float(found.bandwidths[0]), float(found.bandwidths[-1]))
     return Panel(
         lines,
-        "Speed-up per robot",
+        "Rate of each of r robots, against one robot alone (Castillo et al. 2004, table I)",
         "bandwidth of the link, bytes/s",
         "pages per second and robot, against r = 1",
         x_scale="log",
@@ -289,7 +290,7 @@ def _figures_10_and_11(
         "arrived. The paper's real crawl had half of the pages and 80 % of the PageRank after "
         "day 2, and 80 % and over 95 % after day 4. Its daily mean fell steeply after very few "
         "days.",
-        title="Castillo et al. 2004, figures 10 and 11",
+        title="A crawl day by day (Castillo et al. 2004, figures 10 and 11)",
         own_legends=True,
         columns=2,
     )  # fmt: skip
@@ -372,7 +373,8 @@ def _figure_12(report: Report, shared: Path, start: Start) -> None:
     lines = {name: list(means.items()) for name, means in by_depth.items()}
     report.figure(
         "figure-12",
-        [Panel(lines, "Mean PageRank by depth", "links from the nearest home page",
+        [Panel(lines, "Mean PageRank of the pages at each depth (Castillo et al. 2004, figure 12)",
+               "links from the nearest home page",
                "mean PageRank (all pages: 1)", y_scale="log")],
         "Figure 12: mean PageRank by depth, in links from the nearest home page, for depths with "
         "30 pages or more. In the paper it falls over the first levels and is flat after 3 or 4. "

@@ -103,7 +103,7 @@ def _thresholds(report: Report, large: Sequence[JudgedCrawls]) -> None:
         "Extended version, figure 3: share of the hot pages fetched under backlink ordering. A "
         "page is hot if it has G or more backlinks. The paper shows one crawl, in which half of "
         "the hot pages (G = 100) are fetched after 20 % of the crawl.",
-        title="P_ST of backlink ordering, I(P) = IB(P)",
+        title="Hot pages fetched in backlink order; hot: G links to it (Cho et al. 1998)",
     )  # fmt: skip
     report.table(
         "thresholds",
@@ -142,7 +142,7 @@ def _models(report: Report, large: Sequence[JudgedCrawls]) -> None:
         "defined by PageRank; PageRank leads, and the others perform alike. In P_CS, of the pages "
         "with as many backlinks as the Kth, those that are hot are drawn. The paper's 'no "
         "ordering' is the diagonal; 'random' draws from the pages that a crawler knows.",
-        title="The orderings of Cho et al. on two webs",
+        title="Hot pages fetched, by ordering (Cho et al. 1998, graphs 1 to 3)",
     )  # fmt: skip
     rows = [
         (

@@ -70,8 +70,8 @@ def add(report: Report, large: Sequence[JudgedCrawls]) -> None:
         "pages ('top B'), or with I(P) >= G. A full buffer drops the page with the lowest "
         "estimate: backlinks seen so far, or PageRank of the graph seen so far, computed 35 times "
         "per crawl. Of equal pages, the one fetched last is dropped first.",
-        title="Limited buffer: what is kept of a crawl of everything",
-        columns=4,
+        title="What a limited buffer keeps of a crawl of everything (Cho et al. 1998, section 3)",
+        columns=2,
     )  # fmt: skip
     report.table(
         "buffer", ("importance", "hot", "web", "ordering", "B = 1 %", "10 %", "50 %"), rows,

@@ -64,22 +64,17 @@ class Query:
         self.words, self._n_pages = list(words), n_pages
         texts = open_repository(path).texts
         assert texts is not None
-        topic = Topic(self.words)
-        counts = count_terms(texts, topic, TITLE, query_only=True)
-        self._pages, self._terms, self._weighted = counts.pages, counts.terms, counts.occurrences
-        self._plain = count_terms(texts, topic, 1.0, query_only=True).occurrences
+        self._counts = count_terms(texts, Topic(self.words), TITLE, query_only=True)
 
     def similarity(self, known: Mask | None = None) -> Floats:
         """Return the inner product of each page and the query: IS, or IS' for a subset of pages.
 
         Both vectors use the idf factors of the known pages.
         """
-        counted = slice(None) if known is None else known[self._pages]
-        occurs = np.bincount(
-            self._terms[counted], self._plain[counted], minlength=len(self.words)
-        ).astype(np.float64)
-        products = self._weighted * inverse_occurrences(occurs)[self._terms] ** 2
-        return np.bincount(self._pages, products, minlength=self._n_pages).astype(np.float64)
+        counts = self._counts
+        occurs, _ = counts.totals(known)
+        products = counts.occurrences * inverse_occurrences(occurs)[counts.terms] ** 2
+        return np.bincount(counts.pages, products, minlength=self._n_pages).astype(np.float64)
 
     def seen(self, fetched: Sequence[int] | NDArray[np.int64] | PageIds) -> Floats:
         """Return IS' after these fetches."""

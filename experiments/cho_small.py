@@ -130,7 +130,7 @@ def _draw(
         "hot by IR(P) as by IB(P), as in the paper, which used G = 3 for that. PageRank is "
         "computed after every page. Curves are means over sites and starts; the table below lists "
         "the sites.",
-        title="Small domains",
+        title="Crawls of small sites (Cho et al. 1998, graphs 4 and 5)",
     )  # fmt: skip
     report.table(
         "small",

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import generator_errors
 import numpy as np
-from distributions import distribution_panel, fit_power_law, log_histogram
 from measures import mean_and_spread
 from report import Report
 from webs import Web, cnr, country, hollins, uci
@@ -19,6 +18,7 @@ from webs import Web, cnr, country, hollins, uci
 from crawlprio.graph.linkgraph import LinkGraph
 from crawlprio.graph.synthetic import home_pages, twin
 from crawlprio.orderings import make_ordering
+from crawlprio.plugins.papers.distributions import distribution_panel, fit_power_law, log_histogram
 from crawlprio.show.figures import Panel, Series
 from crawlprio.show.simulated import Simulation
 
@@ -63,6 +63,7 @@ def _distributions(report: Report, real: Web, made: Web) -> None:
         "distributions", panels,
         "Baeza-Yates et al. and Castillo et al. report that these quantities follow power laws "
         "in their webs. Exponents are maximum-likelihood estimates for the tail that fits best.",
+        title="A generated country beside a real web",
     )  # fmt: skip
     report.table(
         "distributions",
@@ -107,7 +108,7 @@ def _calibration(report: Report, real: Web) -> None:
         for title, curves in (
             (real.name, {name: Series(points) for name, points in on_real.items()}),
             (
-                f"{TWINS} twins of it",
+                f"mean of {TWINS} twins of it",
                 {
                     name: mean_and_spread([curves[name] for curves in on_twins], spread="range")
                     for name in ORDERINGS
@@ -120,6 +121,7 @@ def _calibration(report: Report, real: Web) -> None:
         f"Crawls of {real.name} and of synthetic twins by order alone, from all home pages. Each "
         f"site of a twin has as many pages, links and links between sites as in {real.name}. "
         "Bands show the range over the twins.",
+        title="Orderings on a real web, and on generated webs like it",
     )  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""Measures of crawls that only the papers' experiments need: by day, by depth, and speed-ups."""
+"""Measures of crawls that only the papers' experiments need: by day, and speed-ups."""
 
 from __future__ import annotations
 
@@ -9,15 +9,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from crawlprio.errors import ConfigError, GraphError
-from crawlprio.measure.crawl_order import (
-    Floats,
-    Means,
-    PageMask,
-    checked_times,
-    checked_tops,
-    mean_by,
-)
+from crawlprio.errors import ConfigError
+from crawlprio.measure.crawl_order import Floats, checked_times
 from crawlprio.show.figures import Points, Series
 
 Longs = NDArray[np.int64]
@@ -53,84 +46,6 @@ def slices_by_time(
     if times.min() < begin:
         raise ConfigError(f"a fetch ended at {times.min():g}, before the start at {begin:g}.")
     return np.floor((times - begin) / seconds).astype(np.int64) + 1
-
-
-def mean_importance_by_depth(
-    depth: NDArray[np.integer], importance: Floats, pages: PageMask | None = None
-) -> Means:
-    """Return the mean importance of the pages at each depth; seeds are at depth 0.
-
-    Castillo et al. (2004), figure 12.
-
-    Parameters
-    ----------
-    depth
-        Integers, shape (n_pages,): links from the seeds, from `depth_from_seeds` or as recorded;
-        pages with a negative depth are unknown and left out.
-    importance
-        float64, shape (n_pages,).
-    pages
-        bool, shape (n_pages,): the pages to include, such as those fetched; all by default.
-    """
-    depths = np.asarray(depth, dtype=np.int64)
-    counted = depths >= 0 if pages is None else (depths >= 0) & pages
-    return mean_by(depths[counted], importance[counted], 0)
-
-
-def overlap_of_top(
-    partial: Floats, whole: Floats, tops: Sequence[int] | Longs | None = None
-) -> Means:
-    """Return the share of the top N by one importance that are in the top N by another.
-
-    Najork & Wiener (2001), figure 3: PageRank of the graph after some of the days against that of
-    the whole graph. If pages tie at rank N, the result is the expectation over independent choices
-    for each ranking; breaking ties by page id would make uninformative rankings agree.
-
-    Parameters
-    ----------
-    partial, whole
-        float64, shape (n_pages,); NaN for pages not in that graph. Both are best computed with
-        `pagerank_seen`, which knows only the pages seen and makes equal ranks tie.
-    tops
-        Sizes N, >= 1; those above the number of pages in the smaller graph are dropped. By default
-        1, 10, 100, ... and that number.
-
-    Returns
-    -------
-    Means
-        One element per N; `mean` is the share and `n` is N.
-
-    Notes
-    -----
-    O(n log n), plus O(n) per N.
-    """
-    if len(partial) != len(whole):
-        raise GraphError(
-            f"partial has {len(partial)} elements and whole has {len(whole)}; "
-            "both must have one per page."
-        )
-    first, second = -np.asarray(partial, np.float64), -np.asarray(whole, np.float64)
-    n_known = min(int((~np.isnan(x)).sum()) for x in (first, second))
-    sizes = checked_tops(tops, n_known)
-    rankings = np.sort(first), np.sort(second)
-    shares = [
-        float(
-            (_chance_of_top(first, rankings[0], n) * _chance_of_top(second, rankings[1], n)).sum()
-            / n
-        )
-        for n in sizes.tolist()
-    ]
-    return Means(sizes, np.array(shares, dtype=np.float64), sizes)
-
-
-def _chance_of_top(values: Floats, ranking: Floats, n: int) -> Floats:
-    """Return each page's probability of being among the n smallest values, ties at random."""
-    bound = ranking[n - 1]
-    above = int(np.searchsorted(ranking, bound, side="left"))
-    up_to = int(np.searchsorted(ranking, bound, side="right"))
-    return np.where(
-        values < bound, 1.0, np.where(values == bound, (n - above) / (up_to - above), 0)
-    )
 
 
 @dataclass(frozen=True, slots=True)

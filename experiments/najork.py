@@ -96,7 +96,7 @@ def _by_day(report: Report, watched: ByWeb) -> None:
         "by links between sites (bottom). In the paper it falls from 7.04 on day 1 to 2.07 on "
         "day 2 and 0.59 after four weeks; by links between sites, from 12.1 to 1.8, and to 0.6 "
         "on the last day.",
-        title="Breadth-first crawls day by day",
+        title="Breadth-first crawls day by day (Najork & Wiener 2001, figures 1 and 4)",
     )  # fmt: skip
     paper = {1: 7.04, 2: 2.07, 7: 1.08, 14: 0.84, 28: 0.59, DAYS: None}
     rows = [
@@ -140,7 +140,7 @@ def _top(report: Report, watched: ByWeb) -> None:
         "paper it is 1 for the top 10, moves between 2 and 3 from 100 to 300, and then rises to "
         "the mean day of the whole crawl, 24.5 (here 29.5 by order alone, because all days are "
         "equal).",
-        title="When the best pages were fetched",
+        title="When the best pages were fetched (Najork & Wiener 2001, figure 2)",
     )  # fmt: skip
     sizes = (10, 100, 1000, 10_000)
     rows = [

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from measures import mean_and_spread, overlap_of_top
+from measures import mean_and_spread
 from najork_crawls import (
     DAYS,
     EARLY_DAYS,
@@ -29,6 +29,7 @@ from crawlprio.measure.crawl_order import (
     best_order,
     mean_importance_by_slice,
     mean_slice_of_top,
+    overlap_of_top,
     reachable,
     scaled_to_mean_one,
     slices_by_fetch,
@@ -101,7 +102,7 @@ def _overlap(report: Report, webs: Sequence[Web], watched: dict[str, list[Watche
         "Figure 3: overlap of two top-N lists by PageRank, one of the graph seen in the first 28 "
         "of 58 days and one of the graph seen by the whole crawl. In the paper it is 80 % at N = "
         "20 and stays between 60 and 80 %.",
-        title="The best pages after 28 days and after 58",
+        title="The best pages after 28 days and after 58 (Najork & Wiener 2001, figure 3)",
     )  # fmt: skip
     report.table(
         "overlap", ("web", "seeds", "fetched in 28 days", "in its top too", "overlap from N = 20"),
@@ -166,7 +167,7 @@ def _orderings(report: Report, webs: Sequence[Web], errors: GeneratorErrors) -> 
         "site' is the Internet Archive's crawl: starting from all home pages, random sites are "
         f"exhausted one after another; it is the mean of {ARCHIVE_DRAWS} such crawls. 'ideal' "
         "takes pages by descending PageRank.",
-        title="Breadth-first beside other orderings",
+        title="Breadth-first beside other orderings (Najork & Wiener 2001, section 5)",
     )  # fmt: skip
     report.table(
         "orderings",
@@ -283,10 +284,14 @@ def _clock(report: Report, crawls: Sequence[Watched]) -> None:
         for crawl in compared
     }
     panels = [
-        Panel(a_day, "fetches", f"day of the crawl, of {DAYS}", "pages fetched", y_scale="log"),
+        Panel(
+            a_day, "Pages fetched each day", f"day of the crawl, of {DAYS}", "pages fetched",
+            y_scale="log",
+        ),
         Panel(
             {crawl.label: crawl.day_of_top(TOPS).points() for crawl in compared},
-            "best pages", "N, pages of highest PageRank", "mean day of their fetch", x_scale="log",
+            "When the best pages were fetched", "N, pages of highest PageRank",
+            "mean day of their fetch", x_scale="log",
         ),
     ]  # fmt: skip
     report.figure(
@@ -294,7 +299,7 @@ def _clock(report: Report, crawls: Sequence[Watched]) -> None:
         "Crawls of half of the country, by order alone and with a clock; mean PageRank by day is "
         "shown above. With 500 robots the rate falls as soon as robots find no ready site. The "
         "paper's rate fell less, which gave a mean day of 24.5.",
-        title="Mercator's politeness",
+        title="With Mercator's politeness, and without (Najork & Wiener 2001, section 4)",
     )  # fmt: skip
     report.table(
         "clock",

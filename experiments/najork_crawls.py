@@ -8,7 +8,7 @@ from functools import cached_property
 
 import numpy as np
 from drawn_network import drawn_network
-from measures import mean_and_spread, overlap_of_top, slices_by_time
+from measures import mean_and_spread, slices_by_time
 from numpy.typing import NDArray
 from paper_crawls import Crawls
 from webs import Web
@@ -21,6 +21,7 @@ from crawlprio.measure.crawl_order import (
     Means,
     mean_importance_by_slice,
     mean_slice_of_top,
+    overlap_of_top,
     reachable,
     scaled_to_mean_one,
     slices_by_fetch,

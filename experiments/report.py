@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-import csv
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from PIL import Image
+import drawing
 from verdicts import Case, by_web, in_words, judge
 
-from crawlprio.show.figures import Panel, Series, plot_panels
-
-COLOURS = 256
-"""Of the palette of a picture."""
-CSV_POINTS = 51
+from crawlprio.show.figures import Panel
 
 Cell = str | int | float | None
 
@@ -63,17 +57,19 @@ class Report:
         title: str = "",
         columns: int = 2,
         own_legends: bool = False,
+        shown: Sequence[str] = (),
+        lines: Sequence[str] = (),
     ) -> None:
         """Draw panels into `SECTION-NAME.png` and show them with a caption.
 
-        The lines go into `SECTION-NAME.csv`.
         The caption says what the paper's figure shows, and the choices that decide this one.
+        `drawing` can draw the figure again. `shown` and `lines`: what is drawn of it; all by
+        default.
         """
-        path = self.folder / f"{self.name}-{name}.png"
-        plot_panels(panels, path, title=title, columns=columns, own_legends=own_legends)
-        _with_fewer_colours(path)
-        _write_curves(panels, path.with_suffix(".csv"))
-        self._lines += [f"![{caption}]({path.name})", "", f"*{caption}*", ""]
+        picture = f"{self.name}-{name}"
+        looks: dict[str, Any] = {"title": title, "columns": columns, "own_legends": own_legends}
+        drawing.record(self.folder, picture, panels, **looks, shown=shown, lines=lines)
+        self._lines += [f"![{caption}]({picture}.png)", "", f"*{caption}*", ""]
 
     def table(
         self, name: str, columns: Sequence[str], rows: Sequence[Sequence[Cell]], caption: str
@@ -141,30 +137,6 @@ class Report:
         figures = {"tables": self._figures, "findings": self._findings}
         path.with_suffix(".json").write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
         return path
-
-
-def _write_curves(panels: Sequence[Panel], path: Path) -> None:
-    """Write the lines of a figure, with at most `CSV_POINTS` points each, and their bands."""
-    with path.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(("panel", "series", "x", "y", "low", "high"))
-        for panel in panels:
-            for name, line in (*panel.series.items(), *panel.references.items()):
-                one = line if isinstance(line, Series) else Series(line)
-                columns = np.asarray(one.points, dtype=np.float64).reshape(-1, 2).T
-                band = () if one.low is None else (one.low, one.high)
-                places = np.unique(np.linspace(0, columns.shape[1] - 1, CSV_POINTS).astype(int))
-                for row in np.array([*columns, *band])[:, places].T.tolist():
-                    writer.writerow((panel.title, name, *(f"{x:.5g}" for x in row)))
-
-
-def _with_fewer_colours(path: Path) -> None:
-    """Write a PNG again with a palette, which takes a third of the room and looks the same."""
-    with Image.open(path) as picture:
-        drawn = picture.convert("RGB")
-    rare_too = Image.Quantize.FASTOCTREE  # otherwise a line in few panels takes another's colour
-    few = drawn.quantize(COLOURS, method=rare_too, dither=Image.Dither.NONE)
-    few.save(path, optimize=True)
 
 
 def finding_row(finding: dict[str, Any]) -> str:

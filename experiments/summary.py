@@ -417,7 +417,7 @@ The webs are documentation, mailing lists, forums, wikis, blogs and other sites,
 crawls, the Italian CNR of 2000, and synthetic countries. None of them is a web of the papers, which
 are not available.
 
-![Cumulative PageRank of the strategies on each web](reproduction/every_web-curves.png)
+![PageRank gathered by five orderings on nine real webs](reproduction/every_web-curves.png)
 """
 
 _CHECKLIST = """# The papers' experiments: how to repeat them, and all claims

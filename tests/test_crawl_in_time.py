@@ -4,11 +4,10 @@ import random
 
 import numpy as np
 import pytest
-from distributions import fit_power_law, log_histogram
 from hypothesis import given
 from hypothesis import strategies as st
 from linkgraphs import as_arrays
-from measures import mean_importance_by_depth, overlap_of_top, slices_by_time, speed_ups
+from measures import slices_by_time, speed_ups
 from oracles import evaluation as oracle
 
 from crawlprio.errors import ConfigError, GraphError
@@ -17,11 +16,14 @@ from crawlprio.measure.crawl_order import (
     active_robots,
     cumulative_by_time,
     depth_from_seeds,
+    mean_importance_by_depth,
     mean_importance_by_slice,
     mean_slice_of_top,
+    overlap_of_top,
     scaled_to_mean_one,
     slices_by_fetch,
 )
+from crawlprio.plugins.papers.distributions import fit_power_law, log_histogram
 
 IMPORTANCE = np.array([5.0, 1.0, 3.0, 3.0, 2.0])
 ORDER = [4, 2, 0, 1, 3]

@@ -137,7 +137,7 @@ def test_the_file_name_determines_the_format(tmp_path, suffix, magic):
 def test_the_legend_names_the_curves_from_the_top_down(tmp_path):
     draw_curves(tmp_path / "plot.svg")
     texts = texts_of(tmp_path / "plot.svg")
-    assert texts[-3:] == ["opic", "breadth-first", "diagonal"]
+    assert texts[-3:] == ["opic", "breadth-first", "random, expected"]
     assert "a small web" in texts
     assert "share of pages fetched" in texts
     assert "share of all PageRank" in texts

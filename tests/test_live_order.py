@@ -56,6 +56,7 @@ OPTIONS = {
     "batch-pagerank": {"every": 20},
     "historical-pagerank": {"scores": earlier_scores(), "new": "random", "seed": 3},
     "anchor-similarity": {"words": "music, geology section"},
+    "batched": {"every": 20, "weights": {"breadth-first": 1.0, "backlink-count": 2.0}},
     "combined": {
         "weights": {"opic": 1.0, "location": 0.25, "anchor-similarity": 0.5},
         "options": {"anchor-similarity": {"words": "music"}},

@@ -7,6 +7,7 @@ import json
 import math
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -14,6 +15,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from crawlprio.frontier import Politeness
 from crawlprio.graph.linkgraph import LinkGraph
@@ -40,6 +42,7 @@ def experiments():
         import batched
         import castillo_time
         import cho_similarity
+        import drawing
         import measured
         import paper_crawls
         import report
@@ -49,9 +52,9 @@ def experiments():
         import webs
 
         yield SimpleNamespace(
-            advice=advice, batched=batched, castillo_time=castillo_time, crawls=paper_crawls,
-            measured=measured, report=report, similarity=cho_similarity, sources=sources,
-            summary=summary, verdicts=verdicts, webs=webs,
+            advice=advice, batched=batched, castillo_time=castillo_time, drawing=drawing,
+            crawls=paper_crawls, measured=measured, report=report, similarity=cho_similarity,
+            sources=sources, summary=summary, verdicts=verdicts, webs=webs,
         )  # fmt: skip
     finally:
         sys.path.remove(str(ROOT / "experiments"))
@@ -315,7 +318,7 @@ def test_a_second_run_of_a_section_writes_the_same_bytes(tmp_path):
         subprocess.run(command, env=os.environ | {"PYTHONHASHSEED": seed}, check=True)
         written.append({path.name: path.read_bytes() for path in sorted(output.iterdir())})
     ends = ("-curves.csv", "-curves.png", ".json", ".md")
-    assert list(written[0]) == [f"every_web{end}" for end in ends]
+    assert list(written[0]) == [*(f"every_web{end}" for end in ends), "figures.jsonl"]
     assert written[0] == written[1]
 
 
@@ -338,3 +341,20 @@ def test_the_readme_gives_the_recorded_shares_by_kind_of_web():
             at = columns.index(ordering)
             mean = sum(float(row[at]) for row in rows) / len(rows)
             assert f"{100 * mean:.0f}" == share, (named, ordering)
+
+
+def test_the_committed_pictures_have_lines_and_axes_to_draw_them_from(experiments):
+    """Not the pictures' bytes, which depend on the versions of libraries."""
+    recorded = experiments.drawing._axes(PAGES)
+    assert sorted(path.stem for path in PAGES.glob("*.png")) == sorted(recorded)
+    assert sorted(path.stem for path in PAGES.glob("*.csv")) == sorted(recorded)
+
+
+def test_recorded_figures_are_drawn_as_wide_as_a_page(experiments, tmp_path):
+    for name in ("castillo-table-1", "generator-distributions", "cho-small"):
+        shutil.copy(PAGES / f"{name}.csv", tmp_path)
+    shutil.copy(PAGES / "figures.jsonl", tmp_path)
+    for name in ("castillo-table-1", "generator-distributions", "cho-small"):
+        experiments.drawing.draw(tmp_path, name)
+    widths = {Image.open(path).width for path in (*tmp_path.glob("*.png"), *PAGES.glob("*.png"))}
+    assert widths == {1350}

@@ -15,7 +15,8 @@ from commands import run_scrapy_command
 from crawls import options, scrapy
 from driver import WebPages
 from graphs import power_law_web
-from linkgraphs import graph_of_web
+from linkgraphs import as_arrays, graph_of_web
+from oracles import evaluation as oracle
 from stores import query
 
 from crawlprio.commands.score import Command
@@ -23,6 +24,7 @@ from crawlprio.commands.simulate import Command as Simulate
 from crawlprio.graph.linkgraph import LinkGraph
 from crawlprio.graph.npz import write_npz
 from crawlprio.graph.pages import NO_PAGES, PageTable, Visit
+from crawlprio.measure.crawl_models import pagerank_seen
 from crawlprio.measure.crawl_order import cumulative_pagerank, kendall_tau
 from crawlprio.measure.importance import open_repository
 from crawlprio.measure.metrics import importance_of
@@ -262,6 +264,53 @@ def test_days_and_tops_match_najork_and_wiener(folder, capsys):
     printed = capsys.readouterr().out
     assert "6 stretches of the crawl" in printed
     assert "When the best pages were fetched" in Path("out.svg").read_text()
+
+
+def test_overlap_and_depth_are_of_the_links_seen_and_of_the_seeds(folder):
+    arguments = ["--overlap", "50", "--top", "3", "--by-depth", "--json", "out.json"]
+    assert score("crawl.sqlite", *arguments) == 0
+    (scored,) = figures_in("out.json")["importances"]
+    graph = read_graph("crawl.sqlite")
+    rows = [graph.out_links(page).tolist() for page in range(graph.n_pages)]
+    depths = oracle.depths(dict(enumerate(rows)), [0, 1])
+    ranks = importance_of(graph) * graph.n_pages
+    wanted = {}
+    for page, depth in depths.items():
+        wanted.setdefault(depth, []).append(ranks[page])
+    assert dict(scored["by_depth"]) == {
+        depth: pytest.approx(np.mean(each)) for depth, each in wanted.items()
+    }
+    early, late = (pagerank_seen(graph, np.arange(n)) for n in (N_FETCHED // 2, N_FETCHED))
+    both = [
+        {page: rank for page, rank in enumerate(each) if not np.isnan(rank)}
+        for each in (early, late)
+    ]
+    assert scored["overlap"] == [[3, pytest.approx(oracle.overlap_over_choices(*both, 3))]]
+
+
+def test_rarely_linked_pages_are_left_out_as_if_they_were_not_there(folder):
+    graph = read_graph("crawl.sqlite")
+    in_links = np.bincount(graph.indices, minlength=graph.n_pages)
+    kept = [page for page in range(graph.n_pages) if page < N_FETCHED or in_links[page] >= 4]
+    assert N_FETCHED < len(kept) < graph.n_pages
+    place = {page: k for k, page in enumerate(kept)}
+    rows = [[place[t] for t in graph.out_links(page).tolist() if t in place] for page in kept]
+    ranks = importance_of(LinkGraph(*as_arrays(rows)))
+    wanted = ["--csv", "few.csv", "--json", "out.json"]
+    assert score("crawl.sqlite", "--least-links", "4", *wanted) == 0
+    found = np.array([float(value) for _, value in rows_in("few.csv")[1:]])
+    assert found / found.sum() == pytest.approx(ranks, rel=1e-6)
+    assert figures_in("out.json")["importances"][0]["known"] == len(kept)
+
+
+def test_a_buffer_of_similar_pages_is_kept_by_what_is_known_of_the_words(folder):
+    asked = ["--importance", "similarity", "--model", "buffer", "--json", "out.json"]
+    options = ["--importance-options", '{"similarity": {"idf": "none", "measure": "inner"}}']
+    assert score("crawl.sqlite", *asked, *options) == 0
+    (scored,) = figures_in("out.json")["importances"]
+    lines = scored["models"]["buffer"]
+    # Without idf, IS'(P) is IS(P): nothing that is hot is ever dropped.
+    assert lines["performance"] == lines["ideal"]
 
 
 def test_csv_of_a_similarity_has_only_pages_whose_text_is_known(folder):

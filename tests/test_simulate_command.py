@@ -314,6 +314,23 @@ def test_a_timed_crawl_uses_the_network_and_is_reported_by_the_hour(folder, caps
     assert "pages/hour" in printed.out
 
 
+def test_each_number_of_robots_has_its_crawl_and_its_speed_up(folder, capsys):
+    arguments = ["--seeds", "0", "--ordering", "opic", "--delay", "1", "--robots", "4,1"]
+    assert simulate("graph.npz", *arguments, "--order", "%s.txt", "--json", "out.json") == 0
+    runs = json.loads((folder / "out.json").read_text())["runs"]
+    assert [run["ordering"] for run in runs] == ["opic, r = 1", "opic, r = 4"]
+    assert [run["robots"] for run in runs] == [1, 4]
+    for run in runs:
+        network = Network(robots=run["robots"], politeness=Politeness(delay=1.0))
+        crawl = timed_crawl(read_graph("graph.npz"), [0], make_ordering("opic"), network)
+        assert order_in(folder / f"{run['ordering']}.txt") == crawl.order.tolist()
+        assert run["hours"] == crawl.seconds / 3600
+    printed = capsys.readouterr().out
+    assert "1 and 4 robots, delay 1 s:" in printed
+    (row,) = [line.split() for line in printed.splitlines() if "r = 4" in line][1:]
+    assert float(row[6]) == pytest.approx(runs[0]["hours"] / runs[1]["hours"], abs=0.006)
+
+
 def test_a_store_is_crawled_with_its_recorded_sizes_and_times(folder):
     web = power_law_web(N_PAGES, seed=1)
     web.urls = {page: f"http://s{web.site[page]}.example/{page}" for page in web.pages}

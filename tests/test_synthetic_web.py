@@ -4,7 +4,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from distributions import fit_power_law
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -13,6 +12,7 @@ from crawlprio.graph import synthetic as models
 from crawlprio.graph.linkgraph import LinkGraph
 from crawlprio.graph.synthetic import home_pages, synthetic_web, twin
 from crawlprio.measure.crawl_order import reachable
+from crawlprio.plugins.papers.distributions import fit_power_law
 from crawlprio.ranking.pagerank import pagerank
 from crawlprio.store.graph_files import read_graph
 

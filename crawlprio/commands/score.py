@@ -112,6 +112,8 @@ def asked_of(opts: argparse.Namespace, names: tuple[str, ...]) -> AskedScores:
         opts.threshold,
         opts.by_day or 0,
         tuple(sorted({checked("--top", Whole(1), n) for n in tops})),
+        opts.overlap or 0,
+        bool(opts.by_depth),
     )
 
 
@@ -187,9 +189,25 @@ class Command(OneLineCommand):
                 "report when the N most important pages were fetched on average, as a share of "
                 "all fetches",
             ),
+            "--overlap": Option(
+                "PERCENT",
+                "report how many of the N pages of highest PageRank after this part of the "
+                "fetches are among the N of highest PageRank after all; N as in --top; default: 1, "
+                "10, 100, ...",
+                Whole(1, 100),
+            ),
+            "--by-depth": Option(
+                None, "report the mean importance of the pages by the fewest links from the seeds"
+            ),
+            "--least-links": Option(
+                "N",
+                "leave out the pages that were not fetched and to which fewer than N pages link "
+                "(Najork & Wiener); default: count all known pages",
+                Whole(1),
+            ),
             "--plot": Option(
                 "FILE",
-                "plot the importance gathered, and the figures of --model, --by-day and --top: "
+                "plot the importance gathered, and the figures of --model, --by-day and the like: "
                 ".png, .svg or .pdf; with several importances, %%s in FILE stands for the name",
             ),
             "--csv": Option(
@@ -241,6 +259,8 @@ class Command(OneLineCommand):
                 f"--model, --by-day and --top rate an order, but {path} has none; give "
                 "--order FILE."
             )
+        if opts.least_links:
+            repository = repository.without_rarely_linked(opts.least_links, asked.order)
         if opts.report:
             _check_crawl(repository)
         report = self._report(repository, asked, opts.topic)
@@ -258,7 +278,8 @@ class Command(OneLineCommand):
 
     def _compare(self, paths: Sequence[str], opts: argparse.Namespace) -> None:
         """Write the report on two crawls, and print what it says of both."""
-        alone = ("plot", "csv", "json", "order", "model", "by_day", "top")
+        of_order = ("order", "model", "by_day", "top", "overlap", "by_depth", "least_links")
+        alone = ("plot", "csv", "json", *of_order)
         for option in alone:
             if getattr(opts, option):
                 raise ConfigError(

@@ -25,7 +25,7 @@ from crawlprio.commands.arguments import (
 )
 from crawlprio.errors import ConfigError
 from crawlprio.settings_table import DELAY_RULES
-from crawlprio.settings_table.kinds import OWN_PREFIX, Number, Setting, Whole
+from crawlprio.settings_table.kinds import OWN_PREFIX, Number, Setting, Whole, checked
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -49,7 +49,11 @@ RECORDED = "recorded"
 _FROM_STORE = f"; '{RECORDED}': from the crawl store"
 
 _NETWORK = {
-    "--robots": Option("R", "maximum concurrent fetches, one per site; default 1", Whole(1)),
+    "--robots": Option(
+        "R[,R...]",
+        "maximum concurrent fetches, one per site; with several numbers, one crawl for each; "
+        "default 1",
+    ),
     "--pages-per-visit": Option(
         "K", "pages fetched per connection, without delay; default 1", Whole(1)
     ),
@@ -171,15 +175,18 @@ class Command(OneLineCommand):
         from crawlprio.orderings import COMPARED, make_ordering
 
         graph_path = only_argument("simulate", "GRAPH", args)
+        robots = _robots(opts.robots)
+        opts.robots = None if robots is None else robots[0]
         network, recorded = _network(opts)
         names = list(dict.fromkeys(opts.ordering or (VALUED if opts.value else COMPARED)))
-        order_paths = paths_by_name("--order", opts.order, names, "orderings")
+        runs_of = _runs_of(names, robots)
+        order_paths = paths_by_name("--order", opts.order, list(runs_of), "orderings")
         orders = [("--order", path) for path in order_paths.values()]
         check_outputs(
             orders + named_outputs(opts, "--plot", "--json"), inputs={"GRAPH": graph_path}
         )
         options = _options_of(names, opts.ordering_options)
-        orderings = {name: make_ordering(name, options[name]) for name in names}
+        orderings = {run: make_ordering(name, options[name]) for run, (name, _) in runs_of.items()}
         self._hot_queue()
         if opts.value is not None:
             if opts.order is not None or opts.budget is not None or network.takes_time:
@@ -202,7 +209,7 @@ class Command(OneLineCommand):
         progress_console = Console(stderr=True)
         compile_kernels(
             map(type, orderings.values()),
-            in_time=network.takes_time or bool(recorded),
+            in_time=network.takes_time or bool(recorded) or len(runs_of) > len(names),
             by_site=any(ordering.site_share for ordering in orderings.values()),
         )
         compile_usual()
@@ -218,11 +225,17 @@ class Command(OneLineCommand):
         )
         runs = []
         for name, ordering in orderings.items():
-            runs.append(_run(simulation, name, ordering, progress_console))
+            runs.append(_run(simulation, name, ordering, progress_console, runs_of[name][1]))
             if name in order_paths:
                 ids = "\n".join(map(str, runs[-1].order.tolist()))
                 write_text("--order", order_paths[name], f"{ids}\n" if ids else "")
-        write_json(opts, lambda: _figures(simulation.as_json(runs), options))
+        write_json(
+            opts,
+            lambda: _figures(
+                simulation.as_json(runs),
+                {run: options[name] for run, (name, _) in runs_of.items()},
+            ),
+        )
         if opts.plot:
             plot_runs(Path(opts.plot), simulation, runs, Path(graph_path).name)
         if remark:
@@ -262,6 +275,24 @@ class Command(OneLineCommand):
     def _hot_queue(self) -> HotQueue | None:
         """Return a new hot queue for TOPIC and TOPIC_OPTIONS, or None without a topic."""
         return topic_config(self.settings).hot_queue()
+
+
+def _robots(text: str | None) -> list[int] | None:
+    """Return the numbers of robots, each once and ascending; None if none is given."""
+    if text is None:
+        return None
+    return sorted({checked("--robots", Whole(1), part) for part in text.split(",")})
+
+
+def _runs_of(
+    names: Sequence[str], robots: Sequence[int] | None
+) -> dict[str, tuple[str, int | None]]:
+    """Return the ordering and the robots of each run, by its name."""
+    from crawlprio.show.simulated import run_name
+
+    if robots is None or len(robots) == 1:
+        return {name: (name, None) for name in names}
+    return {run_name(name, n): (name, n) for name in names for n in robots}
 
 
 def _network(opts: argparse.Namespace) -> tuple[Network, list[str]]:
@@ -384,14 +415,16 @@ def _seeds(source: Source, text: str) -> list[int]:
     return source.find_seeds(given)
 
 
-def _run(simulation: Simulation, name: str, ordering: Ordering, console: Console) -> Run:
+def _run(
+    simulation: Simulation, name: str, ordering: Ordering, console: Console, robots: int | None
+) -> Run:
     """Simulate one crawl, with a progress bar on a terminal."""
     if not console.is_terminal:
-        return simulation.run(name, ordering)
+        return simulation.run(name, ordering, robots=robots)
     from rich.progress import Progress
 
     with Progress(console=console, transient=True) as progress:
         task = progress.add_task(name, total=simulation.n_to_fetch)
         return simulation.run(
-            name, ordering, lambda n_fetched: progress.update(task, completed=n_fetched)
+            name, ordering, lambda n_fetched: progress.update(task, completed=n_fetched), robots
         )

@@ -352,9 +352,16 @@ class CrawlReport:
         plot = plot_path(self._crawler.settings)
         if plot is not None:
             plot_cumulative(
-                {name: curve(gathered, n_pages=n_reachable) for name, gathered in shares.items()},
+                {
+                    name
+                    if name == "upper-bound"
+                    else f"{name} ({'this crawl' if name == ours else 'simulated'})": curve(
+                        gathered, n_pages=n_reachable
+                    )
+                    for name, gathered in shares.items()
+                },
                 plot,
-                title=f"{ours} on the {virtual.name}: {budget:,} of {n_reachable:,} pages",
+                title=f"What the first {budget:,} of {n_reachable:,} pages hold ({virtual.name})",
             )
             console.print(f"Plot of the curves: {plot}", markup=False)
 

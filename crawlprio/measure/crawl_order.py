@@ -288,7 +288,7 @@ def mean_importance_by_slice(order: Order, importance: Floats, slices: Longs) ->
     ones.
     """
     pages = checked_order(order, importance, None)
-    return mean_by(_checked_slices(slices, len(pages)), importance[pages], 1)
+    return _mean_by(_checked_slices(slices, len(pages)), importance[pages], 1)
 
 
 @takes(order=integers, importance=numbers, slices=integers, tops=integers)
@@ -306,7 +306,7 @@ def mean_slice_of_top(
     """
     pages = checked_order(order, importance, None)
     days = _checked_slices(slices, len(pages)).astype(np.float64)
-    sizes = checked_tops(tops, len(pages))
+    sizes = _checked_tops(tops, len(pages))
     values = importance[pages]
     ranking = np.argsort(-values, kind="stable")
     falling = -values[ranking]
@@ -354,7 +354,67 @@ def cumulative_by_time(
     )
 
 
-def mean_by(group: Longs, values: Floats, first: int) -> Means:
+def mean_importance_by_depth(
+    depth: NDArray[np.integer], importance: Floats, pages: PageMask | None = None
+) -> Means:
+    """Return the mean importance of the pages at each depth; seeds are at depth 0.
+
+    Castillo et al. (2004), figure 12.
+
+    `depth`: shape (n_pages,): links from the seeds, from `depth_from_seeds` or as recorded; pages
+    with a negative depth are unknown and left out. `importance`: float64, shape (n_pages,).
+    `pages`: bool, shape (n_pages,): the pages to include; all by default.
+    """
+    depths = np.asarray(depth, dtype=np.int64)
+    counted = depths >= 0 if pages is None else (depths >= 0) & pages
+    return _mean_by(depths[counted], importance[counted], 0)
+
+
+def overlap_of_top(
+    partial: Floats, whole: Floats, tops: Sequence[int] | Longs | None = None
+) -> Means:
+    """Return the share of the top N by one importance that are in the top N by another.
+
+    Najork & Wiener (2001), figure 3: PageRank of the graph after some of the days against that of
+    the whole graph. If pages tie at rank N, the result is the expectation over independent choices
+    for each ranking; breaking ties by page id would make uninformative rankings agree.
+
+    `partial`, `whole`: float64, shape (n_pages,); NaN for pages not in that graph. Both are best
+    computed with `pagerank_seen`, which knows only the pages seen and makes equal ranks tie.
+    `tops`: sizes N, >= 1; those above the number of pages in the smaller graph are dropped. By
+    default 1, 10, 100, ... and that number. Returns one element per N: `mean` is the share and `n`
+    is N. O(n log n), plus O(n) per N.
+    """
+    if len(partial) != len(whole):
+        raise GraphError(
+            f"partial has {len(partial)} elements and whole has {len(whole)}; "
+            "both must have one per page."
+        )
+    first, second = -np.asarray(partial, np.float64), -np.asarray(whole, np.float64)
+    n_known = min(int((~np.isnan(x)).sum()) for x in (first, second))
+    sizes = _checked_tops(tops, n_known)
+    rankings = np.sort(first), np.sort(second)
+    shares = [
+        float(
+            (_chance_of_top(first, rankings[0], n) * _chance_of_top(second, rankings[1], n)).sum()
+            / n
+        )
+        for n in sizes.tolist()
+    ]
+    return Means(sizes, np.array(shares, dtype=np.float64), sizes)
+
+
+def _chance_of_top(values: Floats, ranking: Floats, n: int) -> Floats:
+    """Return each page's probability of being among the n smallest values, ties at random."""
+    bound = ranking[n - 1]
+    above = int(np.searchsorted(ranking, bound, side="left"))
+    up_to = int(np.searchsorted(ranking, bound, side="right"))
+    return np.where(
+        values < bound, 1.0, np.where(values == bound, (n - above) / (up_to - above), 0)
+    )
+
+
+def _mean_by(group: Longs, values: Floats, first: int) -> Means:
     """Return the mean of the values of each group, from `first` to the last group."""
     groups = np.arange(first, int(group.max(initial=first - 1)) + 1, dtype=np.int64)
     n = np.bincount(group - first, minlength=len(groups)).astype(np.int64)
@@ -374,7 +434,7 @@ def _checked_slices(slices: Longs, n_fetched: int) -> Longs:
     return checked
 
 
-def checked_tops(tops: Sequence[int] | Longs | None, most: int) -> Longs:
+def _checked_tops(tops: Sequence[int] | Longs | None, most: int) -> Longs:
     """Return the ascending sizes of tops that are at most `most`."""
     if tops is None:
         powers = [10**k for k in range(19) if 10**k < most]

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,7 @@ from crawlprio.errors import GraphError
 from crawlprio.graph.arrays import checked_number
 from crawlprio.graph.linkgraph import LinkGraph
 from crawlprio.graph.pages import PageIds
+from crawlprio.measure.crawl_models import Estimate, PageRankSeen
 from crawlprio.store.graph_files import is_store, read_graph
 
 Floats = NDArray[np.float64]
@@ -38,13 +39,32 @@ class Repository:
     `order`: int32, shape (n_fetched,): the distinct pages that were fetched, in the order of their
     first fetch. None: the order is unknown, and the content of every page is known. `texts`: title
     and text of pages, each page at most once; can be iterated any number of times. None: there are
-    no texts.
+    no texts. `counted`: bool, shape (n_pages,): the pages that count; None: all.
     """
 
     graph: LinkGraph
     name: str = "the graph"
     order: PageIds | None = None
     texts: Iterable[PageText] | None = None
+    counted: PageMask | None = None
+
+    def without_rarely_linked(self, least: int, order: Sequence[int] | None = None) -> Self:
+        """Leave out pages that were not fetched and to which fewer than `least` pages link.
+
+        So does the Connectivity Server (Najork & Wiener, Breadth-first search crawling yields
+        high-quality pages, WWW10, 2001, section 2). Such pages keep their ids but lose their links.
+        The PageRank of the others is what it would be without them, up to a common factor.
+
+        `order`: pages that were fetched, if not those of the repository.
+        """
+        graph = self.graph
+        counted = np.bincount(graph.indices, minlength=graph.n_pages) >= least
+        fetched = self.order if order is None else np.asarray(order, dtype=np.int64)
+        counted[slice(None) if fetched is None else fetched[fetched < graph.n_pages]] = True
+        kept = counted[graph.indices]
+        indptr = np.concatenate(([0], np.cumsum(kept)))[graph.indptr]
+        few = replace(graph, indptr=indptr, indices=graph.indices[kept])
+        return replace(self, graph=few, counted=counted)
 
     def fetched(self) -> PageMask:
         """Return the pages whose content is known: bool, shape (n_pages,)."""
@@ -72,6 +92,13 @@ class Importance(ABC):
         Raises `GraphError` if the repository lacks the data that the metric needs.
         """
 
+    def estimate(self, repository: Repository, n_fetched: int) -> Estimate:
+        """Return I'(P), by which a crawl of so many pages guesses it from what it has seen.
+
+        Unless a metric says otherwise, the guess is the PageRank of the links seen.
+        """
+        return PageRankSeen(repository.graph)
+
     def remarks(self, repository: Repository) -> list[str]:
         """Return notes that a reader of the figures needs, one sentence each."""
         return []
@@ -92,7 +119,7 @@ class RecordedCrawl(Repository):
     `n_index_files`: pages of `order` with the body of another, of whose folder they are the index
     file by name: `/` and `/index.html`. `orderings`: `(fetches before it, name)` of each ordering
     that ruled the crawl, in turn; empty if the store does not say. `topic`: that of the crawl;
-    empty if there was none.
+    empty if there was none. `seeds`: pages that it started from.
     """
 
     n_failed: int = 0
@@ -100,6 +127,7 @@ class RecordedCrawl(Repository):
     n_index_files: int = 0
     orderings: tuple[tuple[int, str], ...] = ()
     topic: str = ""
+    seeds: tuple[int, ...] = ()
 
     @property
     def n_fetched(self) -> int:
@@ -187,4 +215,5 @@ def _read_crawl(path: Path) -> RecordedCrawl:
             n_index_files=store.n_index_files(),
             orderings=tuple(changes),
             topic=store.get_meta("topic"),
+            seeds=tuple(seed for seed in store.seeds() if seed < graph.n_pages),
         )

@@ -13,6 +13,7 @@ from crawlprio.errors import ConfigError, GraphError
 from crawlprio.graph.linkgraph import LinkGraph
 from crawlprio.graph.rows import rows_between_sites
 from crawlprio.graph.topic import Topic
+from crawlprio.measure.crawl_models import BacklinksSeen, Estimate, PageRankSeen
 from crawlprio.measure.importance import Floats, Importance, Repository, checked_option
 from crawlprio.plugins import ByName
 from crawlprio.ranking.pagerank import pagerank as rank_pages
@@ -30,6 +31,9 @@ class Backlinks(Importance):
         graph = repository.graph
         return np.bincount(graph.indices, minlength=graph.n_pages).astype(np.float64)
 
+    def estimate(self, repository: Repository, n_fetched: int) -> Estimate:
+        return BacklinksSeen(repository.graph)
+
 
 class ForwardLinks(Importance):
     """The number of pages that the page links to, IF(P).
@@ -42,6 +46,9 @@ class ForwardLinks(Importance):
 
     def of(self, repository: Repository) -> Floats:
         return np.diff(repository.graph.indptr).astype(np.float64)
+
+    def estimate(self, repository: Repository, n_fetched: int) -> Estimate:
+        return self.of(repository)
 
 
 class PageRankImportance(Importance):
@@ -62,6 +69,9 @@ class PageRankImportance(Importance):
     def of(self, repository: Repository) -> Floats:
         graph = repository.graph
         return rank_pages(graph.indptr, graph.indices, damping=self._damping)
+
+    def estimate(self, repository: Repository, n_fetched: int) -> Estimate:
+        return PageRankSeen(repository.graph, damping=self._damping)
 
 
 class ChoPageRank(PageRankImportance):
@@ -143,6 +153,9 @@ class LocationMetric(Importance):
         keys = np.fromiter(map(self._rules.score, urls), dtype=np.float64, count=len(urls))
         return keys - keys.min() if len(keys) else keys
 
+    def estimate(self, repository: Repository, n_fetched: int) -> Estimate:
+        return self.of(repository)
+
 
 IMPORTANCES: ByName[type[Importance]] = ByName(
     {
@@ -179,7 +192,8 @@ class WeightedSum(Importance):
 
     def of(self, repository: Repository) -> Floats:
         total = np.zeros(repository.graph.n_pages)
-        known = repository.fetched() if self.of_content else slice(None)
+        counted = repository.fetched() if self.of_content else repository.counted
+        known = slice(None) if counted is None else counted
         for weight, part in self._parts:
             values = part.of(repository)
             mean = values[known].mean() if len(values[known]) else 0.0

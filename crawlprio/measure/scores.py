@@ -162,6 +162,9 @@ def score(
                 f"page ids are 0 to {graph.n_pages - 1}."
             )
         known = reachable(graph, order)
+    if repository.counted is not None:
+        known &= repository.counted
+        order = None if order is None else order[known[order]]
     if importance.of_content and repository.order is not None:
         known &= repository.fetched()
         order = None if order is None else order[known[order]]

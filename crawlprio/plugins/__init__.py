@@ -16,6 +16,7 @@ from crawlprio.errors import ConfigError
 
 ADDED: dict[str, dict[str, str]] = {
     "orderings": {
+        "batched": "papers.combined.Batched",
         "combined": "papers.combined.Combined",
         "fica": "papers.fica.Fica",
     },
@@ -60,6 +61,7 @@ ADDED: dict[str, dict[str, str]] = {
         "CRAWLPRIO_REQUISITES": "archive.requisite_fetches.Requisites",
         "CRAWLPRIO_VALUE": "value.valuing.Valuer",
         "CRAWLPRIO_KEEP_TEXT": "value.valuing.Languages",
+        "CRAWLPRIO_BUFFER": "papers.kept_pages.KeptPages",
         "CRAWLPRIO_MONITOR": "watch.monitor.Monitor",
     },
     "archivers of hands": {
@@ -79,6 +81,7 @@ ADDED: dict[str, dict[str, str]] = {
 setting that turns it on: a path in this package."""
 
 SETTINGS = (
+    ("CRAWLPRIO_BUFFER", "", "papers"),
     ("CRAWLPRIO_FRONTIER", "redis", "shared"),
     ("CRAWLPRIO_KEEP_TEXT", "", "value"),
     ("CRAWLPRIO_NOVELTY", "", "value"),

@@ -516,6 +516,14 @@ OUTPUT = Section(
             "writes them as Parquet or JSON lines ([value](value.md#keep-the-texts)).",
         ),
         Setting(
+            "CRAWLPRIO_BUFFER",
+            Whole(1, none="all pages"),
+            None,
+            "Keep the bodies (`CRAWLPRIO_BODIES`) and texts (`CRAWLPRIO_KEEP_TEXT`) of so many "
+            "pages only. Once there are more, those of the page with the fewest links from fetched "
+            "pages are dropped: the limited buffer of Cho et al.",
+        ),
+        Setting(
             "CRAWLPRIO_KEPT_HEADERS",
             HeaderNames(none="all"),
             None,

@@ -1,7 +1,8 @@
 """Figures of lines, points and bars on linear or logarithmic axes, in one or more panels.
 
-An ordering has the same colour and line style in every figure. matplotlib is imported when the
-first one is drawn.
+An ordering has the same colour, line style and marker in every figure, and no two lines of a figure
+differ by colour alone. Figures are as wide as a page. matplotlib is imported when the first one is
+drawn.
 """
 
 from __future__ import annotations
@@ -58,6 +59,9 @@ ORDERING_STYLES: dict[str, Style] = {
 }
 """Styles by ordering name, one colour per family. The colours are those of Okabe and Ito (Color
 universal design, 2008), which people with common forms of colour blindness can distinguish."""
+
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "p")
+"""Markers of lines and points, in turn."""
 
 FOREMOST = ("sibling-sampling", "opic")
 """Orderings that are drawn on top of the others."""
@@ -286,8 +290,21 @@ def visible(line: Series, panel: Panel) -> Series:
     return replace(line, points=points[kept], low=low, high=high)
 
 
-def format_axes(axes: Axes, panel: Panel, lines: Sequence[Series], single: bool) -> None:
-    """Set scales, limits, number formats, labels and the grid of the axes."""
+def figure_markers(names: Sequence[str]) -> dict[str, str]:
+    """Return a marker for each name of a figure: that of its ordering, or the next that is free."""
+    usual = {name: MARKERS[k % len(MARKERS)] for k, name in enumerate(ORDERING_STYLES)}
+    markers: dict[str, str] = {}
+    for name in names:
+        own = usual.get(ordering_of(name) or "", MARKERS[len(markers) % len(MARKERS)])
+        free = [marker for marker in (own, *MARKERS) if marker not in markers.values()]
+        markers[name] = free[0] if free else own
+    return markers
+
+
+def format_axes(
+    axes: Axes, panel: Panel, lines: Sequence[Series], width: float, size: float
+) -> None:
+    """Set scales, limits, number formats, labels and the grid of axes so many inches wide."""
     points = np.concatenate([np.asarray(line.points, dtype=np.float64) for line in lines])
     widened = any(line.mark in ("points", "bars") for line in lines)
     edges = [
@@ -301,10 +318,11 @@ def format_axes(axes: Axes, panel: Panel, lines: Sequence[Series], single: bool)
         *_ends(points[:, 0], panel.x_scale, panel.x_percent, panel.x_limits, widened, 0.0)
     )
     axes.set_ylim(*_ends(heights, panel.y_scale, panel.y_percent, panel.y_limits, False, 0.05))
-    _number(axes.xaxis, panel.x_scale, panel.x_percent, 6 if single else 5)
-    _number(axes.yaxis, panel.y_scale, panel.y_percent, 6 if single else 5)
-    title = fill(panel.title, 76 if single else 40)
-    frame(axes, title, panel.xlabel, panel.ylabel, 13.0 if single else 12.0)
+    ticks = 4 if width < 4.0 else 6
+    _number(axes.xaxis, panel.x_scale, panel.x_percent, ticks)
+    _number(axes.yaxis, panel.y_scale, panel.y_percent, 6)
+    title = fill(panel.title, int((width - 0.6) * LETTERS / size))
+    frame(axes, title, panel.xlabel, panel.ylabel, size)
 
 
 def _ends(
@@ -357,12 +375,21 @@ def number_text(value: float) -> str:
     return raised if mantissa == "1" else mantissa + TIMES + raised
 
 
-PANEL_WIDTH, PANEL_HEIGHT = 4.6, 3.7
-LEGEND_WIDTH, LEGEND_LETTER, LEGEND_ROW = 0.8, 0.085, 0.22
-TITLE_LETTERS = 8.0
-"""Letters per inch at the font size of the figure's title."""
-SINGLE_WIDTH, SINGLE_HEIGHT = 9.0, 5.2
+WIDTH, MOST_COLUMNS = 9.0, 3
+"""Inches of a figure, and panels side by side: more could not be read at the width of a page."""
+
+HEIGHT_SHARE, LEGEND_ROW, LINE = 0.62, 0.27, 0.3
+"""Height of a panel as a share of its width, and inches of a row of the legend and of the title."""
+
+LETTERS = 118.0
+"""Letters per inch, times the font size in points, of a bold title."""
+
+SIZES = {1: 13.0, 2: 11.5, 3: 10.5}
+"""Font size of the titles of panels, by the number of columns."""
+
 BAND_OPACITY = 0.18
+MARKER_EVERY = 0.16
+"""Distance of the markers of a line, as a share of the diagonal of the panel."""
 
 
 def plot_cumulative(
@@ -394,7 +421,7 @@ def plot_cumulative(
         {name: drawn[name] for name in names}, title, xlabel, ylabel,
         x_percent=True, y_percent=True, x_limits=(0.0, longest or 1.0),
         y_limits=(0.0, 1.0 if highest > 0.8 else 1.05 * max(highest, longest) or 1.0),
-        references={"diagonal": [(0.0, 0.0), (longest, longest)]},
+        references={"random, expected": [(0.0, 0.0), (longest, longest)]},
     )  # fmt: skip
     plot_panels([panel], path)
 
@@ -416,12 +443,13 @@ def plot_panels(
     """Draw panels in a grid with a common legend, and write PNG, SVG or PDF.
 
     A name has the same style in all panels that share a legend. A legend lists names in order of
-    first use, references last.
+    first use, references last. An axis that has the label of the one beside or below it has none.
 
-    `panels`: in reading order; the last row may be incomplete.  `columns`: panels per row, >= 1.
-    `own_legends`: give each panel its own legend below it, for panels with different names.
-    Default: one legend beside all panels. Raises `ConfigError` if the file has another suffix or
-    cannot be written, or a panel has nothing to draw.
+    `panels`: in reading order; the last row may be incomplete. `columns`: panels per row, >= 1, of
+    which at most `MOST_COLUMNS` are beside each other. `own_legends`: give each panel its own
+    legend below it, for panels with different names. Default: one legend below all panels. Raises
+    `ConfigError` if the file has another suffix or cannot be written, or a panel has nothing to
+    draw.
     """
     path = Path(path)
     check_plot_path(path)
@@ -438,47 +466,58 @@ def plot_panels(
     shared = [[list(lines)] for lines in drawn] if own_legends else [[list(n) for n in drawn]]
     styles_of_panel = [figure_styles(names) for names in shared] * (len(panels) // len(shared))
 
-    n_columns = min(columns, len(panels))
+    n_columns = min(columns, len(panels), MOST_COLUMNS)
     n_rows = -(-len(panels) // n_columns)
-    single = len(panels) == 1
-    longest = max(len(name) for lines in (*drawn, *references) for name in lines)
-    width, height = SINGLE_WIDTH, SINGLE_HEIGHT
-    if not single:
-        title = fill(title, int(PANEL_WIDTH * n_columns * TITLE_LETTERS))
-        width = PANEL_WIDTH * n_columns
-        width += 0.0 if own_legends else LEGEND_WIDTH + LEGEND_LETTER * longest
-        most = max(len(one) + len(two) for one, two in zip(drawn, references, strict=True))
-        legend_rows = most if own_legends else 0
-        height = (PANEL_HEIGHT + LEGEND_ROW * legend_rows) * n_rows
-        height += 0.3 * (title.count("\n") + 1) if title else 0.0
-    with new_figure(width, height) as figure:
+    size = SIZES[n_columns]
+    width = WIDTH / n_columns
+    title = fill(title, int(WIDTH * LETTERS / 14.0))
+    entries = [[*lines, *others] for lines, others in zip(drawn, references, strict=True)]
+    if own_legends:
+        legend_columns = 1
+        rows = n_rows * max(map(len, entries))
+    else:
+        names = list(dict.fromkeys(name for of_panel in entries for name in of_panel))
+        legend_columns = max(int(WIDTH / (0.75 + 0.078 * max(map(len, names)))), 1)
+        rows = -(-len(names) // legend_columns)
+    height = n_rows * (HEIGHT_SHARE * width + 0.4) + LEGEND_ROW * rows
+    height += LINE * (title.count("\n") + 1) if title else 0.0
+    with new_figure(WIDTH, height) as figure:
         handles: dict[str, Any] = {}
         thin_handles: dict[str, Any] = {}
         for k, (panel, styles) in enumerate(zip(panels, styles_of_panel, strict=True)):
             if own_legends:
                 handles, thin_handles = {}, {}
             axes = figure.add_subplot(n_rows, n_columns, k + 1)
-            mark = "" if single else f" ({k + 1})"
+            markers = figure_markers(list(styles)) if len(styles) > 1 else {}
+            mark = "" if len(panels) == 1 else f" ({k + 1})"
             for name, line in references[k].items():
                 look = reference_style(name, line.like, styles)
                 gid = f"reference{mark}: {name}"
                 thin_handles.setdefault(name, _draw(axes, gid, line, look, 2, panel))
-            for name, line in drawn[k].items():
+            for at, (name, line) in enumerate(drawn[k].items()):
                 look = styles[name] if line.like is None else _like(styles, name, line.like)
                 level = 4 if name.startswith(FOREMOST) else 3
-                handles.setdefault(name, _draw(axes, name + mark, line, look, level, panel))
-            format_axes(axes, panel, [*drawn[k].values(), *references[k].values()], single)
+                marker = markers.get(name, ""), at / len(drawn[k])
+                handle = _draw(axes, name + mark, line, look, level, panel, *marker)
+                handles.setdefault(name, handle)
+            beside = panels[k - 1].ylabel if k % n_columns else ""
+            below = panels[k + n_columns].xlabel if k + n_columns < len(panels) else ""
+            labelled = replace(
+                panel,
+                xlabel="" if panel.xlabel == below and not own_legends else panel.xlabel,
+                ylabel="" if panel.ylabel == beside else panel.ylabel,
+            )
+            format_axes(axes, labelled, [*drawn[k].values(), *references[k].values()], width, size)
             if own_legends:
-                below: Any = {"loc": "upper left", "bbox_to_anchor": (0.0, -0.16)}
-                _add_legend(axes, handles, thin_handles, fontsize=9, **below)
+                under: Any = {"loc": "upper left", "bbox_to_anchor": (0.0, -0.22)}
+                _add_legend(axes, handles, thin_handles, fontsize=9, **under)
         if title:
             figure.suptitle(title, x=0.01, ha="left", fontsize=14, fontweight="bold")
-        if single:
-            place: Any = {"loc": "upper left", "bbox_to_anchor": (1.045, 1.0), "borderaxespad": 0.0}
-            _add_legend(axes, handles, thin_handles, fontsize=11, **place)
-        elif not own_legends:
-            place = {"loc": "outside right upper", "borderaxespad": 0.6}
-            _add_legend(figure, handles, thin_handles, fontsize=11, **place)
+        if not own_legends:
+            place: Any = {"loc": "outside lower left", "ncols": legend_columns}
+            _add_legend(
+                figure, handles, thin_handles, fontsize=11 if n_columns < 3 else 10, **place
+            )
         save_figure(figure, path)
 
 
@@ -516,8 +555,17 @@ def _shown(name: str) -> str:
     return "\u200b" + name if name.startswith("_") else name
 
 
-def _draw(axes: Axes, gid: str, line: Series, style: Style, level: int, panel: Panel) -> Any:
-    """Draw one series under a gid, and return its legend handle."""
+def _draw(
+    axes: Axes,
+    gid: str,
+    line: Series,
+    style: Style,
+    level: int,
+    panel: Panel,
+    marker: str = "",
+    start: float = 0.0,
+) -> Any:
+    """Draw one series under a gid, with its first marker after a start; return its handle."""
     colour, line_style, width = style
     points = np.asarray(line.points, dtype=np.float64)
     x, y = points[:, 0], points[:, 1]
@@ -531,12 +579,14 @@ def _draw(axes: Axes, gid: str, line: Series, style: Style, level: int, panel: P
         return axes.bar(x, y, width=0.85 * gap, color=colour, zorder=level)
     if line.mark == "points":
         return axes.plot(
-            x, y, color=colour, linestyle="none", marker="o" if line_style == SOLID else "s",
+            x, y, color=colour, linestyle="none", marker=marker or "o",
             markersize=4.5, gid=gid,
             markerfacecolor="none", markeredgewidth=1.2, zorder=level,
         )[0]  # fmt: skip
     return axes.plot(
         x, y, color=colour, linestyle=line_style, linewidth=width, zorder=level, gid=gid,
         drawstyle="steps-post" if line.mark == "steps" else "default", clip_on=inside,
-        solid_capstyle="round", marker="o" if len(x) == 1 else "",
+        solid_capstyle="round", marker=marker or ("o" if len(x) == 1 else ""), markersize=6.0,
+        markeredgecolor="white", markeredgewidth=0.7,
+        markevery=(start * MARKER_EVERY, MARKER_EVERY) if len(x) > 1 else None,
     )[0]  # fmt: skip

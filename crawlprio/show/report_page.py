@@ -196,7 +196,7 @@ def coverage(crawl: ReportedCrawl) -> ReportSection:
             f"coverage-{k}",
             f"Importance gathered, by {scored.importance}",
             crawl.curves(scored),
-            ("share of known pages fetched", "share of their importance"),
+            ("share of known pages fetched", "share of all importance"),
             (True, True),
         )
         for k, scored in enumerate(crawl.scores)

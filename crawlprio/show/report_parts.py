@@ -108,8 +108,11 @@ INK = "ink"
 """Tag of what is drawn in the colour of the text."""
 
 COLOURS = (VERMILION, BLUE, GREEN, ORANGE, SKY)
-DASHES = ("solid", "solid", "dashed", "dotted", "dashdot")
+DASHES = ("solid", "dashdot", "dashed", "dotted", "dotdash")
 HEIGHT = 340
+LETTER_WIDTH, NAME_HEIGHT = 0.016, 0.1
+"""Of a name in a picture of a graph, whose nodes are in the unit circle."""
+
 N_POINTS = 11
 """Points of each line in the table."""
 
@@ -132,6 +135,9 @@ def lines(
             tags=[INK] if is_ink else [],
         )  # fmt: skip
     forms = [("0.0 %" if is_percent else "0,0.[00]") for is_percent in percent]
+    for span, is_percent in zip((plot.x_range, plot.y_range), percent, strict=True):
+        if is_percent:
+            span.start = 0
     _hover(plot, [("", "$name"), (axes[0], f"@x{{{forms[0]}}}"), (axes[1], f"@y{{{forms[1]}}}")])
     _legend(plot)
     return Chart(name, title, _item(plot), _sampled(title, series, axes, percent))
@@ -198,7 +204,7 @@ def network(
 
     `labels`, `places`, `sizes`: name, position in the unit circle and number of pages of each node.
     `edges`: `(source, target, links)`, those with most links first. `n_named`: how many of the
-    first nodes have their name written beside them.
+    first nodes have their name written below them, where no other name is.
     """
     plot = _plot(("", ""), (False, False))
     plot.axis.visible = False
@@ -218,7 +224,9 @@ def network(
     drawn = plot.scatter(
         "x", "y", source=nodes, size="size", color=SKY, line_color=BLUE, fill_alpha=0.8
     )
-    named = _source(x=x[:n_named], y=y[:n_named], label=list(labels[:n_named]))
+    shown = _apart(labels[:n_named], places)
+    named = _source(**{name: [column[k] for k in shown] for name, column in
+                       {"x": x, "y": y, "label": labels}.items()})  # fmt: skip
     plot.text(
         "x", "y", text="label", source=named, text_align="center", text_baseline="top",
         y_offset=9, text_font_size="12px", tags=[INK],
@@ -227,7 +235,21 @@ def network(
     plot.height = 460
     rows = [[text(labels[a]), text(labels[b]), number(links)] for a, b, links in edges[:50]]
     table = ReportTable(f"{title}: links between them", ["from", "to", "links"], rows)
-    return Chart(name, title, _item(plot), table)
+    return Chart(name, f"{title}: size for pages, width for links", _item(plot), table)
+
+
+def _apart(labels: Sequence[str], places: Sequence[tuple[float, float]]) -> list[int]:
+    """Return the nodes whose names do not cover that of an earlier one, on a wide page."""
+    kept: list[int] = []
+    for k, label in enumerate(labels):
+        x, y = places[k]
+        if all(
+            abs(y - places[other][1]) > NAME_HEIGHT
+            or abs(x - places[other][0]) > LETTER_WIDTH * (len(label) + len(labels[other])) / 2
+            for other in kept
+        ):
+            kept.append(k)
+    return kept
 
 
 def _plot(axes: tuple[str, str], percent: tuple[bool, bool], **options: Any) -> Any:

@@ -1,7 +1,8 @@
 """What `crawlprio score` reports: scores and figures of an order, as tables, plots, JSON and CSV.
 
-The figures are those of Cho, Garcia-Molina & Page 1998 (P_CS, P_ST, P_BC) and of Najork & Wiener
-2001 (mean importance by day, and when the most important pages were fetched), for your own crawl.
+The figures are those of Cho, Garcia-Molina & Page 1998 (P_CS, P_ST, P_BC), of Najork & Wiener 2001
+(mean importance by day, when the most important pages were fetched, and how early they are known)
+and of Castillo et al. 2004 (mean importance by depth), for your own crawl.
 """
 
 from __future__ import annotations
@@ -21,22 +22,23 @@ from crawlprio.errors import ConfigError, printable
 from crawlprio.graph.link_tables import as_text
 from crawlprio.graph.topic import Topic
 from crawlprio.measure.crawl_models import (
-    BacklinksSeen,
     ModelCurve,
-    PageRankSeen,
     crawl_and_stop,
     crawl_and_stop_with_threshold,
     limited_buffer,
+    pagerank_seen,
     top_threshold,
 )
 from crawlprio.measure.crawl_order import (
-    Means,
+    depth_from_seeds,
+    mean_importance_by_depth,
     mean_importance_by_slice,
     mean_slice_of_top,
+    overlap_of_top,
     scaled_to_mean_one,
     slices_by_fetch,
 )
-from crawlprio.measure.importance import RecordedCrawl, Repository
+from crawlprio.measure.importance import Importance, RecordedCrawl, Repository
 from crawlprio.measure.metrics import make_importance, parts_of
 from crawlprio.measure.scores import MARKS, Score, score
 from crawlprio.ranking.pagerank import round_significant
@@ -53,6 +55,11 @@ BUFFERS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
 MODEL_MARKS = (0.1, 0.2, 0.5, 1.0)
 """Shares of all pages, fetched or in the buffer, at which a model is reported."""
 
+_AXES = {
+    "crawl-stop": ("share of pages fetched", "share of pages fetched that are hot"),
+    "threshold": ("share of pages fetched", "share of hot pages fetched"),
+    "buffer": ("share of pages in the buffer", "share of buffer hot"),
+}
 
 Options = Mapping[str, Mapping[str, Any]]
 
@@ -65,7 +72,8 @@ class AskedScores:
     those of the repository, in the order fetched, read from `order_file`. `models`: names of
     `MODELS`. `threshold`: importance from which a page is hot; None: that of the top 1 % of the
     pages. `days`: number of stretches with equally many fetches; 0: not requested. `tops`: sizes N,
-    ascending.
+    ascending. `overlap`: percentage of the fetches after which the top pages are compared with
+    those of the whole crawl; 0: not requested. `by_depth`: whether importance by depth is.
     """
 
     importances: tuple[str, ...]
@@ -76,169 +84,210 @@ class AskedScores:
     threshold: float | None = None
     days: int = 0
     tops: tuple[int, ...] = ()
+    overlap: int = 0
+    by_depth: bool = False
 
     @property
     def has_figures(self) -> bool:
-        return bool(self.models or self.days or self.tops)
+        return any((self.models, self.days, self.tops, self.overlap, self.by_depth))
 
 
 @dataclass(frozen=True, eq=False)
-class OrderFigures:
-    """The figures of one order by one importance.
+class OrderFigure:
+    """A figure of an order by one importance: for JSON, as a table, and as panels of a plot.
 
-    `models`: curves by the name of the model. `by_day`: mean importance by stretch, where the mean
-    of all pages is 1; None: not requested. `tops`: mean share of the fetches after which the top N
-    were fetched; None: not requested.
+    `name`: its key in JSON, where it has `values`. `caption`: what the rows of the table are.
     """
 
-    models: Mapping[str, ModelCurve]
-    by_day: Means | None
-    tops: Means | None
+    name: str
+    values: Any
+    headings: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    caption: str
+    panels: Sequence[Panel]
 
-    def as_json(self) -> dict[str, Any]:
-        """Return the requested figures."""
-        figures: dict[str, Any] = {}
-        if self.models:
-            figures["models"] = {
+
+@dataclass(frozen=True, eq=False)
+class JudgedOrder:
+    """An order of the pages of a repository, and the importance by which its figures judge it.
+
+    `order`: the pages that count, in the order fetched. `orderings`: `(fetches before it, name)` of
+    each ordering that ruled the crawl, in turn.
+    """
+
+    asked: AskedScores
+    importance: Importance
+    scored: Score
+    repository: Repository
+    order: NDArray[Any]
+    orderings: Sequence[tuple[int, str]]
+
+    def figures(self) -> list[OrderFigure]:
+        """Return the figures that are asked for; raise `GraphError` if no page is hot.
+
+        O(pages log pages). The model `buffer` adds O(log B) per fetch and buffer size, and usually
+        a PageRank of the pages seen 35 times per crawl; `overlap` adds two.
+        """
+        asked = self.asked
+        makers = {
+            self._models: bool(asked.models),
+            self._by_day: bool(asked.days),
+            self._tops: bool(asked.tops),
+            self._overlap: bool(asked.overlap),
+            self._by_depth: asked.by_depth,
+        }
+        return [make() for make, is_asked in makers.items() if is_asked]
+
+    def _lines(self, points: Points, scale: float, first: float = 0.0) -> Mapping[str, Points]:
+        """Return a line for each ordering in turn."""
+        if len(self.orderings) < 2:
+            return {"this order": points}
+        return split_at(points, [(first + n * scale, name) for n, name in self.orderings])
+
+    def _models(self) -> OrderFigure:
+        """Return the performance under the models of Cho et al."""
+        curves = {name: self._model(name) for name in self.asked.models}
+        lines = ("performance", "ideal", "random")
+        scale = 1 / self.scored.n_known
+        names = ", ".join(f"{name}: {MODELS[name]}" for name in curves)
+        return OrderFigure(
+            "models",
+            {
                 name: {
                     "hot": int(curve.n_hot[-1]),
-                    **{
-                        line: curve.points(line, 101) for line in ("performance", "ideal", "random")
-                    },
+                    **{line: curve.points(line, 101) for line in lines},
                 }
-                for name, curve in self.models.items()
-            }
-        if self.by_day is not None:
-            figures["by_day"] = self.by_day.points()
-        if self.tops is not None:
-            figures["tops"] = [[int(n), share] for n, share in self.tops.points()]
-        return figures
-
-    def tables(self, importance: str) -> list[tuple[list[str], list[list[str]], str]]:
-        """Return the tables to print: headings, rows and caption."""
-        tables: list[tuple[list[str], list[list[str]], str]] = []
-        if self.models:
-            rows = [
+                for name, curve in curves.items()
+            },
+            ["model", "", *(f"{100 * mark:g} %" for mark in MODEL_MARKS)],
+            [
                 [name if line == "performance" else "", line]
                 + [_at(curve.x, getattr(curve, line), mark) for mark in MODEL_MARKS]
-                for name, curve in self.models.items()
-                for line in ("performance", "ideal", "random")
-            ]
-            headings = ["model", "", *(f"{100 * mark:g} %" for mark in MODEL_MARKS)]
-            names = ", ".join(f"{name}: {MODELS[name]}" for name in self.models)
-            tables.append(
-                (headings, rows, f"{names} of Cho et al., by {importance}, at x % of all pages "
-                 "that count (buffer: x % held). ideal: the order by importance; random: the "
-                 "expectation of a random order.")
-            )  # fmt: skip
-        if self.by_day is not None:
-            days = [[f"{day:g}", f"{mean:.4f}"] for day, mean in self.by_day.points()]
-            tables.append(
-                (["day", "mean"], days, f"Mean {importance} of the pages fetched in each of "
-                 f"{len(self.by_day.x):,} stretches of the crawl; the mean of all pages that count "
-                 "is 1.")
-            )  # fmt: skip
-        if self.tops is not None:
-            shares = [[f"{n:,.0f}", f"{share:.2%}"] for n, share in self.tops.points()]
-            tables.append(
-                (["top", "fetched after"], shares, f"Mean share of the fetches after which the N "
-                 f"fetched pages of highest {importance} had been fetched.")
-            )  # fmt: skip
-        return tables
-
-    def panels(self, scored: Score, orders: Sequence[tuple[int, str]]) -> list[Panel]:
-        """Return a panel for each requested figure, with the changes of the ordering.
-
-        `orders`: `(fetches before it, name)` of each ordering, in turn.
-        """
-
-        def lines(points: Points, scale: float, first: float = 0.0) -> Mapping[str, Points]:
-            if len(orders) < 2:
-                return {"this order": points}
-            return split_at(points, [(first + n * scale, name) for n, name in orders])
-
-        panels = [
-            Panel(
-                {"this order": curve.points()} if name == "buffer"
-                else lines(curve.points(), 1 / scored.n_known),
-                f"{MODELS[name]} ({name})",
-                "share of pages in the buffer" if name == "buffer" else "share of pages fetched",
-                "share of buffer hot" if name == "buffer"
-                else "share of hot pages fetched" if name == "threshold"
-                else "share of pages fetched that are hot",
-                x_percent=True, y_percent=True, y_limits=(0.0, 1.0),
-                references={"ideal": curve.points("ideal"), "random": curve.points("random")},
-            )
-            for name, curve in self.models.items()
-        ]  # fmt: skip
-        n_fetched = scored.fetched or 1
-        if self.by_day is not None and (days := self.by_day.points()):
-            panels.append(
+                for name, curve in curves.items()
+                for line in lines
+            ],
+            f"{names} of Cho et al., by {self.scored.importance}, at x % of all pages that count "
+            "(buffer: x % held). ideal: the order by importance; random: the expectation of a "
+            "random order.",
+            [
                 Panel(
-                    lines(days, len(self.by_day.x) / n_fetched, 0.5), "By stretch of the crawl",
-                    "stretch of the crawl", f"mean {scored.importance} (all pages: 1)",
+                    {"this order": curve.points()} if name == "buffer"
+                    else self._lines(curve.points(), scale),
+                    f"{MODELS[name]} ({name})", *_AXES[name],
+                    x_percent=True, y_percent=True, y_limits=(0.0, 1.0),
+                    references={"ideal": curve.points("ideal"), "random": curve.points("random")},
                 )
-            )  # fmt: skip
-        if self.tops is not None and (tops := self.tops.points()):
-            panels.append(
+                for name, curve in curves.items()
+            ],
+        )  # fmt: skip
+
+    def _model(self, name: str) -> ModelCurve:
+        """Return the curve of the order under one model."""
+        order, values, known = self.order, self.scored.values, self.scored.known
+        if name == "crawl-stop":
+            return crawl_and_stop(order, values, known)
+        if name == "threshold":
+            threshold = self.asked.threshold
+            if threshold is None:
+                threshold = top_threshold(values, HOT_SHARE, known)
+            return crawl_and_stop_with_threshold(order, values, threshold, known)
+        estimate = self.importance.estimate(self.repository, len(order))
+        return limited_buffer(order, values, BUFFERS, estimate, reachable=known)
+
+    def _by_day(self) -> OrderFigure:
+        """Return the mean importance of the pages fetched in each stretch of the crawl."""
+        n_fetched, importance = len(self.order), self.scored.importance
+        scaled = scaled_to_mean_one(self.scored.values, self.scored.known)
+        slices = slices_by_fetch(n_fetched, self.asked.days)
+        means = mean_importance_by_slice(self.order, scaled, slices)
+        points = means.points()
+        return OrderFigure(
+            "by_day", points, ["day", "mean"], _rows(points),
+            f"Mean {importance} of the pages fetched in each of {len(means.x):,} stretches of the "
+            "crawl; the mean of all pages that count is 1.",
+            [
                 Panel(
-                    {"this order": tops}, "When the best pages were fetched",
-                    f"N, pages of highest {scored.importance}", "mean share of the fetches",
-                    x_scale="log", y_percent=True, y_limits=(0.0, 1.0),
-                    references={
-                        f"change to {name}": [(x, n / n_fetched) for x in (tops[0][0], tops[-1][0])]
-                        for n, name in orders[1:]
-                    },
+                    self._lines(points, len(means.x) / n_fetched, 0.5), "By stretch of the crawl",
+                    "stretch of the crawl", f"mean {importance} (all pages: 1)",
                 )
-            )  # fmt: skip
-        return panels
+            ] if points else [],
+        )  # fmt: skip
 
-
-def order_figures(asked: AskedScores, scored: Score, repository: Repository) -> OrderFigures | None:
-    """Return the figures of an order, or None if no page has any importance.
-
-    `scored`: the score of the same order. Raises `GraphError` if no page reaches the threshold.
-
-    O(pages log pages). The model `buffer` adds O(log B) per fetch and buffer size, and a PageRank
-    of the pages seen 35 times per crawl unless the importance is backlinks.
-    """
-    order = repository.order if asked.order is None else np.asarray(asked.order, dtype=np.int64)
-    if order is None or scored.order is None:
-        return None
-    order = order[scored.known[order]]
-    n_fetched = len(order)
-    by_day = tops = None
-    if asked.days:
-        slices = slices_by_fetch(n_fetched, asked.days)
-        scaled = scaled_to_mean_one(scored.values, scored.known)
-        by_day = mean_importance_by_slice(order, scaled, slices)
-    if asked.tops:
+    def _tops(self) -> OrderFigure:
+        """Return when the most important pages were fetched."""
+        n_fetched, importance = len(self.order), self.scored.importance
         places = np.arange(1, n_fetched + 1, dtype=np.int64)
-        found = mean_slice_of_top(order, scored.values, places, asked.tops)
-        tops = type(found)(found.x, found.mean / n_fetched, found.n)
-    models = {name: _model(name, asked, scored, repository, order) for name in asked.models}
-    return OrderFigures(models, by_day, tops)
+        means = mean_slice_of_top(self.order, self.scored.values, places, self.asked.tops)
+        points = [(n, place / n_fetched) for n, place in means.points()]
+        changes = {
+            f"change to {name}": [(x, n / n_fetched) for x in (points[0][0], points[-1][0])]
+            for n, name in (self.orderings[1:] if points else ())
+        }
+        return OrderFigure(
+            "tops", [[int(n), share] for n, share in points], ["top", "fetched after"],
+            [[f"{n:,.0f}", f"{share:.2%}"] for n, share in points],
+            f"Mean share of the fetches after which the N fetched pages of highest {importance} "
+            "had been fetched.",
+            [
+                Panel(
+                    {"this order": points}, "When the best pages were fetched",
+                    f"N, pages of highest {importance}", "mean share of the fetches",
+                    x_scale="log", y_percent=True, y_limits=(0.0, 1.0), references=changes,
+                )
+            ] if points else [],
+        )  # fmt: skip
+
+    def _overlap(self) -> OrderFigure:
+        """Return how many of the best pages of the whole crawl were the best early in it."""
+        graph, percent = self.repository.graph, self.asked.overlap
+        n_early = max(round(percent / 100 * len(self.order)), 1)
+        means = overlap_of_top(
+            pagerank_seen(graph, self.order[:n_early]),
+            pagerank_seen(graph, self.order),
+            self.asked.tops or None,
+        )
+        points = means.points()
+        return OrderFigure(
+            "overlap", [[int(n), share] for n, share in points], ["top", "in both"],
+            [[f"{n:,.0f}", f"{share:.2%}"] for n, share in points],
+            f"Share of the N pages of highest PageRank in the links seen after {percent} % of the "
+            "fetches that are among the N of highest PageRank after all; ties at random.",
+            [
+                Panel(
+                    {"this order": points}, "The best pages early and in the end",
+                    "N, pages of highest PageRank", "share of the top N in both",
+                    x_scale="log", y_percent=True, y_limits=(0.0, 1.0),
+                )
+            ] if points else [],
+        )  # fmt: skip
+
+    def _by_depth(self) -> OrderFigure:
+        """Return the mean importance of the pages at each distance from the seeds."""
+        crawl = self.repository
+        seeds: tuple[int, ...] = ()
+        if self.asked.order is None and isinstance(crawl, RecordedCrawl):
+            seeds = crawl.seeds
+        depths = depth_from_seeds(crawl.graph, seeds or self.order[:1])
+        scaled = scaled_to_mean_one(self.scored.values, self.scored.known)
+        points = mean_importance_by_depth(depths, scaled, self.scored.known).points()
+        importance = self.scored.importance
+        return OrderFigure(
+            "by_depth", points, ["depth", "mean"], _rows(points),
+            f"Mean {importance} of the pages by the fewest links from "
+            f"{'the seeds' if seeds else 'the first page of the order'}; the mean of all pages "
+            "that count is 1.",
+            [
+                Panel(
+                    {"pages": points}, "By depth", "links from the start",
+                    f"mean {importance} (all pages: 1)", y_scale="log",
+                )
+            ],
+        )  # fmt: skip
 
 
-def _model(
-    name: str,
-    asked: AskedScores,
-    scored: Score,
-    repository: Repository,
-    order: NDArray[Any],
-) -> ModelCurve:
-    """Return the curve of an order under one model."""
-    values, known = scored.values, scored.known
-    if name == "crawl-stop":
-        return crawl_and_stop(order, values, known)
-    if name == "threshold":
-        threshold = asked.threshold
-        if threshold is None:
-            threshold = top_threshold(values, HOT_SHARE, known)
-        return crawl_and_stop_with_threshold(order, values, threshold, known)
-    graph = repository.graph
-    estimate = BacklinksSeen(graph) if scored.importance == "backlinks" else PageRankSeen(graph)
-    return limited_buffer(order, values, BUFFERS, estimate, reachable=known)
+def _rows(points: Sequence[tuple[float, float]]) -> list[list[str]]:
+    """Return the rows of a table of means."""
+    return [[f"{x:g}", f"{mean:.4f}"] for x, mean in points]
 
 
 def _at(x: NDArray[np.float64], y: NDArray[np.float64], mark: float) -> str:
@@ -255,7 +304,7 @@ class ScoreReport:
     repository: Repository
     asked: AskedScores
     scores: Sequence[Score]
-    figures: Mapping[str, OrderFigures]
+    figures: Mapping[str, Sequence[OrderFigure]]
 
     @classmethod
     def of(
@@ -268,15 +317,19 @@ class ScoreReport:
         names = asked.importances
         importances = {name: make_importance(name, asked.options, topic) for name in names}
         scores: list[Score] = []
-        figures: dict[str, OrderFigures] = {}
+        figures: dict[str, Sequence[OrderFigure]] = {}
+        report = cls(repository, asked, scores, figures)
         progress = Console(stderr=True)
         for name, importance in importances.items():
             with progress.status(name):
                 scores.append(score(name, importance, repository, asked.order))
+        order = repository.order if asked.order is None else np.asarray(asked.order, np.int64)
         for scored in scores if asked.has_figures else ():
-            found = order_figures(asked, scored, repository)
-            figures |= {scored.importance: found} if found is not None else {}
-        return cls(repository, asked, scores, figures)
+            if scored.order is not None and order is not None:
+                kept, made = order[scored.known[order]], importances[scored.importance]
+                judged = JudgedOrder(asked, made, scored, repository, kept, report.orders)
+                figures[scored.importance] = judged.figures()
+        return report
 
     @property
     def orders(self) -> Sequence[tuple[int, str]]:
@@ -303,9 +356,8 @@ class ScoreReport:
             _say(console, "\nTo judge an order of the graph's pages, give --order FILE.")
         elif any(scored.order is not None for scored in self.scores):
             self._print_order(console)
-        for name, figures in self.figures.items():
-            for headings, rows, caption in figures.tables(name):
-                _print_table(console, headings, rows, caption)
+        for each in (each for figures in self.figures.values() for each in figures):
+            _print_table(console, each.headings, each.rows, each.caption)
 
     def _print_order(self, console: Console) -> None:
         marks = [f"{100 * mark:g} %" for mark in MARKS]
@@ -354,13 +406,13 @@ class ScoreReport:
         """
         assert scored.order is not None
         assert scored.bound is not None
-        orders, figures = self.orders, self.figures.get(scored.importance)
+        orders, figures = self.orders, self.figures.get(scored.importance, ())
         parts = [(n / scored.n_known, part) for n, part in orders]
         stretches = split_at(scored.order.curve, parts)
         title = f"{Path(self.repository.name).name}: {scored.fetched:,} of {scored.n_known:,} pages"
         across = "share of known pages fetched"
         up = f"share of their importance by {scored.importance}"
-        more = figures.panels(scored, orders) if figures else []
+        more = [panel for each in figures for panel in each.panels]
         if not more:
             curves = {"upper-bound": scored.bound.curve, **stretches}
             plot_cumulative(curves, path, title=title, xlabel=across, ylabel=up)
@@ -394,7 +446,7 @@ class ScoreReport:
         for scored in self.scores:
             name = scored.importance
             own = {part: options[part] for _, part in parts_of(name) if part in options}
-            more = self.figures[name].as_json() if name in self.figures else {}
+            more = {each.name: each.values for each in self.figures.get(name, ())}
             figures.append({**scored.as_json(graph.urls), **more, "options": own})
         return {
             "source": self.repository.name,

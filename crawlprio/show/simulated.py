@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import time
 from base64 import b64encode
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from html import escape
 from io import StringIO
@@ -90,7 +91,7 @@ def plot_runs(path: Path, simulation: Simulation | None, runs: Sequence[Run], na
         by_hours("Pages by time", "share of reachable pages", 2),
         by_hours("Active robots", "fetches in flight", 1, percent=False),
     ]
-    plot_panels(panels, path, title=f"{title}. {_in_words(simulation.network)}")
+    plot_panels(panels, path, title=f"{title}. {_in_words(simulation.network, runs)}")
 
 
 def print_runs(simulation: Simulation, runs: Sequence[Run], graph_path: str) -> None:
@@ -130,29 +131,61 @@ def _print_times(console: Console, simulation: Simulation, runs: Sequence[Run]) 
     """Print the table of figures over time, if the crawls took time."""
     if not any(run.timed for run in runs):
         return
-    console.print(f"{_in_words(simulation.network)}:")
-    marks = [f"{100 * mark:g} % t" for mark in TIME_MARKS]
-    table = figures_table(("ordering",), ("hours", "pages/hour", "robots", "in time", *marks))
+    console.print(f"{_in_words(simulation.network, runs)}:")
+    several = len({run.robots for run in runs}) > 1
+    marks = () if several else TIME_MARKS
+    speed = ("hours", "pages/hour", *(["speed-up"] if several else []), "robots", "in time")
+    table = figures_table(("ordering",), (*speed, *(f"{100 * mark:g} % t" for mark in marks)))
     for run in runs:
         if run.timed is not None:
+            shares = run.timed.average_pagerank_by_time, *run.timed.pagerank_at_time
             table.add_row(
                 run.ordering,
                 f"{run.timed.hours:,.3f}",
                 figure(run.timed.pages_per_hour, ",.0f"),
+                *([figure(_speed_up(run, runs), ".2f")] if several else []),
                 figure(run.timed.mean_active_robots, ".2f"),
-                *map(figure, (run.timed.average_pagerank_by_time, *run.timed.pagerank_at_time)),
+                *map(figure, shares[: len(marks) + 1]),
             )
     console.print(table)
+    over = "speed-up: pages per hour over those of the ordering with the fewest robots. "
+    after = "" if several else ", x % t"
+    of_them = "" if several else " and after x % of them"
     console.print(
-        "robots: average number of fetches in flight. in time, x % t: share of the PageRank "
-        "gathered, averaged over the hours of a crawl and after x % of them."
+        f"{over if several else ''}robots: average number of fetches in flight. in time{after}: "
+        f"share of the PageRank gathered, averaged over the hours of a crawl{of_them}."
     )
 
 
-def _in_words(network: Network) -> str:
-    """Describe the network in one line."""
+def run_name(ordering: str, robots: int) -> str:
+    """Return the name of the run of an ordering that is simulated with several numbers of robots.
+
+    Its line in a plot has the colour of the ordering.
+    """
+    return f"{ordering}, r = {robots:,}"
+
+
+def _speed_up(run: Run, runs: Sequence[Run]) -> float:
+    """Return the ratio of a run's rate to that of its ordering with the fewest robots.
+
+    Castillo et al., Scheduling algorithms for Web crawling, LA-WEB 2004, table I.
+    """
+    policy = run.ordering.partition(", r = ")[0]
+    alike = (each for each in runs if each.ordering.partition(", r = ")[0] == policy)
+    base = min(alike, key=lambda each: each.robots)
+    if run.timed is None or base.timed is None:
+        return math.nan
+    return run.timed.pages_per_hour / base.timed.pages_per_hour
+
+
+def _in_words(network: Network, runs: Sequence[Run]) -> str:
+    """Describe the network of some runs in one line."""
+    robots = sorted({run.robots for run in runs})
+    *others, most = map("{:,}".format, robots)
     words = [
-        f"{network.robots:,} robot{'s' if network.robots > 1 else ''}",
+        f"{', '.join(others)} and {most} robots"
+        if others
+        else f"{most} robot{'s' if robots[0] > 1 else ''}",
         *network.politeness.in_words(),
     ]
     if network.pages_per_visit > 1:
@@ -195,6 +228,8 @@ class Run:
         Share of the PageRank gathered at each of `MARKS`; NaN if the crawl ended before.
     timed
         Figures over time; None if the network takes no time.
+    robots
+        Maximum number of fetches in flight.
     """
 
     ordering: str
@@ -205,6 +240,7 @@ class Run:
     curve: list[list[float]]
     pagerank_at: tuple[float, ...]
     timed: TimeFigures | None = None
+    robots: int = 1
 
     @property
     def fetched(self) -> int:
@@ -228,7 +264,7 @@ class Run:
                 for mark, share in zip(MARKS, self.pagerank_at, strict=True)
             },
             "curve": self.curve,
-            **({} if self.timed is None else self.timed.as_json()),
+            **({} if self.timed is None else {"robots": self.robots} | self.timed.as_json()),
         }
 
     def plot(self, path: str | Path | None = None) -> Drawing:
@@ -373,11 +409,20 @@ class Simulation:
         """Number of pages that a crawl fetches."""
         return self.n_reachable if self.budget is None else min(self.budget, self.n_reachable)
 
-    def run(self, name: str, ordering: Ordering, on_progress: OnProgress | None = None) -> Run:
+    def run(
+        self,
+        name: str,
+        ordering: Ordering,
+        on_progress: OnProgress | None = None,
+        robots: int | None = None,
+    ) -> Run:
         """Crawl under an ordering, which is opened here, and measure the order.
+
+        `robots`: instead of those of the network.
 
         Raises `GraphError` or `ConfigError` as `timed_crawl`.
         """
+        network = self.network if robots is None else replace(self.network, robots=robots)
         truth = self.ranks if ordering.needs_truth else None
         hot_queue = self._hot_queue()
         if self._recorded is not None and not runs_compiled(ordering, hot_queue):
@@ -387,7 +432,7 @@ class Simulation:
             self.graph,
             self.seeds,
             ordering,
-            self.network,
+            network,
             budget=self.budget,
             hot_queue=hot_queue,
             truth=truth,
@@ -396,7 +441,7 @@ class Simulation:
         )
         seconds = time.perf_counter() - start
         order, timed = crawl.order, None
-        if self.network.takes_time:
+        if network.takes_time:
             timed = TimeFigures.of(crawl, self.ranks, self.reachable)
         gathered = cumulative_pagerank(order, self.ranks, self.reachable)
         judged = order_score(gathered, self.n_reachable)
@@ -409,6 +454,7 @@ class Simulation:
             curve=judged.curve,
             pagerank_at=shares_at(gathered, self.n_reachable, MARKS),
             timed=timed,
+            robots=network.robots,
         )
 
     def best_curve(self) -> list[list[float]]:

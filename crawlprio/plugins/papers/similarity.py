@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from crawlprio.errors import ConfigError, GraphError
 from crawlprio.graph.topic import Topic, occurrences
+from crawlprio.measure.crawl_models import RENEWALS, Estimate, RenewedEstimate
 from crawlprio.measure.importance import Floats, Importance, PageText, Repository, checked_option
 
 IDF = ("log", "inverse", "none")
@@ -30,13 +31,16 @@ class Similarity(Importance):
     Page and query are vectors with a weight per term: its number of occurrences times its inverse
     document frequency (idf), estimated from the crawled pages. The similarity is their inner
     product, or their cosine, the inner product after scaling to unit length. A phrase of the topic
-    is a term in addition to its words; each term occurs once in the query.
+    is a term in addition to its words; each term occurs once in the query. IS'(P), by which a
+    crawl guesses the similarity, takes the idf of the pages fetched so far, and counts a term that
+    none of them has as if it had occurred once.
 
     Source: Cho, Garcia-Molina & Page, Efficient crawling through URL ordering, extended version,
-    section 2 (after Salton, Automatic text processing, 1989). Departure: there the idf of a term is
-    1 / its occurrences in the collection, which is idf "inverse" here. With it, the vector length
-    that the cosine divides by is dominated by words that occur on no other page, so "log" is the
-    default.
+    section 2 (after Salton, Automatic text processing, 1989). Departures: there the idf of a term
+    is 1 / its occurrences in the collection, which is idf "inverse" here. With it, the vector
+    length that the cosine divides by is dominated by words that occur on no other page, so "log" is
+    the default. The paper leaves open how IS' treats terms not seen, and how often idf is computed
+    again (here: 35 times a crawl).
 
     `topic`: the query. `idf`: "log" (the default): ln(pages with text / pages with the term);
     "inverse": 1 / occurrences in all pages; "none": 1. Always 0 for terms that no page has.
@@ -44,7 +48,7 @@ class Similarity(Importance):
     relative to one in the text, 0 or more; default 10, as for the hot pages of Cho et al. (once in
     the title or ten times in the body).
 
-    One pass over the texts; the cosine takes 16 bytes per distinct term of each page. The crawl
+    One pass over the texts; the cosine takes 24 bytes per distinct term of each page. The crawl
     store truncates texts at 100,000 characters.
     """
 
@@ -67,15 +71,24 @@ class Similarity(Importance):
         self._title = checked_option(self.name, "title", title, least=0)
 
     def of(self, repository: Repository) -> Floats:
-        if repository.texts is None:
-            raise GraphError(
-                f"{repository.name} has no texts, which the importance {self.name} needs; give a "
-                "crawl store."
-            )
+        return self._similarity(self._counts(repository), repository.graph.n_pages)
+
+    def estimate(self, repository: Repository, n_fetched: int) -> Estimate:
+        counts, n = self._counts(repository), repository.graph.n_pages
+
+        def seen(fetched: NDArray[np.int64]) -> Floats:
+            known = np.zeros(n, dtype=np.bool_)
+            known[fetched] = True
+            return self._similarity(counts, n, known)
+
+        return RenewedEstimate(seen, max(n_fetched // RENEWALS, 1))
+
+    def _similarity(
+        self, counts: TermCounts, n: int, known: NDArray[np.bool_] | None = None
+    ) -> Floats:
+        """Return the similarity of all pages, by the idf of all or of the known pages."""
         cosine = self._measure == "cosine"
-        counts = count_terms(repository.texts, self._topic, self._title, query_only=not cosine)
-        n = repository.graph.n_pages
-        idf = self._idf_of(counts)
+        idf = self._idf_of(counts, known)
         weights = counts.occurrences * idf[counts.terms]
         asked = counts.terms < counts.n_query
         query = idf[: counts.n_query]
@@ -96,16 +109,30 @@ class Similarity(Importance):
             f"{self.name} uses titles only."
         ]
 
-    def _idf_of(self, counts: TermCounts) -> Floats:
-        """Return the idf of each term, 0 for a term that no page has."""
-        occurs = counts.in_all > 0
+    def _counts(self, repository: Repository) -> TermCounts:
+        if repository.texts is None:
+            raise GraphError(
+                f"{repository.name} has no texts, which the importance {self.name} needs; give a "
+                "crawl store."
+            )
+        query_only = self._measure != "cosine"
+        return count_terms(repository.texts, self._topic, self._title, query_only=query_only)
+
+    def _idf_of(self, counts: TermCounts, known: NDArray[np.bool_] | None) -> Floats:
+        """Return the idf of each term in the known pages; in all, 0 for a term that none has."""
+        in_all, n_with = counts.totals(known)
+        n_pages = len(counts.worded)
+        if known is not None:
+            n_pages = max(int(known[counts.worded].sum()), 1)
+            in_all, n_with = np.maximum(in_all, 1.0), np.maximum(n_with, 1)
+        occurs = n_with > 0
         idf = np.zeros(len(occurs))
         if self._idf == "none":
             idf[occurs] = 1.0
         elif self._idf == "inverse":
-            idf[occurs] = 1.0 / counts.in_all[occurs]
+            idf[occurs] = 1.0 / in_all[occurs]
         else:
-            idf[occurs] = np.log(counts.n_pages / counts.n_pages_with[occurs])
+            idf[occurs] = np.log(n_pages / n_with[occurs])
         return idf
 
 
@@ -128,19 +155,25 @@ class TermCount(Similarity):
 class TermCounts:
     """The number of occurrences of each term in each page.
 
-    `pages`, `terms`, `occurrences`: shape (n,): page, term and weighted number of occurrences, one
-    entry per term of a page. `in_all` and `n_pages_with`: shape (n_terms,): unweighted occurrences
-    in all pages, and number of pages with the term. `n_query`: terms below this id are those of the
-    query. `n_pages`: number of pages that have any word.
+    `pages`, `terms`, `occurrences`, `unweighted`: shape (n,): page, term and number of occurrences,
+    with and without the weight of the title, one entry per term of a page. `n_terms`: how many
+    there are; those below `n_query` are of the query. `worded`: the pages that have any word.
     """
 
     pages: NDArray[np.int32]
     terms: NDArray[np.int32]
     occurrences: Floats
-    in_all: Floats
-    n_pages_with: NDArray[np.int64]
+    unweighted: Floats
+    n_terms: int
     n_query: int
-    n_pages: int
+    worded: NDArray[np.int32]
+
+    def totals(self, known: NDArray[np.bool_] | None = None) -> tuple[Floats, NDArray[np.int64]]:
+        """Return the occurrences of each term in the known pages, and how many of them have it."""
+        kept = slice(None) if known is None else known[self.pages]
+        terms = self.terms[kept]
+        in_all = np.bincount(terms, self.unweighted[kept], self.n_terms).astype(np.float64)
+        return in_all, np.bincount(terms, minlength=self.n_terms)
 
 
 def count_terms(
@@ -148,7 +181,7 @@ def count_terms(
 ) -> TermCounts:
     """Count the words of pages and the phrases of a topic; `query_only`: only terms of the topic.
 
-    An occurrence in the title counts as `title` occurrences, except in the totals. O(words).
+    An occurrence in the title counts as `title` occurrences, unless unweighted. O(words).
     """
     phrases = [phrase for term in topic.terms if (phrase := tuple(topic.words(term)))]
     query = dict.fromkeys(phrases)
@@ -157,9 +190,8 @@ def count_terms(
     for phrase in query:
         ids[phrase if len(phrase) > 1 else phrase[0]] = len(ids)
     n_query = len(ids)
-    pages, terms, occurrences = array("i"), array("i"), array("d")
-    totals: Counter[int] = Counter()
-    n_pages = 0
+    pages, terms, occurrences, unweighted = array("i"), array("i"), array("d"), array("d")
+    worded = array("i")
     for page, *fields in texts:
         found: Counter[Term] = Counter()
         weighted: dict[Term, float] = {}
@@ -168,7 +200,8 @@ def count_terms(
             found.update(in_field)
             for term, times in in_field.items():
                 weighted[term] = weighted.get(term, 0.0) + weight * times
-        n_pages += bool(found)
+        if found:
+            worded.append(page)
         for term, times in found.items():
             term_id = ids.get(term, -1) if query_only else ids.setdefault(term, len(ids))
             if term_id < 0:
@@ -176,19 +209,15 @@ def count_terms(
             pages.append(page)
             terms.append(term_id)
             occurrences.append(weighted[term])
-            totals[term_id] += times
-    in_all = np.zeros(len(ids))
-    for term_id, times in totals.items():
-        in_all[term_id] = times
-    term_ids = np.array(terms, dtype=np.int32)
+            unweighted.append(times)
     return TermCounts(
         pages=np.array(pages, dtype=np.int32),
-        terms=term_ids,
+        terms=np.array(terms, dtype=np.int32),
         occurrences=np.array(occurrences, dtype=np.float64),
-        in_all=in_all,
-        n_pages_with=np.bincount(term_ids, minlength=len(ids)),
+        unweighted=np.array(unweighted, dtype=np.float64),
+        n_terms=len(ids),
         n_query=n_query,
-        n_pages=n_pages,
+        worded=np.array(worded, dtype=np.int32),
     )
 
 

@@ -32,14 +32,7 @@ def sizes_falling(groups: Counts) -> Longs:
     Castillo et al., Scheduling algorithms for Web crawling, LA-WEB 2004, figures 3 and 7, where
     groups are sites: `sizes_falling(site)`, or `sizes_falling(site[order])` for fetched pages.
 
-    Parameters
-    ----------
-    groups
-        Integers >= 0: the group of each member.
-
-    Returns
-    -------
-    int64, descending.
+    `groups`: integers >= 0, the group of each member. Returns int64, descending.
     """
     sizes = np.bincount(_checked_counts(groups))
     return np.sort(sizes[sizes > 0])[::-1].astype(np.int64)
@@ -49,20 +42,11 @@ def sizes_falling(groups: Counts) -> Longs:
 class LogHistogram:
     """A histogram of counts of 1 or more, with bins that grow with the counts.
 
-    Parameters
-    ----------
-    first, last
-        int64, shape (n_bins,): smallest and largest count of each bin; empty bins are omitted.
-    centre
-        float64: geometric mean of the two.
-    n
-        int64: number of elements in the bin.
-    per_count
-        float64: `n` divided by the number of counts that the bin spans.
-    share
-        float64: `per_count` as a share of all elements, including zeros.
-    n_zero
-        Number of zeros, which do not fit on a logarithmic axis.
+    `first`, `last`: int64, shape (n_bins,): smallest and largest count of each bin; empty bins are
+    omitted. `centre`: float64: geometric mean of the two. `n`: int64: number of elements in the
+    bin. `per_count`: float64: `n` divided by the number of counts that the bin spans. `share`:
+    `per_count` as a share of all elements, including the `n_zero` zeros, which do not fit on a
+    logarithmic axis.
     """
 
     first: Longs
@@ -117,20 +101,10 @@ def log_histogram(counts: Counts, bins_per_decade: int = 10) -> LogHistogram:
 class PowerLaw:
     """P(count = x) proportional to `x ** -exponent` for x >= minimum.
 
-    Parameters
-    ----------
-    exponent
-        Above 1; usually reported as about 2.1 for in-degrees on the Web.
-    minimum
-        Start of the tail.
-    n_tail, n
-        Number of counts in the tail, and in total.
-    standard_error
-        Standard error of the exponent; for least squares, that of the slope.
-    distance
-        Kolmogorov-Smirnov distance between the tail and the law.
-    method
-        The fitting method.
+    `exponent`: above 1; usually reported as about 2.1 for in-degrees on the Web. `minimum`: start
+    of the tail. `n_tail`, `n`: number of counts in the tail, and in total. `standard_error`: that
+    of the exponent; for least squares, of the slope. `distance`: Kolmogorov-Smirnov distance
+    between the tail and the law. `method`: of the fit.
     """
 
     exponent: float
@@ -307,14 +281,8 @@ def distribution_panel(
 ) -> Panel:
     """Return a panel of histograms as points on logarithmic axes, with lines for fitted laws.
 
-    Parameters
-    ----------
-    histograms
-        Histograms by name. The height of a point is its `per_count`.
-    title, xlabel, ylabel
-        As for `Panel`.
-    fits
-        Fitted laws by name of the histogram; the legend shows their exponents.
+    The height of a point is its `per_count`. `title`, `xlabel`, `ylabel`: as for `Panel`. `fits`:
+    fitted laws by name of the histogram; the legend shows their exponents.
     """
     references = {}
     for name, law in (fits or {}).items():
