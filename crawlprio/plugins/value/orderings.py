@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crawlprio.graph.compiled import njit
-from crawlprio.graph.pages import PageIds, Visit
+from crawlprio.graph.pages import NO_PAGE, PageIds, Visit
 from crawlprio.orderings.base import (
     ALL_PAGES,
     Changed,
@@ -56,6 +56,9 @@ INPUTS = (
 SHRINK, WORTH = 2.0, 0.2
 """The mean of a group is mixed with that of so many pages of the wider group, or with as many as
 are worth `WORTH` if these are more."""
+
+FIRST = (1.0, 0.05)
+"""Pages, and their value, with which the mean of all pages begins."""
 
 MANY_LINKS = 20.0
 """A link from a page with so many counts half of one from a page with few."""
@@ -170,7 +173,7 @@ class Value(Ordering):
         self._numbers: dict[str, int] = {}
         self._sums = np.zeros((N_GROUPS, 2))  # pages of a group that were fetched, their values
         self._grades = self._no_grades()
-        self._total = np.array([1.0, 0.05])  # the same of all pages, as if one had been worth .05
+        self._total = np.array(FIRST)  # the same of all pages
         self._weights = np.array(PRIOR)
         self._inverse = np.eye(_N_INPUTS) / self._strength
         self._groups = np.full((1024, _WIDTH), -1, dtype=np.int32)
@@ -178,6 +181,8 @@ class Value(Ordering):
         self._sources = np.full((1024, N_SOURCES), -1, dtype=np.int32)
         self._is_fetched = np.zeros(1024, dtype=np.bool_)
         self._n_visits = self._due = 0
+        self._words_of = NO_PAGE
+        self._names: dict[int, str] = {}
 
     def discover(self, first: int, last: int, visit: Visit) -> None:
         if last > len(self._groups):
@@ -222,12 +227,57 @@ class Value(Ordering):
         """Return the parts of the key of a page, as if it were brought up to date now."""
         inputs = np.empty(_N_INPUTS)
         _inputs(page, *self._known(), inputs)
-        known = zip(INPUTS, inputs.tolist(), self._weights.tolist(), strict=True)
+        names = map("{}: {}".format, INPUTS, self._evidence(page))
+        known = zip(names, inputs.tolist(), self._weights.tolist(), strict=True)
         rare = _rare(page, self._groups, self._links, self._sources, self._sums)
         return [
             *(made_of("expected", (Part(what, x),), factor=weight) for what, x, weight in known),
             Part("bonus for a part of the web with few fetches", self._explore * rare),
         ]
+
+    def _evidence(self, page: int) -> list[str]:
+        """Return what each input was computed from, in words."""
+        row, of_page, sums = self._groups[page].tolist(), self._links[page], self._sums
+        sources = [source for source in self._sources[page].tolist() if source >= 0]
+        beside = range(max(0, page - REACH), min(self.n_pages, page + REACH + 1))
+        near = [
+            self._links[other, _VALUE]
+            for other in beside
+            if other != page
+            and self._links[other, _VALUE] >= 0.0
+            and self._sources[other, 0] == self._sources[page, 0]
+        ]
+        company = self._links[sources][:, [_N_TARGETS, _TARGETS]].sum(axis=0)
+        said = of_page[[_SAID, _SAID + 1]].astype(int).tolist()
+        linked = of_page[_LINKED] / of_page[_N_LINKS] if of_page[_N_LINKS] else 0.0
+        anchor, url = row[_ANCHOR:_URL], row[_URL:]
+        return [
+            _worth(*(self._total - FIRST)),
+            f"worth {linked:.2f} on average" if of_page[_N_LINKS] else "none",
+            _worth(*company),
+            _worth(len(near), sum(near)),
+            *(_worth(*sums[row[group]]) for group in (_FOLDER, _PATTERN)),
+            self._named(page, anchor),
+            self._named(page, anchor, _OWN),
+            self._named(page, url),
+            *(
+                f"{grade} of {GRADES}, {_worth(*of_grade[grade])}" if self.judge else "nothing"
+                for grade, of_grade in zip(said, self._grades - self._no_grades(), strict=True)
+            ),
+        ]
+
+    def _named(self, page: int, words: list[int], own: int = 0) -> str:
+        """Return words of a page, with the mean value of the fetched pages that have each."""
+        if self._words_of != page:  # looked up once, as a page keeps its words
+            numbers = set(self._groups[page, _ANCHOR:].tolist())
+            found = self._numbers.items()
+            self._names = {number: word for word, number in found if number in numbers}
+            self._words_of = page
+        return ", ".join(
+            f"{self._names.get(word, 'a word')} ({_worth(*self._sums[word ^ own])})"
+            for word in words
+            if word >= 0
+        ) or "none"
 
     def _score_pages(self, pages: PageIds) -> None:
         """Set the keys of pages."""
@@ -277,6 +327,11 @@ class Value(Ordering):
                 self._numbers.clear()
             number = self._numbers[group] = zlib.crc32(group.encode("utf-8", "replace")) % N_GROUPS
         return number
+
+
+def _worth(n: float, total: float) -> str:
+    """Return the mean value of n fetched pages, in words."""
+    return f"worth {total / n:.2f} on average, {n:g} fetched" if n else "none fetched"
 
 
 @njit(cache=True)
