@@ -383,6 +383,17 @@ def test_what_a_topic_crawl_sets_gives_way_to_the_command_line(tmp_path):
     ]
 
 
+def test_a_value_model_brings_the_ordering_value_unless_another_is_named(tmp_path):
+    with Site({"/": page()}) as site:
+        line = ["crawl", f"http://{site.address}/", "--value", "words:rows", *FAST]
+        crawlprio(*line, "--folder", "plain", folder=tmp_path)
+        crawlprio(*line, "--folder", "own", "--ordering", "opic", folder=tmp_path)
+        crawlprio("resume", "own", "--value", "words:dead", folder=tmp_path)
+    plain, own = (given_to(tmp_path / folder / "crawl.sqlite") for folder in ("plain", "own"))
+    assert (plain["ORDERING"], plain["CRAWLPRIO_VALUE"]) == ("value", "words:rows")
+    assert (own["ORDERING"], own["CRAWLPRIO_VALUE"]) == ("opic", "words:dead")
+
+
 def test_items_of_the_bundled_spider_are_said_not_to_be_kept(tmp_path):
     with Site({"/": page()}) as site:
         start = f"http://{site.address}/"

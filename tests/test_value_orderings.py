@@ -128,7 +128,7 @@ def test_what_the_model_says_of_links_counts_as_in_the_oracle(name, learned):
     assert differ == 4
 
 
-@pytest.mark.parametrize(("name", "n_parts"), [("value", 12), ("value-and-importance", 13)])
+@pytest.mark.parametrize(("name", "n_parts"), [("value", 14), ("value-and-importance", 15)])
 def test_the_parts_of_a_key_add_up_to_it(name, n_parts):
     web = random_web(SEED)
     for page in range(N_PAGES // 2):
@@ -140,11 +140,11 @@ def test_the_parts_of_a_key_add_up_to_it(name, n_parts):
         assert len(part.parts) == n_parts
 
 
-def test_value_finds_the_valuable_half_of_a_site_by_the_words_of_its_links():
+def hub_of_rooks_and_bread():
     """A hub links to 40 pages of one folder; only anchor texts tell good from bad."""
     links = {0: [(n, "rook" if n % 2 else "bread") for n in range(1, 41)]}
     links |= {n: [] for n in range(1, 41)}
-    web = oracle.ValuedWeb(
+    return oracle.ValuedWeb(
         links,
         ["http://a.test/", *(f"http://a.test/x/{n:02}" for n in range(1, 41))],
         [0.0, *(float(n % 2) for n in range(1, 41))],
@@ -152,6 +152,25 @@ def test_value_finds_the_valuable_half_of_a_site_by_the_words_of_its_links():
         [""] * 41,
         [""] * 41,
     )
+
+
+def test_the_parts_of_a_key_say_which_words_and_which_pages_spoke_for_it():
+    ordering = make_ordering("value")
+    ordering.judge = judge
+    crawl_with(ordering, hub_of_rooks_and_bread(), [0])
+    said = [part.parts[0].what for part in ordering.explain(39).parts if part.parts]
+    assert said[0] == "log-odds of the mean value of all pages: worth 0.49 on average, 41 fetched"
+    assert "evidence of its folder: worth 0.50 on average, 40 fetched" in said
+    assert "evidence of its URL pattern: worth 0.50 on average, 40 fetched" in said
+    assert any(
+        what.startswith("evidence of the words of its anchor text: rook (worth 1.00 on average, 20")
+        for what in said
+    )
+    assert any(what.endswith("anchor texts: 4 of 5, worth 1.00 on average, 20 fetched") for what in said)
+
+
+def test_value_finds_the_valuable_half_of_a_site_by_the_words_of_its_links():
+    web = hub_of_rooks_and_bread()
     found = [web.values[page] for page in crawl(web, [0], "value")[1:21]]
     assert sum(value or 0.0 for value in found) >= 17
     assert sum(web.values[page] or 0.0 for page in crawl(web, [0], "parent-quality")[1:21]) == 10

@@ -57,8 +57,11 @@ SHRINK, WORTH = 2.0, 0.2
 """The mean of a group is mixed with that of so many pages of the wider group, or with as many as
 are worth `WORTH` if these are more."""
 
-FIRST = (1.0, 0.05)
-"""Pages, and their value, with which the mean of all pages begins."""
+FIRST = (1.0, 0.05, 3.0)
+"""Pages, their value and the new pages found on them, with which the means of all pages begin."""
+
+TURNS, AHEAD = 10, 1e3
+"""Every so many visits the page that waits longest gets a turn: so much is added to its key."""
 
 MANY_LINKS = 20.0
 """A link from a page with so many counts half of one from a page with few."""
@@ -76,14 +79,18 @@ _WIDTH = _URL + N_WORDS
 _OWN = 0x5A5A5
 """Exclusive or of the group of a word and that of the same word as a page's own."""
 
+FEW = 0.1
+"""New pages that a page is expected to show at least."""
+
 GRADES, PROMISE = 5, 0.4
 """Classes of what the model says of a short text, besides 0; what the best is worth at first."""
 
-_N_LINKS, _LINKED, _VALUE, _N_TARGETS, _TARGETS, _SAID = 0, 1, 2, 3, 4, 5
-"""Per page: links from fetched pages, by weight, and the sum of their values; its own value; the
-fetched pages that it links to, and the sum of their values; the class of the best of its anchor
-texts by the value model, and that of its URL."""
-_UNKNOWN = (0.0, 0.0, -1.0, 0.0, 0.0, 0.0, 0.0)
+_N_LINKS, _LINKED, _VALUE, _NEW, _N_TARGETS, _TARGETS, _SHOWN, _SAID = 0, 1, 2, 3, 4, 5, 6, 7
+"""Per page: links from fetched pages, by weight, and the sum of their values; its own value, and
+the new pages found on it; the fetched pages that it links to, the sum of their values, and of the
+new pages found on them; the class of the best of its anchor texts by the value model, and that of
+its URL."""
+_UNKNOWN = (0.0, 0.0, -1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
 
 _DIGITS = re.compile(r"\d+")
 
@@ -147,11 +154,18 @@ class Value(Ordering):
     needs_values = needs_texts = True
     option_owner = "value"
 
-    def __init__(self, explore: float = 0.3, strength: float = 5.0, every: float = 0.005) -> None:
+    def __init__(
+        self,
+        explore: float = 0.3,
+        strength: float = 5.0,
+        every: float = 0.005,
+        discovery: float = 0.6,
+    ) -> None:
         owner = self.option_owner
         self._explore = checked_number(owner, "explore", explore, least=0)
         self._strength = checked_number(owner, "strength", strength, least=1e-6)
         self._every = checked_number(owner, "every", every, least=0)
+        self._discovery = checked_number(owner, "discovery", discovery, least=0)
 
     @property
     def needs_compiled(self) -> bool:
@@ -162,16 +176,17 @@ class Value(Ordering):
         groups, links = np.zeros((1, _WIDTH), dtype=np.int32), np.array([_UNKNOWN])
         groups[:, _ANCHOR:] = -1
         sources, one = np.full((1, N_SOURCES), -1, dtype=np.int32), np.zeros(1, dtype=np.int32)
-        known = groups, links, sources, 1, np.ones((1, 2)), np.ones(2), self._no_grades()
+        known = groups, links, sources, 1, np.ones((1, 3)), np.ones(3), self._no_grades()
         weights = np.array(PRIOR)
         _add_links(0, one, links, sources, 0.0, True)
-        _score(np.zeros(1), one, *known, weights, 0.0)
+        _score(np.zeros(1), one, *known, weights, 0.0, 0.0, NO_PAGE)
         _learn(0, 0.0, one[:0], *known, np.eye(_N_INPUTS), weights)
 
     def open(self, pages: Pages, truth: Callable[[int], float] | None = None) -> None:
         super().open(pages, truth)
         self._numbers: dict[str, int] = {}
-        self._sums = np.zeros((N_GROUPS, 2))  # pages of a group that were fetched, their values
+        # Pages of a group that were fetched, their values, and the new pages found on them.
+        self._sums = np.zeros((N_GROUPS, 3))
         self._grades = self._no_grades()
         self._total = np.array(FIRST)  # the same of all pages
         self._weights = np.array(PRIOR)
@@ -180,7 +195,8 @@ class Value(Ordering):
         self._links = np.full((1024, len(_UNKNOWN)), _UNKNOWN)
         self._sources = np.full((1024, N_SOURCES), -1, dtype=np.int32)
         self._is_fetched = np.zeros(1024, dtype=np.bool_)
-        self._n_visits = self._due = 0
+        self._n_visits = self._due = self._oldest = 0
+        self._turn = NO_PAGE
         self._words_of = NO_PAGE
         self._names: dict[int, str] = {}
 
@@ -191,6 +207,8 @@ class Value(Ordering):
             self._links = np.concatenate([self._links, np.full((more, len(_UNKNOWN)), _UNKNOWN)])
             self._sources = np.pad(self._sources, ((0, more), (0, 0)), constant_values=-1)
             self._is_fetched = np.pad(self._is_fetched, (0, more))
+        if visit.page >= 0:
+            self._links[visit.page, _NEW] = np.count_nonzero(visit.targets >= first)
         anchors = dict(zip(visit.targets.tolist(), visit.anchors, strict=False))
         for page in range(first, last):
             self._set_groups(page, anchors.get(page, ""))
@@ -213,12 +231,25 @@ class Value(Ordering):
             for target, anchor in zip(targets.tolist(), visit.anchors, strict=False):
                 said[target] = max(said[target], self._grade(anchor))
         _add_links(page, targets, self._links, self._sources, value, teaches)
+        changed = targets
+        if self._n_visits % TURNS == 0:
+            changed = np.concatenate([targets, self._next_turn()])
         if self._n_visits >= self._due:
             self._due = self._n_visits + max(4, int(self._every * self._n_visits))
             self._score_pages(np.flatnonzero(~self._is_fetched[: self.n_pages]).astype(np.int32))
             return ALL_PAGES
-        self._score_pages(targets)
-        return targets
+        self._score_pages(changed)
+        return changed
+
+    def _next_turn(self) -> PageIds:
+        """Give the page that waits longest its turn; return it and the page that had one."""
+        before = self._turn
+        while self._oldest < self.n_pages and self._is_fetched[self._oldest]:
+            self._oldest += 1
+        self._turn = NO_PAGE
+        if self._oldest < self.n_pages:
+            self._turn, self._oldest = self._oldest, self._oldest + 1  # fetched or not: one turn
+        return np.array([page for page in (before, self._turn) if page >= 0], dtype=np.int32)
 
     def explain(self, page: int) -> Part:
         return made_of("log-odds of its expected value", self._parts(page))
@@ -229,10 +260,13 @@ class Value(Ordering):
         _inputs(page, *self._known(), inputs)
         names = map("{}: {}".format, INPUTS, self._evidence(page))
         known = zip(names, inputs.tolist(), self._weights.tolist(), strict=True)
-        rare = _rare(page, self._groups, self._links, self._sources, self._sums)
+        of_page = page, self._groups, self._links, self._sources, self._sums
+        new = Part("logarithm of the new pages that it may show", _shows(*of_page, self._total))
         return [
             *(made_of("expected", (Part(what, x),), factor=weight) for what, x, weight in known),
-            Part("bonus for a part of the web with few fetches", self._explore * rare),
+            Part("bonus for a part of the web with few fetches", self._explore * _rare(*of_page)),
+            made_of("discovery", (new,), factor=self._discovery),
+            Part("its turn, as it waits longest", AHEAD if page == self._turn else 0.0),
         ]
 
     def _evidence(self, page: int) -> list[str]:
@@ -252,11 +286,11 @@ class Value(Ordering):
         linked = of_page[_LINKED] / of_page[_N_LINKS] if of_page[_N_LINKS] else 0.0
         anchor, url = row[_ANCHOR:_URL], row[_URL:]
         return [
-            _worth(*(self._total - FIRST)),
+            _worth(*(self._total - FIRST)[:2]),
             f"worth {linked:.2f} on average" if of_page[_N_LINKS] else "none",
             _worth(*company),
             _worth(len(near), sum(near)),
-            *(_worth(*sums[row[group]]) for group in (_FOLDER, _PATTERN)),
+            *(_worth(*sums[row[group], :2]) for group in (_FOLDER, _PATTERN)),
             self._named(page, anchor),
             self._named(page, anchor, _OWN),
             self._named(page, url),
@@ -274,14 +308,15 @@ class Value(Ordering):
             self._names = {number: word for word, number in found if number in numbers}
             self._words_of = page
         return ", ".join(
-            f"{self._names.get(word, 'a word')} ({_worth(*self._sums[word ^ own])})"
+            f"{self._names.get(word, 'a word')} ({_worth(*self._sums[word ^ own, :2])})"
             for word in words
             if word >= 0
         ) or "none"
 
     def _score_pages(self, pages: PageIds) -> None:
         """Set the keys of pages."""
-        _score(self.keys, pages, *self._known(), self._weights, self._explore)
+        bonus = self._explore, self._discovery
+        _score(self.keys, pages, *self._known(), self._weights, *bonus, self._turn)
 
     def _known(self) -> tuple[Groups, Floats, Groups, int, Floats, Floats, Floats]:
         """Return what the inputs are computed from."""
@@ -347,6 +382,7 @@ def _add_links(
         if links[target, _VALUE] >= 0.0:
             links[page, _N_TARGETS] += 1.0
             links[page, _TARGETS] += links[target, _VALUE]
+            links[page, _SHOWN] += links[target, _NEW]
         for at in range(N_SOURCES):
             if sources[target, at] < 0:
                 sources[target, at] = page
@@ -454,6 +490,24 @@ def _rare(page: int, groups: Groups, links: Floats, sources: Groups, sums: Float
 
 
 @njit(cache=True)
+def _shows(
+    page: int, groups: Groups, links: Floats, sources: Groups, sums: Floats, total: Floats
+) -> float:
+    """The logarithm of how many new pages are expected on a page, and `FEW` more.
+
+    The geometric mean of what its URL pattern showed and what its first source links to did.
+    """
+    of, source = groups[page], sources[page, 0]
+    folder, pattern = of[_FOLDER], of[_PATTERN]
+    shown = (sums[folder, 2] + SHRINK * total[2] / total[0]) / (sums[folder, 0] + SHRINK)
+    by_pattern = (sums[pattern, 2] + SHRINK * shown) / (sums[pattern, 0] + SHRINK) + FEW
+    if source < 0:
+        return math.log(by_pattern)
+    n, of_source = links[source, _N_TARGETS], links[source, _SHOWN]
+    return 0.5 * math.log(by_pattern * ((of_source + SHRINK * shown) / (n + SHRINK) + FEW))
+
+
+@njit(cache=True)
 def _score(
     keys: Keys,
     pages: PageIds,
@@ -466,15 +520,19 @@ def _score(
     grades: Floats,
     weights: Floats,
     explore: float,
+    discover: float,
+    turn: int,
 ) -> None:
-    """Set the keys of pages: log-odds of the expected value, and bonus."""
+    """Set the keys of pages: log-odds of the expected value, bonus, discovery, and turn."""
     inputs = np.empty(_N_INPUTS)
     for page in pages:
         _inputs(page, groups, links, sources, n_pages, sums, total, grades, inputs)
         key = 0.0
         for at in range(_N_INPUTS):
             key += inputs[at] * weights[at]
-        keys[page] = key + explore * _rare(page, groups, links, sources, sums)
+        key += explore * _rare(page, groups, links, sources, sums)
+        key += discover * _shows(page, groups, links, sources, sums, total)
+        keys[page] = key + (AHEAD if page == turn else 0.0)
 
 
 @njit(cache=True)
@@ -513,10 +571,12 @@ def _learn(
     links[page, _VALUE] = value
     total[0] += 1.0
     total[1] += value
+    total[2] += links[page, _NEW]
     for group in groups[page]:
         if group >= 0:
             sums[group, 0] += 1.0
             sums[group, 1] += value
+            sums[group, 2] += links[page, _NEW]
     for word in own:
         sums[word ^ _OWN, 0] += 1.0
         sums[word ^ _OWN, 1] += value
@@ -529,6 +589,7 @@ def _learn(
             break
         links[source, _N_TARGETS] += 1.0
         links[source, _TARGETS] += value
+        links[source, _SHOWN] += links[page, _NEW]
 
 
 LEAST_MASS = 1e-12
@@ -549,7 +610,7 @@ class ValueAndImportance(Value):
     ----------
     importance
         Weight of the logarithm of the mass; default 0.2. With 0 the order is that of `value`.
-    explore, strength, every
+    explore, strength, every, discovery
         As in `Value`.
 
     Notes
@@ -566,8 +627,9 @@ class ValueAndImportance(Value):
         explore: float = 0.3,
         strength: float = 5.0,
         every: float = 0.005,
+        discovery: float = 0.6,
     ) -> None:
-        super().__init__(explore, strength, every)
+        super().__init__(explore, strength, every, discovery)
         self._importance = checked_number(self.option_owner, "importance", importance, least=0)
         self._mass = RankMass()
 
