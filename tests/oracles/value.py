@@ -95,7 +95,7 @@ class Learned:
         explore: float = 0.3,
         strength: float = 5.0,
         every: float = 0.005,
-        discovery: float = 0.6,
+        discovery: float = 0.8,
     ) -> None:
         self.judge, self.explore, self.every = judge, explore, every
         self.discovery, self.oldest, self.turn = discovery, 0, -1
@@ -156,18 +156,23 @@ class Learned:
 
     def shows(self, seen: Seen, page: int) -> float:
         """The logarithm of the number of new pages that a page is expected to show."""
-        (_, folder, pattern), _, _ = self.groups(seen, page)
-        n, _, n_new = self.counts.get(folder, (0.0, 0.0, 0.0))
-        of_folder = (n_new + 2 * self.all[2] / self.all[0]) / (n + 2)
-        n, _, n_new = self.counts.get(pattern, (0.0, 0.0, 0.0))
-        of_pattern = (n_new + 2 * of_folder) / (n + 2)
+        (_, folder, pattern), anchor, _ = self.groups(seen, page)
+        of_folder = self.shown(folder, self.all[2] / self.all[0])
+        by_pattern = math.log(self.shown(pattern, of_folder) + 0.1)
         first = self.sources(seen, page, seen.visited)[:1]
         if not first:
-            return math.log(of_pattern + 0.1)
+            return by_pattern
         company = self.targets(seen, first[0], seen.visited)
         n_new = sum(seen.n_new[target] for target in company)
-        of_company = (n_new + 2 * of_folder) / (len(company) + 2)
-        return (math.log(of_pattern + 0.1) + math.log(of_company + 0.1)) / 2
+        by_company = math.log((n_new + 2 * of_folder) / (len(company) + 2) + 0.1)
+        by_words = [math.log(self.shown(word, of_folder) + 0.1) for word in anchor]
+        by_words = by_words or [math.log(of_folder + 0.1)]
+        return (by_pattern + by_company + sum(by_words) / len(by_words)) / 3
+
+    def shown(self, group: str, wider: float) -> float:
+        """The mean number of new pages on the pages of a group."""
+        n, _, n_new = self.counts.get(group, (0.0, 0.0, 0.0))
+        return (n_new + 2 * wider) / (n + 2)
 
     def near(self, seen: Seen, page: int, visited: Sequence[int], wider: float) -> float:
         """The mean value of visited pages found within four places of a page, by 1 / distance."""

@@ -159,7 +159,7 @@ class Value(Ordering):
         explore: float = 0.3,
         strength: float = 5.0,
         every: float = 0.005,
-        discovery: float = 0.6,
+        discovery: float = 0.8,
     ) -> None:
         owner = self.option_owner
         self._explore = checked_number(owner, "explore", explore, least=0)
@@ -495,16 +495,29 @@ def _shows(
 ) -> float:
     """The logarithm of how many new pages are expected on a page, and `FEW` more.
 
-    The geometric mean of what its URL pattern showed and what its first source links to did.
+    The mean of the logarithms by its URL pattern, by what its first source links to, and by the
+    words of its anchor text.
     """
     of, source = groups[page], sources[page, 0]
     folder, pattern = of[_FOLDER], of[_PATTERN]
-    shown = (sums[folder, 2] + SHRINK * total[2] / total[0]) / (sums[folder, 0] + SHRINK)
-    by_pattern = (sums[pattern, 2] + SHRINK * shown) / (sums[pattern, 0] + SHRINK) + FEW
+    shown = _shown(sums[folder, 0], sums[folder, 2], total[2] / total[0])
+    by_pattern = math.log(_shown(sums[pattern, 0], sums[pattern, 2], shown) + FEW)
     if source < 0:
-        return math.log(by_pattern)
-    n, of_source = links[source, _N_TARGETS], links[source, _SHOWN]
-    return 0.5 * math.log(by_pattern * ((of_source + SHRINK * shown) / (n + SHRINK) + FEW))
+        return by_pattern
+    company = math.log(_shown(links[source, _N_TARGETS], links[source, _SHOWN], shown) + FEW)
+    by_words, n_words = 0.0, 0
+    for word in of[_ANCHOR:_URL]:
+        if word >= 0:
+            by_words += math.log(_shown(sums[word, 0], sums[word, 2], shown) + FEW)
+            n_words += 1
+    by_words = by_words / n_words if n_words else math.log(shown + FEW)
+    return (by_pattern + company + by_words) / 3.0
+
+
+@njit(cache=True)
+def _shown(n: float, total: float, wider: float) -> float:
+    """The mean number of new pages on n pages, mixed with that of a wider group."""
+    return (total + SHRINK * wider) / (n + SHRINK)
 
 
 @njit(cache=True)
@@ -627,7 +640,7 @@ class ValueAndImportance(Value):
         explore: float = 0.3,
         strength: float = 5.0,
         every: float = 0.005,
-        discovery: float = 0.6,
+        discovery: float = 0.8,
     ) -> None:
         super().__init__(explore, strength, every, discovery)
         self._importance = checked_number(self.option_owner, "importance", importance, least=0)
