@@ -166,7 +166,9 @@ def test_the_parts_of_a_key_say_which_words_and_which_pages_spoke_for_it():
         what.startswith("evidence of the words of its anchor text: rook (worth 1.00 on average, 20")
         for what in said
     )
-    assert any(what.endswith("anchor texts: 4 of 5, worth 1.00 on average, 20 fetched") for what in said)
+    assert any(
+        what.endswith("anchor texts: 4 of 5, worth 1.00 on average, 20 fetched") for what in said
+    )
 
 
 def test_value_finds_the_valuable_half_of_a_site_by_the_words_of_its_links():

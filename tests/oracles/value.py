@@ -147,9 +147,7 @@ class Learned:
                     found.append(target)
         return found
 
-    def targets_mean(
-        self, seen: Seen, source: int, visited: Sequence[int], wider: float
-    ) -> float:
+    def targets_mean(self, seen: Seen, source: int, visited: Sequence[int], wider: float) -> float:
         """The mean value of these pages."""
         found = [seen.web.values[target] or 0.0 for target in self.targets(seen, source, visited)]
         return self.mixed(len(found), sum(found), wider, 2.0)

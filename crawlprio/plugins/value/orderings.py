@@ -127,6 +127,13 @@ class Value(Ordering):
     pages with few fetched pages give a bonus, so that no part of a web is given up on a few bad
     pages.
 
+    Links are worth following too: most of the value that a crawl misses at first is on pages that
+    nothing fetched links to. So `discovery` times the logarithm of how many new pages a page is
+    expected to show is added to its key. That is the mean of three logarithms: by its URL pattern,
+    by the fetched pages that its first source links to, and by each word of its anchor text. All
+    mix what their fetched pages showed with `SHRINK` pages of the folder, and add `FEW`. After each
+    `TURNS` visits, the page that has waited longest gets a turn, one in its life: it comes first.
+
     Ours. The inputs are those of focused crawlers since Cho et al. 1998: anchor texts, URLs and the
     content of linking pages. Adding up log-odds with learned weights is the mixing of Mattern 2012
     (Mixing strategies in data compression, DCC), by second-order steps. The bonus is that of Upper
@@ -143,11 +150,13 @@ class Value(Ordering):
     every
         All keys are brought up to date each time the number of visits grew by this share; default
         0.005. Those of the pages that a visit links to always are.
+    discovery
+        Weight of the logarithm of how many new pages a page may show; default 0.8.
 
     Notes
     -----
-    About 0.5 ms per page, most of it for the words of its text. Memory: 165 bytes per page besides
-    its key, and 16 MB for the groups.
+    About 0.5 ms per page, most of it for the words of its text. Memory: 181 bytes per page besides
+    its key, and 24 MB for the groups.
     """
 
     needs_anchors = True
@@ -307,11 +316,14 @@ class Value(Ordering):
             found = self._numbers.items()
             self._names = {number: word for word, number in found if number in numbers}
             self._words_of = page
-        return ", ".join(
-            f"{self._names.get(word, 'a word')} ({_worth(*self._sums[word ^ own, :2])})"
-            for word in words
-            if word >= 0
-        ) or "none"
+        return (
+            ", ".join(
+                f"{self._names.get(word, 'a word')} ({_worth(*self._sums[word ^ own, :2])})"
+                for word in words
+                if word >= 0
+            )
+            or "none"
+        )
 
     def _score_pages(self, pages: PageIds) -> None:
         """Set the keys of pages."""
