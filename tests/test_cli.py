@@ -376,10 +376,10 @@ def test_what_a_topic_crawl_sets_gives_way_to_the_command_line(tmp_path):
     plain, own = (given_to(tmp_path / folder / "crawl.sqlite") for folder in ("plain", "own"))
     names = ("TOPIC", "ORDERING", "CRAWLPRIO_VALUE", "TOPIC_OPTIONS")
     assert [plain[name] for name in names] == [
-        *("dead rows", "value-and-importance", "words:dead rows", '{"distance": 0}')
+        *("dead rows", "value", "words:dead rows", '{"distance": 0}')
     ]
     assert [own[name] for name in names] == [
-        *("live rows", "value-and-importance", "words:live rows", '{"distance": 0}')
+        *("live rows", "value", "words:live rows", '{"distance": 0}')
     ]
 
 

@@ -85,11 +85,10 @@ ROBOT = {
 """Options that make up the user agent."""
 
 _TOPICAL: dict[str, Any] = {
-    "ORDERING": "value-and-importance",
+    "ORDERING": "value",
     "TOPIC_OPTIONS": '{"distance": 0}',
 }
-"""What `--topic` sets beside the topic and its value model, unless it is given: what found the most
-of 45 topics in nine manuals (`docs/topic.md`)."""
+"""What `--topic` sets beside the topic and its value model, unless it is given (`docs/topic.md`)."""
 
 _NOT_OURS = ("SPIDER_MODULES", "BOT_NAME")
 
