@@ -88,7 +88,7 @@ _TOPICAL: dict[str, Any] = {
     "ORDERING": "value",
     "TOPIC_OPTIONS": '{"distance": 0}',
 }
-"""What `--topic` sets beside the topic and its value model, unless it is given (`docs/topic.md`)."""
+"""What `--topic` sets beside the topic and its value model, unless it is given."""
 
 _NOT_OURS = ("SPIDER_MODULES", "BOT_NAME")
 
