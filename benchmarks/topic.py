@@ -5,8 +5,8 @@
 FOLDER has a crawl store with texts for each web, WEB.sqlite: unpack the Debian package, serve the
 folder in which its manual has its `index.html` (of debian-handbook and apache2-doc the English
 one), and crawl it whole with `crawlprio crawl URL --ordering breadth-first --value words:x --store
-WEB.sqlite`. `TUNING` chose the `distance` that `--topic` sets; `JUDGES` did not. The topics were written down before any crawl for them. The
-figures depend on the Debian release.
+WEB.sqlite`. `TUNING` chose the `distance` that `--topic` sets; `JUDGES` did not. The topics were
+written down before any crawl for them. The figures depend on the Debian release.
 """
 
 from __future__ import annotations
