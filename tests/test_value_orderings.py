@@ -178,6 +178,40 @@ def test_value_finds_the_valuable_half_of_a_site_by_the_words_of_its_links():
     assert sum(web.values[page] or 0.0 for page in crawl(web, [0], "parent-quality")[1:21]) == 10
 
 
+def worthless_web(links, urls):
+    n = len(urls)
+    return oracle.ValuedWeb(links, urls, [0.0] * n, [200] * n, [""] * n, [""] * n)
+
+
+def test_pages_like_those_that_showed_many_new_ones_are_fetched_before_their_equals():
+    """Of 20 lists and 20 notes, all worthless, each list links to five leaves."""
+    urls = [
+        "http://a.test/",
+        *(f"http://a.test/{'list' if n % 2 else 'note'}?{n}" for n in range(40)),
+    ]
+    urls += [f"http://a.test/leaf?{n}" for n in range(100)]
+    links = {n: [] for n in range(len(urls))}
+    links[0] = [(n, "") for n in range(1, 41)]
+    for at, page in enumerate(page for page in range(1, 41) if "list" in urls[page]):
+        links[page] = [(41 + 5 * at + leaf, "") for leaf in range(5)]
+    web, n_lists = worthless_web(links, urls), {}
+    for discovery in (0.0, 0.8):
+        order, _ = crawl_with(make_ordering("value", {"discovery": discovery}), web, [0])
+        n_lists[discovery] = sum("list" in urls[page] for page in order[1:21])
+    print(n_lists)
+    assert n_lists[0.8] >= n_lists[0.0] + 4
+
+
+def test_each_tenth_fetch_is_of_the_page_that_waits_longest():
+    """A hub links to one page by a word that the model dislikes, then to 40 that it likes."""
+    web = hub_of_rooks_and_bread()
+    web.links[0][:] = [(2, "bread"), *((n, "rook") for n in range(1, 41) if n != 2)]
+    web.values[:] = [0.0, *(float(n != 2) for n in range(1, 41))]
+    order = crawl(web, [0], "value", judge)
+    assert order.index(2) == 10
+    assert [web.values[page] for page in order[1:10]] == [1.0] * 9
+
+
 def test_links_that_the_model_likes_are_fetched_first_before_anything_is_learned():
     """A hub links to 40 pages, each by a word of its own, of which the model knows one."""
     names = [f"word{n}" for n in range(41)]
