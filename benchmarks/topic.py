@@ -5,9 +5,8 @@
 FOLDER has a crawl store with texts for each web, WEB.sqlite: unpack the Debian package, serve the
 folder in which its manual has its `index.html` (of debian-handbook and apache2-doc the English
 one), and crawl it whole with `crawlprio crawl URL --ordering breadth-first --value words:x --store
-WEB.sqlite`. `TUNING` chose what `--topic` sets; `JUDGES` did not, but had been looked at once
-before the last choice, of the ordering. The topics were written down before any crawl for them. The
-figures depend on the Debian release.
+WEB.sqlite`. `TUNING` chose the `distance` that `--topic` sets; `JUDGES` did not. The topics were
+written down before any crawl for them. The figures depend on the Debian release.
 """
 
 from __future__ import annotations
@@ -62,10 +61,10 @@ JUDGES = {
 }
 
 WAYS = {
-    "--topic": ("value-and-importance", 0),
+    "--topic": ("value", 0),
     "value": ("value", None),
     "value-and-importance": ("value-and-importance", None),
-    "value, distance 0": ("value", 0),
+    "value-and-importance, distance 0": ("value-and-importance", 0),
     "scout, distance 3": ("scout", 3),
     "scout, distance 0": ("scout", 0),
     "breadth-first, distance 3": ("breadth-first", 3),
@@ -121,7 +120,7 @@ def _print(title: str, found: NDArray[np.float64]) -> None:
     for at, way in enumerate(WAYS):
         n_behind = (found[:, at] < found[:, list(WAYS).index("value")] - 0.01).sum(axis=0)
         numbers = " ".join(f"{share:.3f}" for share in found[:, at].mean(axis=0))
-        print(f"  {way:<27}{numbers}  topics behind value: {n_behind.tolist()}", flush=True)
+        print(f"  {way:<34}{numbers}  topics behind value: {n_behind.tolist()}", flush=True)
 
 
 if __name__ == "__main__":

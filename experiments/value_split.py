@@ -1,11 +1,17 @@
-"""Webs and topics for work on the orderings by value: half to tune on, half set aside.
+"""Webs and topics for work on the orderings by value: some to tune on, others set aside twice.
 
-Written before any crawl of those set aside, which are crawled once, at the end. Topics were chosen
-by how many pages have their words; of the last three webs set aside, by their subject alone. A
-topic is the terms of `words:TERMS`; `LONG` is a quality instead, min(characters of text / 5000, 1),
-whose hot queue gets `HOT`. The webs are built as `benchmarks/value_webs.py` builds them, of at most
-10,000 pages each: Debian packages, `benchmarks/archive_list.py`, and a recorded crawl (`uci`).
+Those set aside were written down before any crawl of them, and crawled once, at the end. Topics of
+`TUNING` and `SET_ASIDE` were chosen by how many pages have their words; of the last three webs of
+`SET_ASIDE`, by their subject alone. Once judged, `SET_ASIDE` served for tuning too, and `JUDGES`,
+whose topics the rule of `topics_of` draws, judged what came of it. A topic is the terms of
+`words:TERMS`; `LONG` is a quality instead, min(characters of text / 5000, 1), whose hot queue gets
+`HOT`. The webs are built as `benchmarks/value_webs.py` builds them, of at most 10,000 pages each:
+Debian packages, `benchmarks/archive_list.py`, and a recorded crawl (`uci`).
 """
+
+import re
+from collections.abc import Callable, Sequence
+from hashlib import sha256
 
 LONG = "LONG"
 HOT = {LONG: "introduction, guide, about"}
@@ -32,3 +38,40 @@ SET_ASIDE = {
     "luciddb-wiki": ("jdbc", "index, indexes"),
 }
 """A manual, a forum, a university, a campaign, a mailing list, an organisation and a wiki."""
+
+JUDGES = {
+    "groonga-doc": (LONG,),
+    "cppreference-doc-en-html": (LONG,),
+    "opendcl-forum": (),
+    "timecrest-forum": (),
+    "socketcan-list": (),
+    "akban-wiki": (),
+    "judge-mozilla-it": (LONG,),
+    "your-sinclair": (),
+}
+"""Two manuals, two forums, a mailing list, a wiki, an organisation and a magazine, with what is
+judged beside their topics. No value was computed on them before."""
+
+BANDS = ((0.003, 0.01), (0.01, 0.04), (0.04, 0.15))
+"""Mean values of the topics that are drawn for each web of `JUDGES`."""
+
+
+def topics_of(titles: Sequence[str], mean_value: Callable[[str], float]) -> list[str]:
+    """Return a word for each of `BANDS`, if the web has one: that with the smallest SHA-256.
+
+    Candidates are the words of five letters or more, a to z, in the titles of three pages or more.
+    """
+    n_titles: dict[str, int] = {}
+    for title in titles:
+        for word in set(re.findall(r"\b[a-z]{5,}\b", title.casefold())):
+            n_titles[word] = n_titles.get(word, 0) + 1
+    words = sorted(word for word, n in n_titles.items() if n >= 3)
+    found = dict.fromkeys(BANDS, "")
+    for word in sorted(words, key=lambda word: sha256(word.encode()).digest()):
+        if all(found.values()):
+            break
+        mean = mean_value(word)
+        for band in BANDS:
+            if not found[band] and band[0] <= mean < band[1]:
+                found[band] = word
+    return [word for word in found.values() if word]

@@ -376,11 +376,22 @@ def test_what_a_topic_crawl_sets_gives_way_to_the_command_line(tmp_path):
     plain, own = (given_to(tmp_path / folder / "crawl.sqlite") for folder in ("plain", "own"))
     names = ("TOPIC", "ORDERING", "CRAWLPRIO_VALUE", "TOPIC_OPTIONS")
     assert [plain[name] for name in names] == [
-        *("dead rows", "value-and-importance", "words:dead rows", '{"distance": 0}')
+        *("dead rows", "value", "words:dead rows", '{"distance": 0}')
     ]
     assert [own[name] for name in names] == [
-        *("live rows", "value-and-importance", "words:live rows", '{"distance": 0}')
+        *("live rows", "value", "words:live rows", '{"distance": 0}')
     ]
+
+
+def test_a_value_model_brings_the_ordering_value_unless_another_is_named(tmp_path):
+    with Site({"/": page()}) as site:
+        line = ["crawl", f"http://{site.address}/", "--value", "words:rows", *FAST]
+        crawlprio(*line, "--folder", "plain", folder=tmp_path)
+        crawlprio(*line, "--folder", "own", "--ordering", "opic", folder=tmp_path)
+        crawlprio("resume", "own", "--value", "words:dead", folder=tmp_path)
+    plain, own = (given_to(tmp_path / folder / "crawl.sqlite") for folder in ("plain", "own"))
+    assert (plain["ORDERING"], plain["CRAWLPRIO_VALUE"]) == ("value", "words:rows")
+    assert (own["ORDERING"], own["CRAWLPRIO_VALUE"]) == ("opic", "words:dead")
 
 
 def test_items_of_the_bundled_spider_are_said_not_to_be_kept(tmp_path):

@@ -128,7 +128,7 @@ def test_what_the_model_says_of_links_counts_as_in_the_oracle(name, learned):
     assert differ == 4
 
 
-@pytest.mark.parametrize(("name", "n_parts"), [("value", 12), ("value-and-importance", 13)])
+@pytest.mark.parametrize(("name", "n_parts"), [("value", 14), ("value-and-importance", 15)])
 def test_the_parts_of_a_key_add_up_to_it(name, n_parts):
     web = random_web(SEED)
     for page in range(N_PAGES // 2):
@@ -140,11 +140,11 @@ def test_the_parts_of_a_key_add_up_to_it(name, n_parts):
         assert len(part.parts) == n_parts
 
 
-def test_value_finds_the_valuable_half_of_a_site_by_the_words_of_its_links():
+def hub_of_rooks_and_bread():
     """A hub links to 40 pages of one folder; only anchor texts tell good from bad."""
     links = {0: [(n, "rook" if n % 2 else "bread") for n in range(1, 41)]}
     links |= {n: [] for n in range(1, 41)}
-    web = oracle.ValuedWeb(
+    return oracle.ValuedWeb(
         links,
         ["http://a.test/", *(f"http://a.test/x/{n:02}" for n in range(1, 41))],
         [0.0, *(float(n % 2) for n in range(1, 41))],
@@ -152,9 +152,64 @@ def test_value_finds_the_valuable_half_of_a_site_by_the_words_of_its_links():
         [""] * 41,
         [""] * 41,
     )
+
+
+def test_the_parts_of_a_key_say_which_words_and_which_pages_spoke_for_it():
+    ordering = make_ordering("value")
+    ordering.judge = judge
+    crawl_with(ordering, hub_of_rooks_and_bread(), [0])
+    said = [part.parts[0].what for part in ordering.explain(39).parts if part.parts]
+    assert said[0] == "log-odds of the mean value of all pages: worth 0.49 on average, 41 fetched"
+    assert "evidence of its folder: worth 0.50 on average, 40 fetched" in said
+    assert "evidence of its URL pattern: worth 0.50 on average, 40 fetched" in said
+    assert any(
+        what.startswith("evidence of the words of its anchor text: rook (worth 1.00 on average, 20")
+        for what in said
+    )
+    assert any(
+        what.endswith("anchor texts: 4 of 5, worth 1.00 on average, 20 fetched") for what in said
+    )
+
+
+def test_value_finds_the_valuable_half_of_a_site_by_the_words_of_its_links():
+    web = hub_of_rooks_and_bread()
     found = [web.values[page] for page in crawl(web, [0], "value")[1:21]]
     assert sum(value or 0.0 for value in found) >= 17
     assert sum(web.values[page] or 0.0 for page in crawl(web, [0], "parent-quality")[1:21]) == 10
+
+
+def worthless_web(links, urls):
+    n = len(urls)
+    return oracle.ValuedWeb(links, urls, [0.0] * n, [200] * n, [""] * n, [""] * n)
+
+
+def test_pages_like_those_that_showed_many_new_ones_are_fetched_before_their_equals():
+    """Of 20 lists and 20 notes, all worthless, each list links to five leaves."""
+    urls = [
+        "http://a.test/",
+        *(f"http://a.test/{'list' if n % 2 else 'note'}?{n}" for n in range(40)),
+    ]
+    urls += [f"http://a.test/leaf?{n}" for n in range(100)]
+    links = {n: [] for n in range(len(urls))}
+    links[0] = [(n, "") for n in range(1, 41)]
+    for at, page in enumerate(page for page in range(1, 41) if "list" in urls[page]):
+        links[page] = [(41 + 5 * at + leaf, "") for leaf in range(5)]
+    web, n_lists = worthless_web(links, urls), {}
+    for discovery in (0.0, 0.8):
+        order, _ = crawl_with(make_ordering("value", {"discovery": discovery}), web, [0])
+        n_lists[discovery] = sum("list" in urls[page] for page in order[1:21])
+    print(n_lists)
+    assert n_lists[0.8] >= n_lists[0.0] + 4
+
+
+def test_each_tenth_fetch_is_of_the_page_that_waits_longest():
+    """A hub links to one page by a word that the model dislikes, then to 40 that it likes."""
+    web = hub_of_rooks_and_bread()
+    web.links[0][:] = [(2, "bread"), *((n, "rook") for n in range(1, 41) if n != 2)]
+    web.values[:] = [0.0, *(float(n != 2) for n in range(1, 41))]
+    order = crawl(web, [0], "value", judge)
+    assert order.index(2) == 10
+    assert [web.values[page] for page in order[1:10]] == [1.0] * 9
 
 
 def test_links_that_the_model_likes_are_fetched_first_before_anything_is_learned():

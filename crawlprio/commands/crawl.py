@@ -44,6 +44,8 @@ class Command(SiteCrawlCommand):
 
     def prepare(self, args: list[str], opts: argparse.Namespace) -> None:
         self.take_options(opts)
+        if opts.value is not None:
+            self.set_default("ORDERING", "value")
         if opts.folder is not None and not opts.plan:
             if not opts.folder:
                 raise ConfigError("--folder is empty; name a folder, or leave it out.")

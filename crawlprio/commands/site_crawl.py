@@ -85,11 +85,10 @@ ROBOT = {
 """Options that make up the user agent."""
 
 _TOPICAL: dict[str, Any] = {
-    "ORDERING": "value-and-importance",
+    "ORDERING": "value",
     "TOPIC_OPTIONS": '{"distance": 0}',
 }
-"""What `--topic` sets beside the topic and its value model, unless it is given: what found the most
-of 45 topics in nine manuals (`docs/topic.md`)."""
+"""What `--topic` sets beside the topic and its value model, unless it is given."""
 
 _NOT_OURS = ("SPIDER_MODULES", "BOT_NAME")
 
@@ -167,13 +166,17 @@ class SiteCrawlCommand(Described, BaseRunSpiderCommand):
         """Set a setting as the command line would."""
         self.settings.set(name, value, "cmdline")
 
-    def _seek(self, topic: str) -> None:
-        """Set how to crawl for a topic, where the command line does not."""
+    def set_default(self, name: str, value: object) -> None:
+        """Set a setting unless the command line does; what a project's settings say gives way."""
         from crawlprio.settings_table.config import from_command_line
 
+        if not from_command_line(self.settings, name):
+            self.set(name, value)
+
+    def _seek(self, topic: str) -> None:
+        """Set how to crawl for a topic, where the command line does not."""
         for name, value in (_TOPICAL | {"CRAWLPRIO_VALUE": f"words:{topic}"}).items():
-            if not from_command_line(self.settings, name):
-                self.set(name, value)
+            self.set_default(name, value)
 
     def take_options(self, opts: argparse.Namespace) -> None:
         """Convert the options of a crawl to settings, and to arguments of its spider."""

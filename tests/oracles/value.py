@@ -27,6 +27,8 @@ class Seen:
     visited: list[int] = field(default_factory=list)
     first_link: dict[int, tuple[str, str]] = field(default_factory=dict)
     """Page -> URL of the page it was found on, and anchor text."""
+    n_new: dict[int, int] = field(default_factory=dict)
+    """Page -> number of pages that were found on it."""
 
     def teaches(self, page: int) -> bool:
         return not 300 <= self.web.statuses[page] < 400
@@ -53,8 +55,10 @@ def crawl(web: ValuedWeb, seeds: Sequence[int], policy: Policy) -> list[int]:
     keys = policy(seen)
     while waiting := [page for page in seen.discovered if page not in seen.visited]:
         page = max(waiting, key=lambda page: keys[page])  # the first of equals
+        seen.n_new[page] = 0
         for target, anchor in web.links[page]:
             if target not in seen.first_link:
+                seen.n_new[page] += 1
                 seen.discovered.append(target)
                 seen.first_link[target] = (web.urls[page], anchor)
         seen.visited.append(page)
@@ -91,13 +95,15 @@ class Learned:
         explore: float = 0.3,
         strength: float = 5.0,
         every: float = 0.005,
+        discovery: float = 0.8,
     ) -> None:
         self.judge, self.explore, self.every = judge, explore, every
+        self.discovery, self.oldest, self.turn = discovery, 0, -1
         self.weights = list(self.prior)
         size = range(len(self.prior))
         self.inverse = [[1 / strength if i == j else 0.0 for j in size] for i in size]
-        self.counts: dict[str, tuple[float, float]] = {}
-        self.all = (1.0, 0.05)
+        self.counts: dict[str, tuple[float, float, float]] = {}
+        self.all = (1.0, 0.05, 3.0)
         self.keys: dict[int, float] = {}
         self.due = 0
 
@@ -119,17 +125,16 @@ class Learned:
         return (total + more * wider) / (n + more)
 
     def mean(self, group: str, wider: float, pages: float) -> float:
-        return self.mixed(*self.counts.get(group, (0.0, 0.0)), wider, pages)
+        n, total, _ = self.counts.get(group, (0.0, 0.0, 0.0))
+        return self.mixed(n, total, wider, pages)
 
     def sources(self, seen: Seen, page: int, visited: Sequence[int]) -> list[int]:
         """The first eight visited pages that link to a page."""
         links = seen.web.links
         return [one for one in visited if page in [target for target, _ in links[one]]][:8]
 
-    def targets_mean(
-        self, seen: Seen, source: int, visited: Sequence[int], wider: float
-    ) -> tuple[float, int]:
-        """The mean value of the visited pages that a page links to, and their number.
+    def targets(self, seen: Seen, source: int, visited: Sequence[int]) -> list[int]:
+        """The visited pages that a page links to.
 
         A page counts for the first eight that linked to it before its visit, and for all later.
         """
@@ -139,8 +144,33 @@ class Learned:
                 before = visited[: visited.index(target)]
                 late = source not in before
                 if late or source in self.sources(seen, target, before):
-                    found.append(seen.web.values[target] or 0.0)
-        return self.mixed(len(found), sum(found), wider, 2.0), len(found)
+                    found.append(target)
+        return found
+
+    def targets_mean(self, seen: Seen, source: int, visited: Sequence[int], wider: float) -> float:
+        """The mean value of these pages."""
+        found = [seen.web.values[target] or 0.0 for target in self.targets(seen, source, visited)]
+        return self.mixed(len(found), sum(found), wider, 2.0)
+
+    def shows(self, seen: Seen, page: int) -> float:
+        """The logarithm of the number of new pages that a page is expected to show."""
+        (_, folder, pattern), anchor, _ = self.groups(seen, page)
+        of_folder = self.shown(folder, self.all[2] / self.all[0])
+        by_pattern = math.log(self.shown(pattern, of_folder) + 0.1)
+        first = self.sources(seen, page, seen.visited)[:1]
+        if not first:
+            return by_pattern
+        company = self.targets(seen, first[0], seen.visited)
+        n_new = sum(seen.n_new[target] for target in company)
+        by_company = math.log((n_new + 2 * of_folder) / (len(company) + 2) + 0.1)
+        by_words = [math.log(self.shown(word, of_folder) + 0.1) for word in anchor]
+        by_words = by_words or [math.log(of_folder + 0.1)]
+        return (by_pattern + by_company + sum(by_words) / len(by_words)) / 3
+
+    def shown(self, group: str, wider: float) -> float:
+        """The mean number of new pages on the pages of a group."""
+        n, _, n_new = self.counts.get(group, (0.0, 0.0, 0.0))
+        return (n_new + 2 * wider) / (n + 2)
 
     def near(self, seen: Seen, page: int, visited: Sequence[int], wider: float) -> float:
         """The mean value of visited pages found within four places of a page, by 1 / distance."""
@@ -167,7 +197,7 @@ class Learned:
                 n_links += weight
                 linked += weight * (seen.web.values[source] or 0.0)
         of_sources = [
-            self.targets_mean(seen, source, visited, of_host)[0]
+            self.targets_mean(seen, source, visited, of_host)
             for source in self.sources(seen, page, visited)
         ] or [of_host]
         of_one = [
@@ -203,7 +233,7 @@ class Learned:
         """The log-odds of the mean value of such a class."""
         if self.judge is None:
             return log_odds(overall)
-        n, total = self.counts.get(group, (0.0, 0.0))
+        n, total, _ = self.counts.get(group, (0.0, 0.0, 0.0))
         grade = int(group.split()[1])
         if grade == 0:
             return log_odds(self.mixed(n, total, overall, 2.0))
@@ -213,11 +243,12 @@ class Learned:
         inputs = self.inputs(seen, page, seen.visited)
         expected = sum(x * w for x, w in zip(inputs, self.weights, strict=True))
         (_, folder, _), _, _ = self.groups(seen, page)
-        n_folder, _ = self.counts.get(folder, (0.0, 0.0))
+        n_folder, _, _ = self.counts.get(folder, (0.0, 0.0, 0.0))
         first = self.sources(seen, page, seen.visited)[:1]
-        n_targets = self.targets_mean(seen, first[0], seen.visited, 0.5)[1] if first else 0
+        n_targets = len(self.targets(seen, first[0], seen.visited)) if first else 0
         rare = 1 / math.sqrt(n_targets + 1) + 1 / math.sqrt(n_folder + 1)
-        return expected + self.explore * rare
+        ahead = 1e3 if page == self.turn else 0.0
+        return expected + self.explore * rare + self.discovery * self.shows(seen, page) + ahead
 
     def learn(self, seen: Seen, page: int) -> None:
         """Refit the weights to the page visited last, then count it."""
@@ -233,14 +264,24 @@ class Learned:
             [entry - g * h / scale for entry, h in zip(row, gain, strict=True)]
             for row, g in zip(self.inverse, gain, strict=True)
         ]
-        self.all = self.all[0] + 1, self.all[1] + value
+        n_new = seen.n_new[page]
+        self.all = self.all[0] + 1, self.all[1] + value, self.all[2] + n_new
         three, anchor, url = self.groups(seen, page)
         text = f"{seen.web.titles[page]} {seen.web.texts[page]}"
         own = [f"own {word}" for word in words(text)]
         said = self.said(seen, page, seen.visited[:-1])
         for group in (*three, *anchor, *url, *own, *said):
-            n, total = self.counts.get(group, (0.0, 0.0))
-            self.counts[group] = n + 1, total + value
+            n, total, shown = self.counts.get(group, (0.0, 0.0, 0.0))
+            self.counts[group] = n + 1, total + value, shown + n_new
+
+    def next_turn(self, seen: Seen) -> list[int]:
+        """Give the page that waits longest its turn; return it and the page that had one."""
+        before = self.turn
+        waiting = [at for at, page in enumerate(seen.discovered) if page not in seen.visited]
+        at = min((at for at in waiting if at >= self.oldest), default=-1)
+        self.turn = seen.discovered[at] if at >= 0 else -1
+        self.oldest = at + 1 if at >= 0 else len(seen.discovered)
+        return [page for page in (before, self.turn) if page >= 0]
 
     def __call__(self, seen: Seen) -> dict[int, float]:
         if not seen.visited:
@@ -249,11 +290,12 @@ class Learned:
             page, n = seen.visited[-1], len(seen.visited)
             if seen.teaches(page):
                 self.learn(seen, page)
+            turns = self.next_turn(seen) if n % 10 == 0 else []
             if n >= self.due:
                 self.due = n + max(4, int(self.every * n))
                 stale = seen.discovered
             else:
-                stale = [target for target, _ in seen.web.links[page]]
+                stale = [target for target, _ in seen.web.links[page]] + turns
         for page in stale:
             self.keys[page] = self.key(seen, page)
         return self.keys

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crawlprio.graph.compiled import njit
-from crawlprio.graph.pages import PageIds, Visit
+from crawlprio.graph.pages import NO_PAGE, PageIds, Visit
 from crawlprio.orderings.base import (
     ALL_PAGES,
     Changed,
@@ -57,6 +57,12 @@ SHRINK, WORTH = 2.0, 0.2
 """The mean of a group is mixed with that of so many pages of the wider group, or with as many as
 are worth `WORTH` if these are more."""
 
+FIRST = (1.0, 0.05, 3.0)
+"""Pages, their value and the new pages found on them, with which the means of all pages begin."""
+
+TURNS, AHEAD = 10, 1e3
+"""Every so many visits the page that waits longest gets a turn: so much is added to its key."""
+
 MANY_LINKS = 20.0
 """A link from a page with so many counts half of one from a page with few."""
 
@@ -73,14 +79,18 @@ _WIDTH = _URL + N_WORDS
 _OWN = 0x5A5A5
 """Exclusive or of the group of a word and that of the same word as a page's own."""
 
+FEW = 0.1
+"""New pages that a page is expected to show at least."""
+
 GRADES, PROMISE = 5, 0.4
 """Classes of what the model says of a short text, besides 0; what the best is worth at first."""
 
-_N_LINKS, _LINKED, _VALUE, _N_TARGETS, _TARGETS, _SAID = 0, 1, 2, 3, 4, 5
-"""Per page: links from fetched pages, by weight, and the sum of their values; its own value; the
-fetched pages that it links to, and the sum of their values; the class of the best of its anchor
-texts by the value model, and that of its URL."""
-_UNKNOWN = (0.0, 0.0, -1.0, 0.0, 0.0, 0.0, 0.0)
+_N_LINKS, _LINKED, _VALUE, _NEW, _N_TARGETS, _TARGETS, _SHOWN, _SAID = 0, 1, 2, 3, 4, 5, 6, 7
+"""Per page: links from fetched pages, by weight, and the sum of their values; its own value, and
+the new pages found on it; the fetched pages that it links to, the sum of their values, and of the
+new pages found on them; the class of the best of its anchor texts by the value model, and that of
+its URL."""
+_UNKNOWN = (0.0, 0.0, -1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
 
 _DIGITS = re.compile(r"\d+")
 
@@ -117,6 +127,13 @@ class Value(Ordering):
     pages with few fetched pages give a bonus, so that no part of a web is given up on a few bad
     pages.
 
+    Links are worth following too: most of the value that a crawl misses at first is on pages that
+    nothing fetched links to. So `discovery` times the logarithm of how many new pages a page is
+    expected to show is added to its key. That is the mean of three logarithms: by its URL pattern,
+    by the fetched pages that its first source links to, and by each word of its anchor text. All
+    mix what their fetched pages showed with `SHRINK` pages of the folder, and add `FEW`. After each
+    `TURNS` visits, the page that has waited longest gets a turn, one in its life: it comes first.
+
     Ours. The inputs are those of focused crawlers since Cho et al. 1998: anchor texts, URLs and the
     content of linking pages. Adding up log-odds with learned weights is the mixing of Mattern 2012
     (Mixing strategies in data compression, DCC), by second-order steps. The bonus is that of Upper
@@ -133,22 +150,31 @@ class Value(Ordering):
     every
         All keys are brought up to date each time the number of visits grew by this share; default
         0.005. Those of the pages that a visit links to always are.
+    discovery
+        Weight of the logarithm of how many new pages a page may show; default 0.8.
 
     Notes
     -----
-    About 0.5 ms per page, most of it for the words of its text. Memory: 165 bytes per page besides
-    its key, and 16 MB for the groups.
+    About 0.5 ms per page, most of it for the words of its text. Memory: 181 bytes per page besides
+    its key, and 24 MB for the groups.
     """
 
     needs_anchors = True
     needs_values = needs_texts = True
     option_owner = "value"
 
-    def __init__(self, explore: float = 0.3, strength: float = 5.0, every: float = 0.005) -> None:
+    def __init__(
+        self,
+        explore: float = 0.3,
+        strength: float = 5.0,
+        every: float = 0.005,
+        discovery: float = 0.8,
+    ) -> None:
         owner = self.option_owner
         self._explore = checked_number(owner, "explore", explore, least=0)
         self._strength = checked_number(owner, "strength", strength, least=1e-6)
         self._every = checked_number(owner, "every", every, least=0)
+        self._discovery = checked_number(owner, "discovery", discovery, least=0)
 
     @property
     def needs_compiled(self) -> bool:
@@ -159,25 +185,29 @@ class Value(Ordering):
         groups, links = np.zeros((1, _WIDTH), dtype=np.int32), np.array([_UNKNOWN])
         groups[:, _ANCHOR:] = -1
         sources, one = np.full((1, N_SOURCES), -1, dtype=np.int32), np.zeros(1, dtype=np.int32)
-        known = groups, links, sources, 1, np.ones((1, 2)), np.ones(2), self._no_grades()
+        known = groups, links, sources, 1, np.ones((1, 3)), np.ones(3), self._no_grades()
         weights = np.array(PRIOR)
         _add_links(0, one, links, sources, 0.0, True)
-        _score(np.zeros(1), one, *known, weights, 0.0)
+        _score(np.zeros(1), one, *known, weights, 0.0, 0.0, NO_PAGE)
         _learn(0, 0.0, one[:0], *known, np.eye(_N_INPUTS), weights)
 
     def open(self, pages: Pages, truth: Callable[[int], float] | None = None) -> None:
         super().open(pages, truth)
         self._numbers: dict[str, int] = {}
-        self._sums = np.zeros((N_GROUPS, 2))  # pages of a group that were fetched, their values
+        # Pages of a group that were fetched, their values, and the new pages found on them.
+        self._sums = np.zeros((N_GROUPS, 3))
         self._grades = self._no_grades()
-        self._total = np.array([1.0, 0.05])  # the same of all pages, as if one had been worth .05
+        self._total = np.array(FIRST)  # the same of all pages
         self._weights = np.array(PRIOR)
         self._inverse = np.eye(_N_INPUTS) / self._strength
         self._groups = np.full((1024, _WIDTH), -1, dtype=np.int32)
         self._links = np.full((1024, len(_UNKNOWN)), _UNKNOWN)
         self._sources = np.full((1024, N_SOURCES), -1, dtype=np.int32)
         self._is_fetched = np.zeros(1024, dtype=np.bool_)
-        self._n_visits = self._due = 0
+        self._n_visits = self._due = self._oldest = 0
+        self._turn = NO_PAGE
+        self._words_of = NO_PAGE
+        self._names: dict[int, str] = {}
 
     def discover(self, first: int, last: int, visit: Visit) -> None:
         if last > len(self._groups):
@@ -186,6 +216,8 @@ class Value(Ordering):
             self._links = np.concatenate([self._links, np.full((more, len(_UNKNOWN)), _UNKNOWN)])
             self._sources = np.pad(self._sources, ((0, more), (0, 0)), constant_values=-1)
             self._is_fetched = np.pad(self._is_fetched, (0, more))
+        if visit.page >= 0:
+            self._links[visit.page, _NEW] = np.count_nonzero(visit.targets >= first)
         anchors = dict(zip(visit.targets.tolist(), visit.anchors, strict=False))
         for page in range(first, last):
             self._set_groups(page, anchors.get(page, ""))
@@ -208,12 +240,25 @@ class Value(Ordering):
             for target, anchor in zip(targets.tolist(), visit.anchors, strict=False):
                 said[target] = max(said[target], self._grade(anchor))
         _add_links(page, targets, self._links, self._sources, value, teaches)
+        changed = targets
+        if self._n_visits % TURNS == 0:
+            changed = np.concatenate([targets, self._next_turn()])
         if self._n_visits >= self._due:
             self._due = self._n_visits + max(4, int(self._every * self._n_visits))
             self._score_pages(np.flatnonzero(~self._is_fetched[: self.n_pages]).astype(np.int32))
             return ALL_PAGES
-        self._score_pages(targets)
-        return targets
+        self._score_pages(changed)
+        return changed
+
+    def _next_turn(self) -> PageIds:
+        """Give the page that waits longest its turn; return it and the page that had one."""
+        before = self._turn
+        while self._oldest < self.n_pages and self._is_fetched[self._oldest]:
+            self._oldest += 1
+        self._turn = NO_PAGE
+        if self._oldest < self.n_pages:
+            self._turn, self._oldest = self._oldest, self._oldest + 1  # fetched or not: one turn
+        return np.array([page for page in (before, self._turn) if page >= 0], dtype=np.int32)
 
     def explain(self, page: int) -> Part:
         return made_of("log-odds of its expected value", self._parts(page))
@@ -222,16 +267,68 @@ class Value(Ordering):
         """Return the parts of the key of a page, as if it were brought up to date now."""
         inputs = np.empty(_N_INPUTS)
         _inputs(page, *self._known(), inputs)
-        known = zip(INPUTS, inputs.tolist(), self._weights.tolist(), strict=True)
-        rare = _rare(page, self._groups, self._links, self._sources, self._sums)
+        names = map("{}: {}".format, INPUTS, self._evidence(page))
+        known = zip(names, inputs.tolist(), self._weights.tolist(), strict=True)
+        of_page = page, self._groups, self._links, self._sources, self._sums
+        new = Part("logarithm of the new pages that it may show", _shows(*of_page, self._total))
         return [
             *(made_of("expected", (Part(what, x),), factor=weight) for what, x, weight in known),
-            Part("bonus for a part of the web with few fetches", self._explore * rare),
+            Part("bonus for a part of the web with few fetches", self._explore * _rare(*of_page)),
+            made_of("discovery", (new,), factor=self._discovery),
+            Part("its turn, as it waits longest", AHEAD if page == self._turn else 0.0),
         ]
+
+    def _evidence(self, page: int) -> list[str]:
+        """Return what each input was computed from, in words."""
+        row, of_page, sums = self._groups[page].tolist(), self._links[page], self._sums
+        sources = [source for source in self._sources[page].tolist() if source >= 0]
+        beside = range(max(0, page - REACH), min(self.n_pages, page + REACH + 1))
+        near = [
+            self._links[other, _VALUE]
+            for other in beside
+            if other != page
+            and self._links[other, _VALUE] >= 0.0
+            and self._sources[other, 0] == self._sources[page, 0]
+        ]
+        company = self._links[sources][:, [_N_TARGETS, _TARGETS]].sum(axis=0)
+        said = of_page[[_SAID, _SAID + 1]].astype(int).tolist()
+        linked = of_page[_LINKED] / of_page[_N_LINKS] if of_page[_N_LINKS] else 0.0
+        anchor, url = row[_ANCHOR:_URL], row[_URL:]
+        return [
+            _worth(*(self._total - FIRST)[:2]),
+            f"worth {linked:.2f} on average" if of_page[_N_LINKS] else "none",
+            _worth(*company),
+            _worth(len(near), sum(near)),
+            *(_worth(*sums[row[group], :2]) for group in (_FOLDER, _PATTERN)),
+            self._named(page, anchor),
+            self._named(page, anchor, _OWN),
+            self._named(page, url),
+            *(
+                f"{grade} of {GRADES}, {_worth(*of_grade[grade])}" if self.judge else "nothing"
+                for grade, of_grade in zip(said, self._grades - self._no_grades(), strict=True)
+            ),
+        ]
+
+    def _named(self, page: int, words: list[int], own: int = 0) -> str:
+        """Return words of a page, with the mean value of the fetched pages that have each."""
+        if self._words_of != page:  # looked up once, as a page keeps its words
+            numbers = set(self._groups[page, _ANCHOR:].tolist())
+            found = self._numbers.items()
+            self._names = {number: word for word, number in found if number in numbers}
+            self._words_of = page
+        return (
+            ", ".join(
+                f"{self._names.get(word, 'a word')} ({_worth(*self._sums[word ^ own, :2])})"
+                for word in words
+                if word >= 0
+            )
+            or "none"
+        )
 
     def _score_pages(self, pages: PageIds) -> None:
         """Set the keys of pages."""
-        _score(self.keys, pages, *self._known(), self._weights, self._explore)
+        bonus = self._explore, self._discovery
+        _score(self.keys, pages, *self._known(), self._weights, *bonus, self._turn)
 
     def _known(self) -> tuple[Groups, Floats, Groups, int, Floats, Floats, Floats]:
         """Return what the inputs are computed from."""
@@ -279,6 +376,11 @@ class Value(Ordering):
         return number
 
 
+def _worth(n: float, total: float) -> str:
+    """Return the mean value of n fetched pages, in words."""
+    return f"worth {total / n:.2f} on average, {n:g} fetched" if n else "none fetched"
+
+
 @njit(cache=True)
 def _add_links(
     page: int, targets: PageIds, links: Floats, sources: Groups, value: float, teaches: bool
@@ -292,6 +394,7 @@ def _add_links(
         if links[target, _VALUE] >= 0.0:
             links[page, _N_TARGETS] += 1.0
             links[page, _TARGETS] += links[target, _VALUE]
+            links[page, _SHOWN] += links[target, _NEW]
         for at in range(N_SOURCES):
             if sources[target, at] < 0:
                 sources[target, at] = page
@@ -399,6 +502,37 @@ def _rare(page: int, groups: Groups, links: Floats, sources: Groups, sums: Float
 
 
 @njit(cache=True)
+def _shows(
+    page: int, groups: Groups, links: Floats, sources: Groups, sums: Floats, total: Floats
+) -> float:
+    """The logarithm of how many new pages are expected on a page, and `FEW` more.
+
+    The mean of the logarithms by its URL pattern, by what its first source links to, and by the
+    words of its anchor text.
+    """
+    of, source = groups[page], sources[page, 0]
+    folder, pattern = of[_FOLDER], of[_PATTERN]
+    shown = _shown(sums[folder, 0], sums[folder, 2], total[2] / total[0])
+    by_pattern = math.log(_shown(sums[pattern, 0], sums[pattern, 2], shown) + FEW)
+    if source < 0:
+        return by_pattern
+    company = math.log(_shown(links[source, _N_TARGETS], links[source, _SHOWN], shown) + FEW)
+    by_words, n_words = 0.0, 0
+    for word in of[_ANCHOR:_URL]:
+        if word >= 0:
+            by_words += math.log(_shown(sums[word, 0], sums[word, 2], shown) + FEW)
+            n_words += 1
+    by_words = by_words / n_words if n_words else math.log(shown + FEW)
+    return (by_pattern + company + by_words) / 3.0
+
+
+@njit(cache=True)
+def _shown(n: float, total: float, wider: float) -> float:
+    """The mean number of new pages on n pages, mixed with that of a wider group."""
+    return (total + SHRINK * wider) / (n + SHRINK)
+
+
+@njit(cache=True)
 def _score(
     keys: Keys,
     pages: PageIds,
@@ -411,15 +545,19 @@ def _score(
     grades: Floats,
     weights: Floats,
     explore: float,
+    discover: float,
+    turn: int,
 ) -> None:
-    """Set the keys of pages: log-odds of the expected value, and bonus."""
+    """Set the keys of pages: log-odds of the expected value, bonus, discovery, and turn."""
     inputs = np.empty(_N_INPUTS)
     for page in pages:
         _inputs(page, groups, links, sources, n_pages, sums, total, grades, inputs)
         key = 0.0
         for at in range(_N_INPUTS):
             key += inputs[at] * weights[at]
-        keys[page] = key + explore * _rare(page, groups, links, sources, sums)
+        key += explore * _rare(page, groups, links, sources, sums)
+        key += discover * _shows(page, groups, links, sources, sums, total)
+        keys[page] = key + (AHEAD if page == turn else 0.0)
 
 
 @njit(cache=True)
@@ -458,10 +596,12 @@ def _learn(
     links[page, _VALUE] = value
     total[0] += 1.0
     total[1] += value
+    total[2] += links[page, _NEW]
     for group in groups[page]:
         if group >= 0:
             sums[group, 0] += 1.0
             sums[group, 1] += value
+            sums[group, 2] += links[page, _NEW]
     for word in own:
         sums[word ^ _OWN, 0] += 1.0
         sums[word ^ _OWN, 1] += value
@@ -474,6 +614,7 @@ def _learn(
             break
         links[source, _N_TARGETS] += 1.0
         links[source, _TARGETS] += value
+        links[source, _SHOWN] += links[page, _NEW]
 
 
 LEAST_MASS = 1e-12
@@ -494,7 +635,7 @@ class ValueAndImportance(Value):
     ----------
     importance
         Weight of the logarithm of the mass; default 0.2. With 0 the order is that of `value`.
-    explore, strength, every
+    explore, strength, every, discovery
         As in `Value`.
 
     Notes
@@ -511,8 +652,9 @@ class ValueAndImportance(Value):
         explore: float = 0.3,
         strength: float = 5.0,
         every: float = 0.005,
+        discovery: float = 0.8,
     ) -> None:
-        super().__init__(explore, strength, every)
+        super().__init__(explore, strength, every, discovery)
         self._importance = checked_number(self.option_owner, "importance", importance, least=0)
         self._mass = RankMass()
 
