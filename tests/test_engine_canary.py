@@ -6,11 +6,12 @@ If one of these tests fails after an update of Scrapy, change only `crawlprio/li
 from time import monotonic
 
 import pytest
-from crawls import ADDON, Answer, Site, page, run_spider
+from crawls import ADDON, Answer, Site, _in_loop, page, run_spider
 from pydispatch import dispatcher
 from scrapy import Request, Spider, signals
 from scrapy.core.scheduler import BaseScheduler, Scheduler
 from scrapy.exceptions import IgnoreRequest
+from scrapy.utils.defer import maybe_deferred_to_future
 
 from crawlprio.errors import ConfigError
 from crawlprio.live import engine
@@ -317,3 +318,15 @@ def test_before_the_spider_is_closed_responses_can_be_fetched_that_nobody_counts
     assert (run.reason, told) == ("finished", ["finished", ("http://a.test/more", False)])
     assert run.stats["response_received_count"] == 1
     assert run.stats["downloader/response_count"] == 2
+
+
+def test_a_spider_that_is_closed_already_may_be_closed_once_more():
+    with Site({"/": page()}) as site:
+        run = run_spider(Starter, {}, site=site)
+    assert run.crawler.engine.spider is None
+
+    async def close():
+        await maybe_deferred_to_future(engine.close_spider(run.crawler, "late"))
+
+    _in_loop(close(), 60.0)
+    assert run.reason == "finished"

@@ -254,13 +254,17 @@ def slot_of(downloader: Downloader, request: Request) -> Slot:
     return slot
 
 
-def close_spider(crawler: Crawler, reason: str = "crawlprio_failed") -> None:
-    """Close the spider once the fetches in flight have ended; Scrapy reports the reason."""
+def close_spider(crawler: Crawler, reason: str = "crawlprio_failed") -> Deferred[None]:
+    """Close the spider once the fetches in flight have ended; Scrapy reports the reason.
+
+    Nothing happens if the spider is closed already: whoever says so from afar may be late.
+    """
 
     async def close() -> None:
-        await crawler.engine.close_spider_async(reason=reason)  # perhaps that of `before_closing`
+        if crawler.engine.spider is not None:
+            await crawler.engine.close_spider_async(reason=reason)  # or `before_closing`'s
 
-    deferred_from_coro(close())
+    return deferred_from_coro(close())
 
 
 _SECONDS_TO_STOP = 5.0
