@@ -803,7 +803,7 @@ SHARING = Section(
             Number(),
             60,
             "Silence after which a worker is considered dead and its leased pages are queued "
-            "again; set it above DOWNLOAD_TIMEOUT.",
+            "again. Workers that wait for answers are not silent.",
             "seconds",
         ),
         Setting(
