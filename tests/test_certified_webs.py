@@ -228,13 +228,14 @@ def test_certificates_hold_on_a_web_of_each_kind(kind, tmp_path):
         )
         shares = truths(site, store)
     assert status in (0, 1), told
-    if status == 0:
+    is_wrong = False
+    if status == 0:  # one more draw, of which one in twenty may be wrong
         proved = json.loads(shown)
-        assert all(proved["at_least"] <= truth + 1e-3 for truth in shares)
+        is_wrong = any(proved["at_least"] > truth + 1e-3 for truth in shares)
     else:
         assert told.endswith("so nothing is certified.\n")
     found = draws(kind, site, store)
-    low = sum(any(least > truth + 1e-9 for truth in shares) for least, _ in found)
+    low = is_wrong + sum(any(least > truth + 1e-9 for truth in shares) for least, _ in found)
     high = sum(any(most < truth - 1e-6 for truth in shares) for _, most in found)
     least = [f"{sum(part) / len(found):.3f}" for part in zip(*found, strict=True)] if found else []
     live = "certified" if status == 0 else told.partition(": ")[2].strip()

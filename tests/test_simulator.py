@@ -37,7 +37,7 @@ from crawlprio.store import Store
 WORDS = list(TOPIC_PHRASES)
 EVERY_SO_OFTEN = ("pagerank", {})
 """Whose oracle has to be told how often it computes."""
-PAGE_BY_PAGE = ["location", "anchor-similarity", "combined"]
+PAGE_BY_PAGE = ["location", "anchor-similarity", "batched", "combined"]
 
 
 def graph_of(web):
@@ -75,7 +75,7 @@ def recorded(web, seeds, path):
     return pages.numbers
 
 
-def test_all_orderings_but_three_run_in_the_compiled_loop():
+def test_all_orderings_but_four_run_in_the_compiled_loop():
     web = power_law_web(30, seed=0)
     slow = [
         name

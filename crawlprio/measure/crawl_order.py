@@ -269,7 +269,8 @@ def scaled_to_mean_one(importance: Floats, reachable: PageMask | None = None) ->
     reachable do not count.
     """
     counted = importance if reachable is None else importance[reachable]
-    mean = float(np.nanmean(counted)) if len(counted) else 0.0
+    counted = counted[~np.isnan(counted)]
+    mean = float(counted.mean()) if len(counted) else 0.0
     if not mean > 0.0:
         raise GraphError(f"the mean importance is {mean:g}; it must be above 0.")
     return np.asarray(importance / mean, dtype=np.float64)

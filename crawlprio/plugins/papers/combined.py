@@ -227,16 +227,17 @@ class Batched(Ordering):
         self._is_fetched = np.zeros(len(self.keys), dtype=np.bool_)
         self._left: set[int] = set()
         self._n_fetched = 0
+        self._is_begun = False  # until then, each seed may still be of the first batch
         guard.open_ordering(self._inner, pages, truth)
 
     def observe(self, visit: Visit) -> Changed:
         guard.learn(self._inner, visit, self.n_pages, again=False)
         self._is_fetched.resize(len(self.keys), refcheck=False)
         if visit.page != NO_PAGE:
-            self._is_fetched[visit.page] = True
+            self._is_fetched[visit.page] = self._is_begun = True
             self._n_fetched += 1
             self._left.discard(visit.page)
-        if self._left and self._n_fetched < self._every:
+        if self._left and self._n_fetched < self._every and self._is_begun:
             return NO_PAGES
         waiting = np.flatnonzero(~self._is_fetched[: self.n_pages]).astype(np.int32)
         by_key = np.argsort(-self._inner.keys[waiting], kind="stable")
