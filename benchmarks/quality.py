@@ -21,7 +21,7 @@ the share of PageRank gathered after 1 to 40 % of the pages, and the web at whic
 beside breadth-first. `--in-flight`
 repeats this with several fetches at once, and `--delay` with a clock: w seconds between fetches of
 a site, 16 in flight, 1 s per fetch; the average is then over time. `--markdown` writes the rows as
-the tables of docs/orderings/sibling-sampling.md, with webs named `held-out-...` in a separate
+the tables of experiments/sibling_sampling.md, with webs named `held-out-...` in a separate
 table. `--again` prints, writes and draws the results that earlier runs wrote with `--json`.
 
 PageRank is computed on the web in the file, with damping 0.85; pages outside it do not count.
