@@ -50,23 +50,38 @@ def options_page() -> str:
         ("Orderings by value", BY_VALUE),
         ("Importances", IMPORTANCES),
     ):
-        parts += [f"## {title}\n", *(_section(name, named[name]) for name in named)]
-    return "\n".join(parts)
+        plain = {name: not _options(cls) for name, cls in named.items()}
+        parts += [f"## {title}\n"]
+        parts += [_section(name, named[name]) for name in named if not plain[name]]
+        rows = [f"* `{name}`: {_claim(named[name])}" for name in named if plain[name]]
+        if rows:
+            parts += ["Without options:\n", *rows, ""]
+    return "\n".join(parts).rstrip() + "\n"
 
 
-def _section(name: str, cls: type) -> str:
-    """Return the section of one class: what it is, its source, and its options."""
+def _claim(cls: type) -> str:
+    """Return what a class is, and its source."""
     claim, *paragraphs = (inspect.getdoc(cls) or "").split("\n\n")
     text = " ".join(claim.split())
     source = next((text for text in paragraphs if "Source: " in text), None)
     if source is not None:
         text += " Source: " + " ".join(source.split()).partition("Source: ")[2]
-    options = [
+    return text
+
+
+def _options(cls: type) -> list[inspect.Parameter]:
+    """Return the options of a class."""
+    parameters = inspect.signature(cls).parameters.values()
+    return [option for option in parameters if option.name != _KEEPS]
+
+
+def _section(name: str, cls: type) -> str:
+    """Return the section of one class that has options."""
+    options = (
         f"* `{option.name}` ({_default(option.default)}): {_meaning(cls, option.name)}"
-        for option in inspect.signature(cls).parameters.values()
-        if option.name != _KEEPS
-    ]
-    return "\n".join((f"### {name}", text, *options)) + "\n"
+        for option in _options(cls)
+    )
+    return "\n".join((f"### {name}", _claim(cls), *options)) + "\n"
 
 
 def _default(value: Any) -> str:

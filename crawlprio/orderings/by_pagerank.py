@@ -297,7 +297,8 @@ class PageRank(PartialPageRank):
     Parameters
     ----------
     every
-        Visits from one computation to the next, 1 or more; default None: by the budget above.
+        Visits from one computation to the next, 1 or more; default None: 1 up to 1,000 links seen,
+        and in proportion to the links from then on (1,000 at a million).
     damping
         Probability of following a link; default 0.85.
 
