@@ -5,15 +5,13 @@ By default it is killed twice. `make archive-kills` kills it twenty times, in a 
 """
 
 import os
-import signal
 import sqlite3
-import subprocess
-import sys
-from contextlib import closing, suppress
+from contextlib import closing
 from pathlib import Path
-from time import monotonic
 
 import pytest
+from crawls import killed_once
+from forked import run_forked
 from nginx_sites import NGINX, serve
 from pywbs import index_of
 from warcs import check_archive, records, responses
@@ -36,8 +34,8 @@ pytestmark = [
 
 def command(server, folder):
     return [
-        *(sys.executable, "-m", "crawlprio.commands.cli", "crawl", *server.seeds),
-        *("--folder", str(folder / "job"), "--warc", str(folder / "warc"), "--delay", "0"),
+        *("crawl", *server.seeds, "--delay", "0"),
+        *("--folder", str(folder / "job"), "--warc", str(folder / "warc")),
         *("-s", "CONCURRENT_REQUESTS=8", "-s", "CONCURRENT_REQUESTS_PER_DOMAIN=4"),
         *("-s", "CRAWLPRIO_COMPILE=False", "-s", "CRAWLPRIO_MAX_WARC_BYTES=100000"),
     ]
@@ -45,34 +43,14 @@ def command(server, folder):
 
 def visited(folder):
     """Return URL and status of each visit so far."""
-    with (
-        suppress(sqlite3.OperationalError),
-        closing(sqlite3.connect(f"file:{folder}/job/crawl.sqlite?mode=ro", uri=True)) as db,
-    ):
-        return db.execute(
-            "SELECT url, status FROM visits JOIN pages ON pages.id = page ORDER BY seq"
-        ).fetchall()
-    return []
+    sql = "SELECT url, status FROM visits JOIN pages ON pages.id = page ORDER BY seq"
+    with closing(sqlite3.connect(f"file:{folder}/job/crawl.sqlite?mode=ro", uri=True)) as db:
+        return db.execute(sql).fetchall()
 
 
 def pairs(store):
     with closing(sqlite3.connect(store)) as db:
         return sorted(db.execute("SELECT source_url, target_url FROM link_urls"))
-
-
-def run_until_killed(line, folder, n_visits):
-    with (folder / "log.txt").open("ab") as log:
-        process = subprocess.Popen(line, stdout=log, stderr=log)
-    deadline = monotonic() + 300
-    try:
-        while len(visited(folder)) < n_visits:
-            assert monotonic() < deadline
-            assert process.poll() is None, (folder / "log.txt").read_text()
-            with suppress(subprocess.TimeoutExpired):
-                process.wait(0.005)
-    finally:
-        process.send_signal(signal.SIGKILL)
-        process.wait()
 
 
 def test_a_killed_crawl_archives_each_page_once_and_its_replay_sees_the_same_web(tmp_path):
@@ -81,8 +59,9 @@ def test_a_killed_crawl_archives_each_page_once_and_its_replay_sees_the_same_web
     with serve(tmp_path / "nginx", sites) as server:
         line = command(server, tmp_path)
         for kill in range(N_KILLS):
-            run_until_killed(line, tmp_path, 1 + kill * (n_files // 2) // N_KILLS)
-        done = subprocess.run(line, capture_output=True, text=True, timeout=900, check=False)
+            n_visits = max(1, kill * (n_files // 2) // N_KILLS)
+            killed_once("crawlprio", line, tmp_path / "job" / "crawl.sqlite", n_visits)
+        done = run_forked("crawlprio", line, tmp_path, timeout=900)
         assert done.returncode == 0, done.stderr
     pages = visited(tmp_path)
     store = tmp_path / "job" / "crawl.sqlite"
@@ -98,14 +77,12 @@ def test_a_killed_crawl_archives_each_page_once_and_its_replay_sees_the_same_web
     assert sorted(url for url in archived if url not in robots) == answered
     assert len(set(answered)) == len(answered)
     replay = [
-        *(sys.executable, "-m", "crawlprio.commands.cli", "replay", str(tmp_path / "warc")),
-        *("-a", f"seeds={','.join(server.seeds)}", "-s", "ORDERING=opic", "-s", "DOWNLOAD_DELAY=0"),
+        *("replay", str(tmp_path / "warc"), "-a", f"seeds={','.join(server.seeds)}"),
+        *("-s", "ORDERING=opic", "-s", "DOWNLOAD_DELAY=0"),
         *("-s", "CRAWLPRIO_PLOT=None", "-s", "CONCURRENT_REQUESTS_PER_DOMAIN=8"),
         *("-s", "CRAWLPRIO_COMPILE=False"),
     ]
-    again = subprocess.run(
-        replay, cwd=tmp_path, capture_output=True, text=True, timeout=900, check=False
-    )
+    again = run_forked("crawlprio", replay, tmp_path, timeout=900)
     assert again.returncode == 0, again.stderr
     with closing(sqlite3.connect(tmp_path / "replay.sqlite")) as db:
         replayed = db.execute(

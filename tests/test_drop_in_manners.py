@@ -34,7 +34,7 @@ class Pages(Spider):
 
 
 WEB = {f"/{number}": html(str(number)) for number in range(60)}
-LONG_DELAY = {"DOWNLOAD_DELAY": 60, "CLOSESPIDER_TIMEOUT": 240}
+LONG_DELAY = {"DOWNLOAD_DELAY": 8, "CLOSESPIDER_TIMEOUT": 100}
 """A crawl that waits after each page is closed before it has them all."""
 
 

@@ -6,8 +6,6 @@ import os
 import random
 import signal
 import sqlite3
-import subprocess
-import sys
 import textwrap
 from collections import Counter
 from contextlib import closing
@@ -16,6 +14,7 @@ from dataclasses import dataclass
 import pytest
 from commands import run_command
 from crawls import ADDON, Answer, Site, killed_once, page, run_spider
+from forked import run_forked
 from scrapy import Request, Spider
 from stores import change, query
 
@@ -250,9 +249,8 @@ def test_what_start_yields_again_in_each_run_leaves_each_item_once(tmp_path):
     web["/old"] = Answer("", 302, {"Location": "/1"})
     with Site(web) as site:
         for at in (1, 2, 2, 3, 0, 0):
-            line = [sys.executable, str(script), site.address, str(at)]
-            ended = subprocess.run(line, cwd=tmp_path, capture_output=True, timeout=60, check=False)
-            assert (ended.returncode, ended.stderr) == (0 if at == 0 else -signal.SIGKILL, b"")
+            ended = run_forked(script, [site.address, at], tmp_path)
+            assert (ended.returncode, ended.stderr) == (0 if at == 0 else -signal.SIGKILL, "")
     found = Counter(item.get("url", "start") for item in kept(tmp_path / "job" / "crawl.sqlite"))
     assert found == {"start": 1} | {f"http://a.test/{n}": 1 for n in ("1", "2", "3", "more")}
     assert site.paths().count("/2") > 2
@@ -265,11 +263,10 @@ def test_a_crawl_that_is_killed_again_and_again_has_every_item_once(tmp_path):
     choose = random.Random(SEED)
     print("seed", SEED)
     with Site(WEB) as site:
-        line = [sys.executable, str(script), site.address]
         for _ in range(N_KILLS):
-            killed_once(line, store, choose.randint(1, 12), tmp_path)
-        ended = subprocess.run(line, cwd=tmp_path, capture_output=True, timeout=120, check=False)
-    assert (ended.returncode, ended.stderr) == (0, b"")
+            killed_once(script, [site.address], store, choose.randint(1, 12), tmp_path)
+        ended = run_forked(script, [site.address], tmp_path)
+    assert (ended.returncode, ended.stderr) == (0, "")
     found = Counter((item["url"], item["n"]) for item in kept(store))
     expected = {(f"http://a.test{path}", n) for path in WEB for n in (0, 1)}
     assert set(found) == expected

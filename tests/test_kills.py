@@ -11,13 +11,14 @@ import random
 import signal
 import sqlite3
 import subprocess
-import sys
 from collections import Counter
 from time import monotonic
 from typing import NamedTuple
 
 import pytest
-from crawls import Site, options, page
+from crawls import Site, options, page, signalled
+from forked import Forked, run_forked
+from waiting import until
 
 from crawlprio.demo.process import LoopbackServer
 
@@ -91,18 +92,12 @@ class Web:
             "DOWNLOAD_HANDLERS": {"http": handler, "https": handler},
             "CRAWLPRIO_LOOPBACK": self.server.address,
         }
-        with (folder / "log.txt").open("ab") as log:
-            return subprocess.Popen(
-                [
-                    *(sys.executable, "-m", "scrapy", "crawl", "site"),
-                    *("-a", f"seeds={','.join(self.server.seeds)}", "-a", "follow=web"),
-                    *("-a", r"allow=^https?://[^/]*\.example/", "-a", "deny=[?]month="),
-                    *options({**SETTINGS, **loopback, **settings}),
-                ],
-                cwd=folder,
-                stdout=log,
-                stderr=log,
-            )
+        words = [
+            *("crawl", "site", "-a", f"seeds={','.join(self.server.seeds)}"),
+            *("-a", "follow=web", "-a", r"allow=^https?://[^/]*\.example/"),
+            *("-a", "deny=[?]month=", *options({**SETTINGS, **loopback, **settings})),
+        ]
+        return Forked("scrapy", words, folder, stdout=folder / "log.txt")
 
 
 def query(folder, sql):
@@ -157,18 +152,13 @@ def crawl_until_killed(web, folder, settings, n_more, seconds):
     n_before = n_visited(folder)
     started_at = monotonic()
     process = web.crawl(folder, settings)
-    deadline = started_at + 120
+    until(lambda: process.poll() is not None or n_visited(folder) >= n_before + n_more)
     with contextlib.suppress(subprocess.TimeoutExpired):
-        while n_more and n_visited(folder) < n_before + n_more:
-            assert monotonic() < deadline, "the crawl does not get on"
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                process.wait(timeout=0.01)
-                break
         process.wait(timeout=seconds)
     if process.poll() is not None:
         assert process.returncode == 0, said(folder)
         return None
-    process.send_signal(signal.SIGKILL)
+    process.kill()
     process.wait()
     killed_after = monotonic() - started_at
     again = [url for url in web.asked_for()[before:] if url in finished]
@@ -211,7 +201,7 @@ def test_a_crawl_killed_at_random_moments_reaches_every_page_and_fetches_none_tw
         folder.mkdir()
         before = len(web.asked_for())
         n_kills = min(KILLS_PER_CRAWL, N_KILLS // 2 - len(kills))
-        for n_more, delay in moments(choose, n_kills, 3.0):
+        for n_more, delay in moments(choose, n_kills, 1.0):
             killed = crawl_until_killed(web, folder, settings, n_more, delay)
             if killed is None:
                 break
@@ -289,19 +279,15 @@ def test_what_a_callback_yields_before_it_awaits_is_not_fetched_again_after_a_ki
     script.write_text(WAITING_CALLBACK)
     leaves = [f"/{n}" for n in range(25)]
     with Site({name: page() for name in ("/", *leaves, "/last")}) as site:
-        line = [sys.executable, str(script), site.address, str(n_at_once), of]
+        words = [site.address, n_at_once, of]
         for n_fetched in (10, 20):
-            process = subprocess.Popen(line, cwd=tmp_path)
-            deadline = monotonic() + 60
-            while n_visited(tmp_path) < n_fetched:
-                assert process.poll() is None
-                assert monotonic() < deadline
-                with contextlib.suppress(subprocess.TimeoutExpired):
-                    process.wait(timeout=0.01)
-            process.send_signal(signal.SIGKILL)
-            process.wait()
+            signalled(
+                *(script, words, tmp_path, signal.SIGKILL),
+                lambda said, least=n_fetched: n_visited(tmp_path) >= least,
+            )
         (tmp_path / "go").touch()
-        assert subprocess.run(line, cwd=tmp_path, timeout=120, check=False).returncode == 0
+        done = run_forked(script, words, tmp_path)
+        assert done.returncode == 0, done.stderr
     again = Counter(site.paths()) - Counter(set(site.paths()))
     of_page = again.pop("/" if of == "callback" else "/missing")
     assert set(site.paths()) >= {*leaves, "/last"}

@@ -1,11 +1,10 @@
 """A crawl with a limited buffer keeps the pages that the definition of Cho et al. leaves in it."""
 
 import random
-import subprocess
-import sys
 
 import pytest
-from crawls import ADDON, ONE_AT_A_TIME, ROOT, Answer, Site, killed_once, options, run_spider
+from crawls import ADDON, ONE_AT_A_TIME, Answer, Site, killed_once, options, run_spider
+from forked import run_forked
 from oracles import evaluation as oracle
 from stores import query
 
@@ -69,9 +68,9 @@ def test_a_crawl_that_is_killed_and_resumed_keeps_the_same_texts(tmp_path):
     store = tmp_path / "job" / "crawl.sqlite"
     handler = "crawlprio.demo.handler.LoopbackHandler"
     with Site(random_web(2)) as site:
-        line = [
-            *(sys.executable, "-m", "crawlprio.commands.cli", "crawl", "http://a.test/0"),
-            *("--keep-text", "--ordering", "breadth-first", "--folder", str(tmp_path / "job")),
+        words = [
+            *("crawl", "http://a.test/0", "--folder", str(tmp_path / "job")),
+            *("--keep-text", "--ordering", "breadth-first"),
             *("--at-once", "1", "--delay", "0"),
             *options(
                 {
@@ -83,9 +82,9 @@ def test_a_crawl_that_is_killed_and_resumed_keeps_the_same_texts(tmp_path):
             ),
         ]
         for n_more in (15, 20):
-            killed_once(line, store, n_more)
-        ended = subprocess.run(line, cwd=ROOT, capture_output=True, timeout=240, check=False)
-    assert ended.returncode == 0, ended.stderr.decode()
+            killed_once("crawlprio", words, store, n_more)
+        ended = run_forked("crawlprio", words, tmp_path)
+    assert ended.returncode == 0, ended.stderr
     assert kept(store, "texts") == expected(store, 5)
     assert query(store, "SELECT count(*) FROM text_notes") == [(5,)]
 
@@ -100,9 +99,8 @@ def test_a_crawl_that_is_killed_and_resumed_keeps_the_same_texts(tmp_path):
 )  # fmt: skip
 def test_a_buffer_that_cannot_be_kept_is_refused(tmp_path, given, told):
     settings = {"CRAWLPRIO_BUFFER": 5, **given}
-    line = [sys.executable, "-m", "crawlprio.commands.cli", "crawl", "http://a.test/"]
-    line += ["--folder", str(tmp_path / "job"), *options(settings)]
-    ended = subprocess.run(line, cwd=ROOT, capture_output=True, timeout=240, check=False)
+    words = ["crawl", "http://a.test/", "--folder", str(tmp_path / "job"), *options(settings)]
+    ended = run_forked("crawlprio", words, tmp_path)
     assert ended.returncode == 2
-    assert told in ended.stderr.decode()
+    assert told in ended.stderr
     assert not list(tmp_path.rglob("*.sqlite"))

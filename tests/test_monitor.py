@@ -12,13 +12,16 @@ from browsers import Tab, in_browser, running_browser
 from crawls import Answer, Site, page, run_spider
 from spiders import Follower
 from test_score_report import TITLES
-from watched_crawls import Endless, Watched, until
+from waiting import MAX_SECONDS, until
+from watched_crawls import Endless, Watched
 
 from crawlprio.measure.receipt_document import NAME
 from crawlprio.plugins.watch import monitor
 from crawlprio.plugins.watch.monitor_server import MAX_CONNECTIONS
 from crawlprio.spiders.site import SiteSpider
 from crawlprio.store import Store
+
+SHARE = monitor.SHARE
 
 
 @pytest.fixture(scope="module")
@@ -121,14 +124,18 @@ def _can_read(watched):
 class TestWhatItShowsAndDoes:
     def test_the_figures_move_and_the_tables_have_rows(self, watched):
         before = int(watched.figure("Fetched"))
-        until(lambda: int(watched.figure("Fetched")) > before)
-        seen = watched.state()
-        assert len(seen["tables"]["next"]) == 20
+        seen = _seen(
+            watched,
+            lambda seen: (
+                int(dict(seen["figures"])["Fetched"]) > before
+                and len(seen["tables"]["next"]) == 20
+                and seen["rate"] > 0
+            ),
+        )
         assert [row[0] for row in seen["tables"]["causes"]] == ["HTTP 500"]
         assert {row[0] for row in seen["tables"]["failing"]} <= {"a.test", "b.test"}
         sites = [wait for wait in seen["waits"] if wait.startswith("Sites that")]
         assert len(sites) == 3
-        assert seen["rate"] > 0
 
     def test_next_pages_come_next_and_say_why(self, watched):
         assert watched.post("/pause").status == 200
@@ -155,7 +162,7 @@ class TestWhatItShowsAndDoes:
         assert len(_fetched(watched)) == n_before
         watched.post("/resume")
         until(lambda: len(_fetched(watched)) > n_before)
-        assert watched.state()["state"] == "running"
+        _seen(watched, lambda seen: seen["state"] == "running")
 
     def test_a_page_that_is_asked_for_comes_first(self, watched):
         watched.post("/pause")
@@ -213,7 +220,7 @@ def test_pages_that_robots_txt_forbids_are_not_next_and_are_explained(tmp_path):
 def test_what_an_action_changed_is_shown_however_long_the_next_document_would_take():
     with Endless() as site, Watched(site, DOWNLOAD_DELAY=0.05) as crawl:
         monitor.SECONDS = 3600.0
-        with closing(HTTPConnection("127.0.0.1", crawl.port, timeout=30.0)) as connection:
+        with closing(HTTPConnection("127.0.0.1", crawl.port, timeout=MAX_SECONDS)) as connection:
             connection.request("GET", "/events")
             reply = connection.getresponse()
             states = (json.loads(each[6:])["state"] for each in reply if each[:6] == b"data: ")
@@ -234,7 +241,8 @@ def test_a_busy_machine_does_not_make_documents_rarer(monkeypatch):
 
     monkeypatch.setattr(monitor.Snapshots, "make", make_late)
     with Endless() as site, Watched(site, DOWNLOAD_DELAY=0.05) as crawl:
-        with closing(HTTPConnection("127.0.0.1", crawl.port, timeout=30.0)) as connection:
+        monitor.SHARE = SHARE
+        with closing(HTTPConnection("127.0.0.1", crawl.port, timeout=MAX_SECONDS)) as connection:
             connection.request("GET", "/events")
             told = (each for each in connection.getresponse() if each[:6] == b"data: ")
             begun = monotonic()
@@ -245,20 +253,19 @@ def test_a_busy_machine_does_not_make_documents_rarer(monkeypatch):
 
 def _settled(watched):
     """Return the state once no page is in flight."""
+    return _seen(watched, lambda seen: seen["state"] == "paused" and not seen["tables"]["flight"])
+
+
+def _seen(watched, is_so):
+    """Return the first state of which something is so."""
     found = []
 
-    def is_settled():
+    def comes():
         found.append(watched.state())
-        return not found[-1]["tables"]["flight"] and found[-1]["state"] == "paused"
+        return is_so(found[-1])
 
-    until(is_settled)
+    until(comes)
     return found[-1]
-
-
-def _rests(site):
-    n_before = len(site.fetches)
-    sleep(0.3)
-    return len(site.fetches) == n_before
 
 
 def _fetched(watched):
@@ -274,10 +281,11 @@ class TestHowItEnds:
             crawl.post("/pause")
             events = socket.create_connection(("127.0.0.1", crawl.port))
             asked = b"GET /events HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
-            events.sendall(asked)
-            assert crawl.post("/stop").status == 200
-            run = crawl.join()
             with events, events.makefile() as lines:
+                events.sendall(asked)
+                assert "200" in lines.readline()
+                assert crawl.post("/stop").status == 200
+                run = crawl.join()
                 told = lines.read()
         assert run.reason == "stopped_in_live_view"
         assert run.messages() == []
@@ -305,10 +313,10 @@ def test_it_works_for_other_spiders_and_schedulers(package):
     with Endless() as site, Watched(site, Follower, SCHEDULER=scheduler) as crawl:
         until(lambda: int(crawl.figure("Fetched")) > 5)
         assert crawl.post("/pause").status == 200
-        until(lambda: _rests(site))
+        _settled(crawl)
         n_before = len(site.fetches)
         assert crawl.post("/first", url="http://b.test/77").status == 200
-        assert _rests(site)
+        sleep(0.3)
         assert len(site.fetches) == n_before
         crawl.post("/resume")
         until(lambda: "/77" in [fetch.path for fetch in site.fetches])
@@ -331,6 +339,12 @@ def tab(browser, watched):
     return opened
 
 
+def _shown(page):
+    """Return the URLs of the pages that come next, as the browser shows them."""
+    rows = "[...document.querySelectorAll('#next tbody tr')]"
+    return page.evaluate(f"{rows}.map((row) => row.dataset.url)")
+
+
 class TestInABrowser:
     pytestmark = in_browser
 
@@ -339,15 +353,19 @@ class TestInABrowser:
         before = page.inner_text("#figures")
         until(lambda: page.inner_text("#figures") != before)
         until(lambda: page.evaluate("document.querySelector('polyline').points.length") > 1)
-        assert page.locator("#next tbody tr").count() == 20
+        until(lambda: page.locator("#next tbody tr").count() == 20)
         assert tab.errors == []
         assert {url.rpartition("/")[0] for url in tab.requests if not url.startswith("data:")} == {
             f"http://127.0.0.1:{watched.port}"
         }
         assert watched.token not in page.url
+
+    def test_the_page_may_ask_no_other_server(self, browser, watched):
+        asking = Tab(browser)  # of its own: the browser logs the refusal at any later time
+        asking.page.goto(watched.address)
         refused = "fetch('http://127.0.0.1:9/').then(() => 'sent', (error) => error.name)"
-        assert page.evaluate(refused) == "TypeError"
-        tab.errors.clear()
+        assert asking.page.evaluate(refused) == "TypeError"
+        asking.context.close()
 
     def test_hostile_titles_show_as_text(self, tab):
         page = tab.page
@@ -373,12 +391,13 @@ class TestInABrowser:
         until(lambda: "Paused" in page.inner_text("#said"))
         _settled(watched)
         n_before = len(_fetched(watched))
-        page.wait_for_timeout(1_500)
+        until(lambda: _shown(page) == [row[0][1] for row in watched.state()["tables"]["next"]])
         page.locator("#next tbody tr:nth-child(3) button", has_text="Why?").press("Enter")
         page.wait_for_selector("#why[open]")
         assert "It is number" in page.inner_text("#lines")
         assert tab.violations() == []
         page.keyboard.press("Escape")
+        page.wait_for_selector("#why:not([open])", state="attached")
         url = page.locator("#next tbody tr:nth-child(3)").get_attribute("data-url")
         page.locator("#next tbody tr:nth-child(3) button", has_text="First").press("Space")
         until(lambda: "comes first" in page.inner_text("#said"))
@@ -427,7 +446,7 @@ class TestInABrowser:
             shown.page.click("#stop")
             shown.page.click("#sure button[value=stop]")
             shown.page.wait_for_selector("#state[data-state=ended]")
-            assert "stopped_in_live_view" in shown.page.inner_text("#said")
+            until(lambda: "stopped_in_live_view" in shown.page.inner_text("#said"))
             crawl.join()
             assert shown.errors == []
             shown.context.close()

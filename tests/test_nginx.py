@@ -6,8 +6,6 @@ both. The crawl runs three times, and two of the runs are resumed, as a user wou
 
 import json
 import sqlite3
-import subprocess
-import sys
 from collections import Counter, deque
 from contextlib import closing
 from dataclasses import dataclass
@@ -16,6 +14,7 @@ from urllib.parse import unquote, urldefrag, urljoin, urlsplit
 
 import lxml.html
 import pytest
+from forked import run_forked
 from nginx_sites import NGINX, serve
 from protego import Protego
 
@@ -119,14 +118,7 @@ def truth(server, depth_limit):
 
 
 def crawlprio(folder, *words):
-    return subprocess.run(
-        [sys.executable, "-m", "crawlprio.commands.cli", *words],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
+    return run_forked("crawlprio", words, folder)
 
 
 @pytest.mark.parametrize(("at_once", "depth_limit"), [(1, 0), (4, 2), (16, 1)])

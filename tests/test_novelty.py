@@ -1,14 +1,14 @@
 """Pages whose likes brought nothing new are put off, exactly as an oracle that looks at all."""
 
 import random
-import subprocess
 import sys
 import tracemalloc
 from pathlib import Path
 
 import numpy as np
 import pytest
-from crawls import ONE_AT_A_TIME, ROOT, Answer, Site, killed_once, options, run_spider
+from crawls import ONE_AT_A_TIME, Answer, Site, killed_once, options, run_spider
+from forked import run_forked
 from oracles import novelty as oracle
 from spiders import Follower
 from stores import change, visited_pages, visited_urls
@@ -169,7 +169,7 @@ def test_views_for_printers_come_last_live_as_simulated_and_resumed(tmp_path):
 def test_a_crawl_that_is_killed_and_resumed_fetches_in_the_same_order(tmp_path):
     handler = "crawlprio.demo.handler.LoopbackHandler"
 
-    def line(folder):
+    def words(folder):
         given = {
             **ONE_AT_A_TIME,
             "DOWNLOAD_HANDLERS": {"http": handler, "https": handler},
@@ -177,21 +177,21 @@ def test_a_crawl_that_is_killed_and_resumed_fetches_in_the_same_order(tmp_path):
             "CRAWLPRIO_COMPILE": False,
         }
         return [
-            *(sys.executable, "-m", "crawlprio.commands.cli", "crawl", "http://a.test/"),
-            *("--novelty", "exact", "--ordering", "opic", "--folder", str(tmp_path / folder)),
+            *("crawl", "http://a.test/", "--folder", str(tmp_path / folder)),
+            *("--novelty", "exact", "--ordering", "opic"),
             *options(given),
         ]
 
     with Site({}, answer) as site:
-        subprocess.run(line("whole"), cwd=ROOT, capture_output=True, timeout=240, check=True)
+        assert run_forked("crawlprio", words("whole"), tmp_path).returncode == 0
         for n_more in (13, 45):
-            killed_once(line("killed"), tmp_path / "killed" / "crawl.sqlite", n_more)
-        explain = [*line("killed")[:3], "explain", str(tmp_path / "killed")]
-        told = subprocess.run(explain, cwd=ROOT, capture_output=True, timeout=240, check=True)
-        subprocess.run(line("killed"), cwd=ROOT, capture_output=True, timeout=240, check=True)
+            store = tmp_path / "killed" / "crawl.sqlite"
+            killed_once("crawlprio", words("killed"), store, n_more)
+        told = run_forked("crawlprio", ["explain", "killed"], tmp_path)
+        assert run_forked("crawlprio", words("killed"), tmp_path).returncode == 0
     fetched = visited_urls(tmp_path / "whole" / "crawl.sqlite")
     assert len(fetched) == 81
-    assert b"put off as a likely repeat" in told.stdout
+    assert "put off as a likely repeat" in told.stdout
     assert visited_urls(tmp_path / "killed" / "crawl.sqlite") == fetched
 
 

@@ -8,23 +8,20 @@ tests/kit/random_spiders.py SEED` runs one.
 import json
 import os
 import random
-import signal
-import subprocess
-import sys
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
-from time import monotonic, sleep
 
 import pytest
+from forked import Forked
 from planned_spider import PlannedSite, Record, takes_a_while
 from random_spiders import PLAIN, compare, crawl
 from spider_plans import draw_plan
+from waiting import until
 
 N_SPIDERS = int(os.environ.get("CRAWLPRIO_SPIDERS", "24"))
 SEED = int(os.environ.get("CRAWLPRIO_SPIDERS_SEED", "20261122"))
 N_KILLED = max(N_SPIDERS // 20, 2)
-MAX_KILLED_SECONDS = 120.0
 HERE = Path(__file__).parent
 
 
@@ -58,33 +55,23 @@ class Log:
 
 def run_until(plan, log, folder, site, n_records):
     """Crawl a plan in another process until there are so many records; return if it was killed."""
-    with (folder / "errors.txt").open("ab") as errors:
-        process = subprocess.Popen(
-            [
-                *(sys.executable, str(HERE / "kit" / "planned_spider.py")),
-                *(str(plan), str(folder / "log"), str(folder / "job"), site.address),
-            ],
-            cwd=folder,
-            env={
-                **os.environ,
-                "PYTHONPATH": os.pathsep.join([str(HERE.parent), str(HERE / "kit")]),
-            },
-            stdout=errors,
-            stderr=errors,
-        )
-    deadline = monotonic() + MAX_KILLED_SECONDS
-    while process.poll() is None:
-        if n_records is not None and len(log) >= n_records:
-            process.send_signal(signal.SIGKILL)
+    errors = folder / "errors.txt"
+    words = [plan, folder / "log", folder / "job", site.address]
+    process = Forked(HERE / "kit" / "planned_spider.py", words, folder, stdout=errors)
+
+    def is_time():
+        return process.poll() is not None or (n_records is not None and len(log) >= n_records)
+
+    try:
+        until(is_time)
+        if process.poll() is None:
+            process.kill()
             process.wait()
             log.note_kill()
             return True
-        if monotonic() > deadline:
-            process.kill()
-            process.wait()
-            pytest.fail(f"did not end within {MAX_KILLED_SECONDS:g} s")
-        sleep(0.005)
-    assert process.returncode == 0, (folder / "errors.txt").read_text()[-3000:]
+    finally:
+        process.kill()
+    assert process.returncode == 0, errors.read_text()[-3000:]
     return False
 
 

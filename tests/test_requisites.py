@@ -1,16 +1,12 @@
 """Page requisites: what is found in pages and styles, and how crawls fetch and archive it."""
 
 import signal
-import sqlite3
-import subprocess
-import sys
 import tracemalloc
-from contextlib import closing, suppress
-from time import monotonic
 from typing import Any
 
 import pytest
-from crawls import ADDON, Answer, Site, page, run_spider
+from crawls import ADDON, Answer, Site, n_recorded, page, run_spider, signalled
+from forked import run_forked
 from scrapy.utils.asyncio import call_later
 from stores import query
 from test_archive import OneRetry, crawl, store_of
@@ -342,37 +338,15 @@ def test_where_they_cannot_be_kept_the_crawl_is_refused_in_one_sentence(
 
 def command(site, folder, *words):
     return [
-        *(sys.executable, "-m", "crawlprio.commands.cli", "crawl", f"http://{site.address}/"),
-        *("--folder", str(folder / "job"), "--warc", str(folder / "warc"), "--requisites", "all"),
+        *("crawl", f"http://{site.address}/", "--requisites", "all"),
+        *("--folder", str(folder / "job"), "--warc", str(folder / "warc")),
         *("-s", "CRAWLPRIO_COMPILE=False", *words),
     ]
 
 
 def n_answered(folder):
-    path = f"file:{store_of(folder)}?mode=ro"
-    with suppress(sqlite3.OperationalError), closing(sqlite3.connect(path, uri=True)) as db:
-        sql = "SELECT count(*) FROM requisites WHERE fetched_at IS NOT NULL"
-        (count,) = db.execute(sql).fetchone()
-        return int(count)
-    return 0
-
-
-def run_until(line, folder, signal_number, is_time):
-    """Run a command until it is time to send it a signal; return its exit status."""
-    with (folder / "log.txt").open("ab") as log:
-        process = subprocess.Popen(line, stdout=log, stderr=log)
-    deadline = monotonic() + 120
-    try:
-        while not is_time():
-            assert monotonic() < deadline
-            assert process.poll() is None, (folder / "log.txt").read_text()
-            with suppress(subprocess.TimeoutExpired):
-                process.wait(0.01)
-        process.send_signal(signal_number)
-        return process.wait(60)
-    finally:
-        process.kill()
-        process.wait()
+    sql = "SELECT count(*) FROM requisites WHERE fetched_at IS NOT NULL"
+    return n_recorded(store_of(folder), sql)
 
 
 def test_a_killed_crawl_archives_each_of_them_once(tmp_path):
@@ -390,10 +364,11 @@ def test_a_killed_crawl_archives_each_of_them_once(tmp_path):
     with Site({"/": pages["/0"], **pages, **styles, **images}) as site:
         line = command(site, tmp_path, "--delay", "0.01")
         for least in (1, 50):
-            run_until(
-                line, tmp_path, signal.SIGKILL, lambda least=least: n_answered(tmp_path) > least
+            signalled(
+                *("crawlprio", line, tmp_path, signal.SIGKILL),
+                lambda said, least=least: n_answered(tmp_path) > least,
             )
-        done = subprocess.run(line, capture_output=True, text=True, timeout=120, check=False)
+        done = run_forked("crawlprio", line, tmp_path)
         assert done.returncode == 0, done.stderr
         got = sorted(path for path in archived_at(site, tmp_path) if path not in ("/", *pages))
     assert got == sorted([*styles, *images])
@@ -410,19 +385,17 @@ def archived_at(site, folder):
 
 def test_ctrl_c_ends_the_crawl_at_once_and_the_rest_is_fetched_when_it_is_resumed(tmp_path):
     web = {"/": Answer("<img src=/a><img src=/b>", headers=HTML), "/a": Answer("A")}
-    log = tmp_path / "log.txt"
     with Site({**web, "/b": Answer("B")}) as site:
         line = command(
             site, tmp_path, "-s", "LOG_LEVEL=INFO", "-s", "ROBOTSTXT_OBEY=False", "--delay"
         )
-        status = run_until(
-            [*line, "1000"], tmp_path, signal.SIGINT, lambda: "fetching 2 page" in log.read_text()
+        status, said = signalled(
+            *("crawlprio", [*line, "1000"], tmp_path, signal.SIGINT),
+            lambda said: "fetching 2 page" in said,
         )
-        assert status == 0, log.read_text()
+        assert status == 0, said
         assert archived_at(site, tmp_path) == ["/"]
-        done = subprocess.run(
-            [*line, "0"], capture_output=True, text=True, timeout=120, check=False
-        )
+        done = run_forked("crawlprio", [*line, "0"], tmp_path)
         assert done.returncode == 0, done.stderr
         assert archived_at(site, tmp_path) == ["/", "/a", "/b"]
     check_archive(tmp_path / "warc", store_of(tmp_path))
@@ -435,7 +408,7 @@ def test_with_several_workers_the_requisites_of_all_pages_are_fetched(tmp_path):
     images = {f"/{n}.png": Answer(f"image {n}") for n in range(6)}
     with Site({"/": pages["/0"], **pages, **images}) as site:
         line = [*command(site, tmp_path, "--delay", "0"), "--workers", "2"]
-        done = subprocess.run(line, capture_output=True, text=True, timeout=120, check=False)
+        done = run_forked("crawlprio", line, tmp_path)
         assert done.returncode == 0, done.stderr
         assert set(images) <= set(archived_at(site, tmp_path)), done.stderr
     check_archive(tmp_path / "warc", store_of(tmp_path))

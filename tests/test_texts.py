@@ -3,8 +3,6 @@
 import json
 import os
 import random
-import subprocess
-import sys
 from datetime import UTC, datetime
 
 import duckdb
@@ -13,7 +11,8 @@ import pandas as pd
 import polars as pl
 import pytest
 from commands import refusal, run_command
-from crawls import ADDON, ONE_AT_A_TIME, ROOT, Answer, Site, killed_once, options, run_spider
+from crawls import ADDON, ONE_AT_A_TIME, Answer, Site, killed_once, options, run_spider
+from forked import run_forked
 from spiders import Follower
 from stores import query
 
@@ -179,9 +178,9 @@ def test_a_crawl_that_is_killed_again_and_again_has_each_text_once(tmp_path):
     handler = "crawlprio.demo.handler.LoopbackHandler"
     store = tmp_path / "job" / "crawl.sqlite"
     with Site(web) as site:
-        line = [
-            *(sys.executable, "-m", "crawlprio.commands.cli", "crawl", "http://a.test/1"),
-            *("--keep-text", "--value", "words:wald", "--ordering", "breadth-first"),
+        words = [
+            *("crawl", "http://a.test/1", "--ordering", "breadth-first"),
+            *("--keep-text", "--value", "words:wald"),
             *("--folder", str(tmp_path / "job"), "--at-once", "8", "--delay", "0"),
             *options(
                 {
@@ -193,11 +192,12 @@ def test_a_crawl_that_is_killed_again_and_again_has_each_text_once(tmp_path):
             ),
         ]
         for _ in range(N_KILLS):
-            killed_once(line, store, choose.randint(1, n_pages // (N_KILLS + 1)))
+            n_more = choose.randint(1, n_pages // (N_KILLS + 1))
+            killed_once("crawlprio", words, store, n_more)
             found = [row["url"] for row in rows(store)]
             assert len(set(found)) == len(found) >= 1
-        ended = subprocess.run(line, cwd=ROOT, capture_output=True, timeout=240, check=False)
-    assert ended.returncode == 0, ended.stderr.decode()
+        ended = run_forked("crawlprio", words, tmp_path)
+    assert ended.returncode == 0, ended.stderr
     export(store, tmp_path / "pages.jsonl")
     lines = [json.loads(line) for line in (tmp_path / "pages.jsonl").open()]
     assert sorted((row["url"], row["text"], row["language"]) for row in lines) == sorted(

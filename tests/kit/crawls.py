@@ -18,11 +18,12 @@ from contextlib import closing, suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from time import monotonic, sleep
+from tempfile import TemporaryDirectory
+from time import monotonic
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
-from forked import run_forked
+from forked import Forked, run_forked
 from scrapy import signals
 from scrapy.crawler import AsyncCrawlerRunner, Crawler
 from scrapy.downloadermiddlewares import cookies
@@ -31,6 +32,7 @@ from scrapy.utils.reactor import install_reactor
 from tldextract import TLDExtract
 from twisted.internet.defer import Deferred
 from twisted.web import http
+from waiting import until
 
 # Otherwise the first crawl of a process looks for the public suffix list in the network, and warns.
 cookies._split_domain = TLDExtract(suffix_list_urls=(), include_psl_private_domains=True)
@@ -412,26 +414,34 @@ def _reactor():
     return running
 
 
-def killed_once(line, store, n_more, folder=ROOT):
+def n_recorded(store, sql="SELECT count(*) FROM visits"):
+    """Return how many visits a store has, or what else is counted; 0 until it exists."""
+    with (
+        suppress(sqlite3.Error),
+        closing(sqlite3.connect(f"file:{store}?mode=ro", uri=True)) as db,
+    ):
+        return int(db.execute(sql).fetchone()[0])
+    return 0
+
+
+def killed_once(program, words, store, n_more, folder=ROOT):
     """Run a command until the store has some more visits, then kill it."""
+    target = n_recorded(store) + n_more
+    signalled(program, words, folder, signal.SIGKILL, lambda said: n_recorded(store) >= target)
 
-    def n_visits():
-        with (
-            suppress(sqlite3.Error),
-            closing(sqlite3.connect(f"file:{store}?mode=ro", uri=True)) as db,
-        ):
-            return int(db.execute("SELECT count(*) FROM visits").fetchone()[0])
-        return 0
 
-    target, deadline = n_visits() + n_more, monotonic() + 120
-    process = subprocess.Popen(
-        line, cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    )
-    try:
-        while n_visits() < target:
-            assert process.poll() is None, "the crawl ended before it could be killed"
-            assert monotonic() < deadline
-            sleep(0.01)
-    finally:
-        process.send_signal(signal.SIGKILL)
-        process.wait()
+def signalled(program, words, folder, number, is_time):
+    """Run a command until it is time to send it a signal; return its status and what it said.
+
+    `is_time` is asked with what it has said so far.
+    """
+    with TemporaryDirectory() as temporary:
+        log = Path(temporary, "log.txt")
+        process = Forked(program, words, folder, stdout=log)
+        try:
+            until(lambda: is_time(log.read_text()), process=process, said=log.read_text)
+            process.send_signal(number)
+            return process.wait(), log.read_text()
+        finally:
+            process.kill()
+            process.wait()

@@ -8,10 +8,10 @@ import re
 import threading
 from collections.abc import Mapping
 from http.client import HTTPConnection
-from time import monotonic, sleep
 from typing import Any, NamedTuple
 
 from crawls import ADDON, Answer, Site, page, run_spider
+from waiting import MAX_SECONDS, until
 
 from crawlprio.plugins.watch import monitor
 from crawlprio.spiders.site import SiteSpider
@@ -62,7 +62,7 @@ class Client:
 
     def ask(self, method, path, body="", **headers):
         """Send a request; underscores in the names of headers are hyphens."""
-        connection = HTTPConnection("127.0.0.1", self.port, timeout=30.0)
+        connection = HTTPConnection("127.0.0.1", self.port, timeout=MAX_SECONDS)
         sent = {name.replace("_", "-"): value for name, value in headers.items()}
         try:
             connection.request(method, path, body or None, sent)
@@ -81,7 +81,7 @@ class Client:
 
     def state(self):
         """Return the next document that the crawl sends."""
-        connection = HTTPConnection("127.0.0.1", self.port, timeout=30.0)
+        connection = HTTPConnection("127.0.0.1", self.port, timeout=MAX_SECONDS)
         try:
             connection.request("GET", "/events")
             response = connection.getresponse()
@@ -120,7 +120,7 @@ class Watched(Client):
         self._thread = threading.Thread(target=crawl, daemon=True)
 
     def __enter__(self):
-        monitor.SECONDS = 0.2
+        monitor.SECONDS, monitor.SHARE = 0.2, 0.05
         told = _Told()
         logger = logging.getLogger("crawlprio")
         logger.addHandler(told)
@@ -144,7 +144,7 @@ class Watched(Client):
 
     def join(self):
         """Wait for the end of the crawl, and return its outcome."""
-        self._thread.join(120.0)
+        self._thread.join(MAX_SECONDS)
         assert self.run is not None
         return self.run
 
@@ -158,11 +158,3 @@ class _Told(logging.Handler):
         found = ADDRESS.search(record.getMessage())
         if found:
             self.address = found[1], found[2]
-
-
-def until(condition, seconds=60.0):
-    """Wait until a condition holds."""
-    end = monotonic() + seconds
-    while not condition():
-        assert monotonic() < end, "it did not come about"
-        sleep(0.02)
