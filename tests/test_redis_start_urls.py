@@ -39,6 +39,7 @@ class Reads:
     def __init__(self, crawler: Crawler, seconds: float) -> None:
         client = connect(crawler.settings["REDIS_URL"], {})
         self.urls = StartUrls(crawler, client, KEY, batch_size=1, max_idle=seconds)
+        crawler.signals.connect(self.urls.begin, signal=signals.spider_opened)
         crawler.signals.connect(self.urls.close, signal=signals.spider_closed)
 
     @classmethod

@@ -4,11 +4,12 @@ import json
 import logging
 import random
 import shutil
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import pytest
 from scrapy.utils.test import get_crawler
 
+from crawlprio.errors import ConfigError
 from crawlprio.frontier.protocol import Entry, PageVisit
 from crawlprio.graph import compiled
 from crawlprio.items import LinkPairs
@@ -16,6 +17,8 @@ from crawlprio.live import state_keeper
 from crawlprio.live.local_frontier import LocalFrontier
 from crawlprio.live.recorder import Recorder
 from crawlprio.live.requests import Identities
+from crawlprio.orderings import ORDERINGS, make_ordering
+from crawlprio.orderings.guard import is_by_rule_alone
 from crawlprio.settings_table.config import CrawlConfig
 from crawlprio.store.outcomes import ROBOTS
 from crawlprio.store.saved_state import FORMAT
@@ -170,6 +173,26 @@ def test_an_interrupted_crawl_resumes_from_its_end_however_often(tmp_path):
             if name == "replayed":
                 state_keeper.state_path(tmp_path / name / "crawl.sqlite").unlink()
     assert orders["saved"] == orders["replayed"]
+
+
+def test_a_state_takes_as_much_as_the_pages_known_though_budgets_have_a_million_counters(tmp_path):
+    with crawl_in(tmp_path, CRAWLPRIO_MAX_SITES=1000) as (frontier, recorder):
+        begin(frontier)
+        fetch(frontier, 120)
+        n_known = len(recorder.pages)
+    assert state_keeper.state_path(tmp_path / "crawl.sqlite").stat().st_size < 400 * n_known
+
+
+def is_saved(name):
+    with suppress(ConfigError):  # it lacks an option, as no ordering does whose state is saved
+        return is_by_rule_alone(make_ordering(name))
+    return False
+
+
+@pytest.mark.parametrize("name", list(filter(is_saved, ORDERINGS.class_names())))
+def test_a_state_is_known_by_no_address_which_another_process_would_not_have(tmp_path, name):
+    with crawl_in(tmp_path, name, compiles=True) as (_, recorder):
+        assert " at 0x" not in recorder.states._maker
 
 
 def test_requests_that_wait_are_kept_beside_the_state(tmp_path):

@@ -22,6 +22,11 @@ class _Restless(Ordering):
         return ALL_PAGES if visit.page % 2 else visit.targets
 
 
+def compile_reading() -> None:
+    """Compile, or load from numba's cache, the code that reads a page."""
+    pieces(b"<p>" * SMALL)
+
+
 def compile_crawl(ordering: Ordering) -> None:
     """Compile, or load from numba's cache, the code that a live crawl runs between two fetches.
 
@@ -30,7 +35,7 @@ def compile_crawl(ordering: Ordering) -> None:
     """
     compiled.load()
     ordering.compile()
-    pieces(b"<p>" * SMALL)
+    compile_reading()
     table = HashTable()
     table.add_run(range(1000), 0)
     table.add(1000, table.find(0))

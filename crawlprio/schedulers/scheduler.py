@@ -19,6 +19,7 @@ from crawlprio.frontier.protocol import Frontier
 from crawlprio.live.compiling import compile_crawl, compile_usual
 from crawlprio.live.dispatch import Dispatcher
 from crawlprio.live.running import RunningCrawl
+from crawlprio.orderings.base import Ordering
 from crawlprio.settings_table.config import read_setting
 
 if TYPE_CHECKING:
@@ -111,13 +112,8 @@ class Scheduler(BaseScheduler):
             crawl.refuse(error)
         if crawl.failure is not None:
             return
-        settings = self._crawler.settings
-        compiles = read_setting(settings, "CRAWLPRIO_COMPILE")
-        if ordering.needs_compiled or compiles:
-            compile_crawl(ordering)
-        if compiles:
-            compile_usual()
-        if read_setting(settings, "CRAWLPRIO_TUNE_GC"):
+        self._compile(ordering)
+        if read_setting(self._crawler.settings, "CRAWLPRIO_TUNE_GC"):
             crawl_begins()
             self._tunes_gc = True
         crawl.open_frontier(make=self.make_frontier)
@@ -125,6 +121,14 @@ class Scheduler(BaseScheduler):
             return
         self._warn_not_resumed()
         self._open_dupefilter()
+
+    def _compile(self, ordering: Ordering) -> None:
+        """Compile what the first pages would otherwise wait for."""
+        compiles = read_setting(self._crawler.settings, "CRAWLPRIO_COMPILE")
+        if ordering.needs_compiled or compiles:
+            compile_crawl(ordering)
+        if compiles:
+            compile_usual()
 
     make_frontier: Callable[[RunningCrawl], Frontier] | None = None
     """Creates the frontier of a crawl; a subclass that keeps it elsewhere defines a method."""

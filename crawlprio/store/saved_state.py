@@ -20,7 +20,7 @@ from crawlprio.outside.opening import open_file, replacing
 
 Array = NDArray[Any]
 
-FORMAT = "crawlprio state 1"
+FORMAT = "crawlprio state 2"
 """What the file begins with, in JSON; a new number if the meaning of the rest changes."""
 
 _KEY_BYTES, _SEAL_BYTES = 32, 32

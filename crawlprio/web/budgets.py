@@ -331,9 +331,14 @@ class Budgets:
         )
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """Return all counts, with the key of their hash."""
-        counts = {name: np.asarray(vars(self)[name]) for name in _COUNTS}
-        return counts | {"key": np.frombuffer(self._hash_of.key, np.uint8)}
+        """Return all counts but zeros and where they are, with the key of their hash."""
+        found = {"key": np.frombuffer(self._hash_of.key, np.uint8)}
+        for name in _COUNTS:
+            counts = np.asarray(vars(self)[name])
+            places = np.flatnonzero(counts).astype(np.uint32)
+            found |= {name: counts[places], f"{name}.places": places}
+            found[f"{name}.size"] = np.array([len(counts)])
+        return found
 
     def restore(
         self, take: Callable[[str, DTypeLike], NDArray[Any]], n_pages: int, n_sites: int
@@ -346,8 +351,9 @@ class Budgets:
         self._set_hash(KeyedHash(take("key", np.uint8).tobytes()))
         self._n_counted, self._n_replayed_sites = n_pages, n_sites
         for name in _COUNTS:
-            kind = vars(self)[name].typecode
-            vars(self)[name] = array(kind, take(name, kind).tobytes())
+            kind, (size,) = vars(self)[name].typecode, take(f"{name}.size", np.int64)
+            vars(self)[name] = counts = array(kind, bytes(4 * size))
+            np.asarray(counts)[take(f"{name}.places", np.uint32)] = take(name, kind)
 
 
 def _hash(hash_of: KeyedHash, text: bytes) -> int:

@@ -257,24 +257,25 @@ class BrainScheduler(Scheduler):
         self._hands[hand] = started
 
     def _heard(self, hand: Hand, statements: list[Statement]) -> None:
-        if not statements or hand not in self._hands:
+        if hand not in self._hands:
             return
         try:
-            self._receive(hand, statements)
+            for statement in statements:
+                self._receive(hand, statement)
         except CrawlprioError as error:
             self._crawl.fail(error)
 
-    def _receive(self, hand: Hand, statements: list[Statement]) -> None:
+    def _receive(self, hand: Hand, statement: Statement) -> None:
         """Carry out what a hand says, of the frontier or besides."""
+        kind, *said = statement
+        own = getattr(self, f"_{kind}_said", None)
+        if own is not None:
+            own(hand, *said)
+            return
         n_before = self._brain.n_leased
-        for kind, *said in statements:
-            own = getattr(self, f"_{kind}_said", None)
-            if own is not None:
-                own(hand, *said)
-                continue
-            self._brain.received(hand, [[kind, *said]])
-            if kind == "observe":
-                self._count_response(said[1])
+        self._brain.received(hand, [statement])
+        if kind == "observe":
+            self._count_response(said[1])
         if self._brain.n_leased < n_before:
             self._n_futile = 0
             self._progressed()

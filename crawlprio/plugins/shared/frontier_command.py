@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from crawlprio.commands import OneLineCommand
@@ -114,18 +114,19 @@ class Command(OneLineCommand):
             for name, view in found.items()
         ]
         header = ["crawl", "state", "fetched", "waiting", "leased", "workers"]
-        for line in table([header, *rows]) if rows else ["There is no crawl in Redis."]:
-            print(line)
-        if json_file:
-            write_text("--json", json_file, json.dumps(found) + "\n")
+        lines = table([header, *rows]) if rows else ["There is no crawl in Redis."]
+        self._print(lines, found, json_file)
 
     def _show(self, crawl: str, most: int, json_file: str | None) -> None:
         far, client = self._far()
         view = far.overview(client, crawl, most)
-        for line in lines_of_crawl(crawl, view):
+        self._print(lines_of_crawl(crawl, view), view, json_file)
+
+    def _print(self, lines: Iterable[str], shown: dict[str, Any], json_file: str | None) -> None:
+        for line in lines:
             print(line)
         if json_file:
-            write_text("--json", json_file, json.dumps(view) + "\n")
+            write_text("--json", json_file, json.dumps(shown) + "\n")
 
     def _set(self, action: str, crawl: str) -> None:
         far, client = self._far()
@@ -140,81 +141,62 @@ class Command(OneLineCommand):
 
 def lines_of_crawl(crawl: str, view: dict[str, Any]) -> Iterator[str]:
     """Yield the lines that describe a crawl, at most 80 characters each."""
-    counts = {name: int(n) for name, n in view["counts"].items()}
+    counts = {name: f"{int(n):,}" for name, n in view["counts"].items()}
     yield cut(f"{printable(crawl)}: {view['state'] or 'running'}, {view['ordering']}")
     if view["folder"]:
         yield cut(f"Its store is in {printable(view['folder'])} on {printable(view['host'])}.")
     yield ""
-    n_sites = int(view["sites"])
     yield from table(
         [
-            ["pages known", f"{counts['pages']:,}", "sites", f"{n_sites:,}"],
-            ["fetched", f"{counts['visits']:,}", "  ready", f"{counts['ready']:,}"],
-            ["waiting", f"{counts['waiting']:,}", "  in their delay", f"{view['delayed']:,}"],
-            ["leased", f"{counts['leased']:,}", "dead letters", f"{counts['dead']:,}"],
-            ["workers that died", f"{counts['taken_over']:,}", "shards", f"{view['shards']:,}"],
+            ["pages known", counts["pages"], "sites", f"{int(view['sites']):,}"],
+            ["fetched", counts["visits"], "  ready", counts["ready"]],
+            ["waiting", counts["waiting"], "  in their delay", f"{view['delayed']:,}"],
+            ["leased", counts["leased"], "dead letters", counts["dead"]],
+            ["workers that died", counts["taken_over"], "shards", f"{view['shards']:,}"],
         ],
         right=(1, 3),
     )
-    yield from section(
+    for name, (title, header, cells, right) in _LISTS.items():
+        if view[name]:
+            yield from ("", title)
+            rows = [list(map(printable, cells(row))) for row in view[name]]
+            yield from table([header, *rows], right=right)
+
+
+_Cells = Callable[[dict[str, Any]], list[str]]
+
+_LISTS: dict[str, tuple[str, list[str], _Cells, Sequence[int]]] = {
+    "workers": (
         "Workers",
         ["worker", "leases", "for", "dead in"],
-        [
-            [
-                printable(worker["name"]),
-                f"{worker['leases']:,}",
-                seconds(worker["age"]),
-                seconds(worker["dead_in"]),
-            ]
-            for worker in view["workers"]
-        ],
-    )
-    yield from section(
+        lambda row: [row["name"], str(row["leases"]), *map(seconds, (row["age"], row["dead_in"]))],
+        (1, 2, 3),
+    ),
+    "leases": (
         "Leases, oldest first",
         ["for", "worker", "page"],
-        [
-            [
-                seconds(lease["age"]),
-                printable(lease["worker"]),
-                printable(lease["url"]),
-            ]
-            for lease in view["leases"]
-        ],
-        right=(0,),
-    )
-    yield from section(
+        lambda row: [seconds(row["age"]), row["worker"], row["url"]],
+        (0,),
+    ),
+    "head": (
         "Next pages, one for each site that is ready",
         ["key", "page"],
-        [
-            [
-                f"{float(page['key']):.6g}"
-                + (" hot" if page["hot"] else "")
-                + (f" p{page['priority']:+d}" if page["priority"] else ""),
-                printable(page["url"]),
-            ]
-            for page in view["head"]
+        lambda row: [
+            f"{row['key']:.6g}"
+            + (" hot" if row["hot"] else "")
+            + (f" p{row['priority']:+d}" if row["priority"] else ""),
+            row["url"],
         ],
-        right=(0,),
-    )
-    yield from section(
+        (0,),
+    ),
+    "dead": (
         "Dead letters, newest last",
         ["page", "reason"],
-        [
-            [printable(str(letter.get("url"))), printable(letter["reason"])]
-            for letter in view["dead"]
-        ],
-        right=(),
-    )
-
-
-def section(
-    title: str, header: list[str], rows: list[list[str]], right: Sequence[int] = (1, 2, 3)
-) -> Iterator[str]:
-    """Yield a titled table, or nothing if there are no rows."""
-    if rows:
-        yield ""
-        yield title
-        yield from table([header, *rows], right=right)
+        lambda row: [row["url"], row["reason"]],
+        (),
+    ),
+}
+"""The lists of a crawl: title, headings, the cells of a row, and which of them are numbers."""
 
 
 def table(rows: list[list[str]], right: Sequence[int] = (2, 3, 4, 5)) -> Iterator[str]:

@@ -15,15 +15,18 @@ from scrapy.utils.asyncio import call_later
 
 from crawlprio.frontier.protocol import Frontier
 from crawlprio.live import engine
+from crawlprio.live.compiling import compile_reading
 from crawlprio.live.hand_settings import hand_facts
 from crawlprio.live.page_reading import USAGES
 from crawlprio.live.running import RunningCrawl
+from crawlprio.orderings.base import Ordering
 from crawlprio.plugins import load
 from crawlprio.plugins.shared.hand_frontier import HandFrontier, Line
 from crawlprio.plugins.shared.messages import Statement
 from crawlprio.plugins.shared.shards import Shards
 from crawlprio.plugins.shared.wires import adopted, beat
 from crawlprio.schedulers import Scheduler
+from crawlprio.settings_table.config import read_setting
 
 if TYPE_CHECKING:
     from scrapy import Spider
@@ -54,6 +57,12 @@ class HandScheduler(Scheduler):
         self._sends_soon = False
         self._crawl.record_elsewhere()
         self._crawl.tell_brain = self._say
+        self.make_frontier = self._make_frontier
+
+    def _compile(self, ordering: Ordering) -> None:
+        """Compile what reads pages; the brain has the frontier and the ordering."""
+        if read_setting(self._crawler.settings, "CRAWLPRIO_COMPILE"):
+            compile_reading()
 
     def _make_frontier(self, crawl: RunningCrawl) -> Frontier:
         loses = self.loses_leases
@@ -157,8 +166,7 @@ class NearHandScheduler(HandScheduler):
         assert facts is not None
         _die_with(facts["brain"])
         self._facts = facts
-        self._spider = spider
-        self._crawl.open_frontier(make=self._make_frontier)
+        super().open(spider)
         if self._crawl.failure is None:
             self._crawler.signals.connect(self._spider_opened, signal=signals.spider_opened)
 

@@ -54,7 +54,7 @@ from __future__ import annotations
 
 import json
 from base64 import b64decode, b64encode
-from dataclasses import astuple
+from dataclasses import fields
 from typing import Any
 
 from crawlprio.frontier.protocol import Entry, Exchange, Handout, PageVisit
@@ -120,7 +120,7 @@ def row_handout(row: Statement) -> Handout:
 
 def visit_row(visit: PageVisit) -> Statement:
     exchange = None if visit.exchange is None else list(map(_plain, visit.exchange))
-    pairs = list(astuple(visit.pairs))
+    pairs = [getattr(visit.pairs, name) for name in _PAIRS]
     return list(visit._replace(pairs=pairs, exchange=exchange, body=_plain(visit.body)))  # type: ignore[arg-type]
 
 
@@ -138,6 +138,7 @@ def row_visit(row: Statement) -> PageVisit:
 
 
 _BYTES = ("digest", "response", "request")
+_PAIRS = [each.name for each in fields(LinkPairs)]
 
 
 def _plain(value: Any) -> Any:

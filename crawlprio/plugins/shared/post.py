@@ -21,7 +21,6 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from functools import partial
 from pathlib import Path
 from time import monotonic
 from typing import Any, NamedTuple, TypeVar
@@ -31,7 +30,7 @@ from redis.exceptions import RedisError
 from crawlprio.errors import CrawlprioError
 from crawlprio.outside.opening import open_file
 from crawlprio.plugins.shared.connection import failure, is_transient, refresh_topology
-from crawlprio.plugins.shared.mailbox import START, Fenced, Mail, Mailbox
+from crawlprio.plugins.shared.mailbox import START, Mail, Mailbox
 from crawlprio.plugins.shared.messages import Statement, is_statements, written
 from crawlprio.plugins.shared.wires import boot_time
 
@@ -59,49 +58,12 @@ class _Closed(Exception):
     """The post is closed, and nothing more is tried."""
 
 
-class _Calls:
-    """Calls a server from threads: again while it cannot be reached, which is logged once.
-
-    `n_outages` counts the times at which it was reached again after it could not be (`is_down`).
-    """
-
-    def __init__(self) -> None:
-        self.n_outages = 0
-        self.deadline = float("inf")
-        self.is_down = False
-        self._lock = threading.Lock()
-
-    def call(self, mailbox: Mailbox, action: Callable[[], _T]) -> _T:
-        """Return what an action returns once it succeeds."""
-        n_attempts = 0
-        while True:
-            try:
-                result = action()
-            except (RedisError, OSError) as error:
-                if isinstance(error, RedisError) and not is_transient(error):
-                    raise failure(error) from None
-                with self._lock:
-                    if not self.is_down:
-                        reason = str(error).rstrip(".")
-                        logger.warning("Redis is unavailable (%s); the crawl waits.", reason)
-                    self.is_down = True
-                refresh_topology(mailbox.client)
-                pause = _PAUSES[min(n_attempts, len(_PAUSES) - 1)]
-                n_attempts += 1
-                if monotonic() + pause > self.deadline:
-                    raise _Closed from None
-                time.sleep(pause)
-            else:
-                with self._lock:
-                    if self.is_down:
-                        self.is_down = False
-                        self.n_outages += 1
-                        logger.warning("Redis is available again; the crawl continues.")
-                return result
-
-
 class _Post:
-    """Threads with a mailbox each, which end with the process."""
+    """Threads with a mailbox each, which end with the process.
+
+    They call the server again while it cannot be reached, which is logged once. `_n_outages` counts
+    the times at which it was reached again after it could not be (`_is_down`).
+    """
 
     def __init__(
         self,
@@ -110,8 +72,41 @@ class _Post:
     ) -> None:
         self._call_from_thread = call_from_thread
         self._failed = failed
-        self._line = _Calls()
         self.is_closed = False
+        self._n_outages = 0
+        self._deadline = float("inf")
+        self._is_down = False
+        self._lock = threading.Lock()
+
+    def _call(
+        self, mailbox: Mailbox, action: Callable[..., _T], *arguments: Any, **named: Any
+    ) -> _T:
+        """Return what an action returns once it succeeds."""
+        n_attempts = 0
+        while True:
+            try:
+                result = action(*arguments, **named)
+            except (RedisError, OSError) as error:
+                if isinstance(error, RedisError) and not is_transient(error):
+                    raise failure(error) from None
+                with self._lock:
+                    if not self._is_down:
+                        reason = str(error).rstrip(".")
+                        logger.warning("Redis is unavailable (%s); the crawl waits.", reason)
+                    self._is_down = True
+                refresh_topology(mailbox.client)
+                pause = _PAUSES[min(n_attempts, len(_PAUSES) - 1)]
+                n_attempts += 1
+                if monotonic() + pause > self._deadline:
+                    raise _Closed from None
+                time.sleep(pause)
+            else:
+                with self._lock:
+                    if self._is_down:
+                        self._is_down = False
+                        self._n_outages += 1
+                        logger.warning("Redis is available again; the crawl continues.")
+                return result
 
     def _start(self, run: Callable[[], object], name: str) -> threading.Thread:
         def guarded() -> None:
@@ -212,7 +207,7 @@ class HandPost(_Post):
     def close(self, seconds: float) -> bool:
         """Send what is left; return whether that was done in time."""
         self.is_closed = True
-        self._line.deadline = monotonic() + seconds
+        self._deadline = monotonic() + seconds
         self._outgoing.put(None)
         self._sender.join(seconds)
         return not self._sender.is_alive()
@@ -289,16 +284,16 @@ class HandPost(_Post):
                     messages += more
                 self._outgoing.put(None)
             sent_at = boot_time()
-            self._line.call(mailbox, partial(mailbox.send, self.name, messages))
+            self._call(mailbox, mailbox.send, self.name, messages)
             self.reached_at = sent_at
 
     def _fetch_all(self) -> None:
         mailbox, after, n_outages = self._open(), START, 0
         while not self.is_closed:
-            after, bodies = self._line.call(mailbox, partial(mailbox.answers, self.name, after))
-            if n_outages != self._line.n_outages:
+            after, bodies = self._call(mailbox, mailbox.answers, self.name, after)
+            if n_outages != self._n_outages:
                 # The server may have lost its last second, and so reuse numbers.
-                n_outages, after = self._line.n_outages, START
+                n_outages, after = self._n_outages, START
             if bodies:
                 self._call_from_thread(self._arrived, bodies)
 
@@ -363,13 +358,13 @@ class BrainPost(_Post):
 
     def was_down(self) -> bool:
         """Return whether the server cannot be reached, or could not since the last call."""
-        n_noticed, self._n_noticed = self._n_noticed, self._line.n_outages
-        return self._line.is_down or n_noticed != self._n_noticed
+        n_noticed, self._n_noticed = self._n_noticed, self._n_outages
+        return self._is_down or n_noticed != self._n_noticed
 
     def close(self, seconds: float) -> None:
         """Send what is left, and cease to be the brain."""
         self.is_closed = True
-        self._line.deadline = monotonic() + seconds
+        self._deadline = monotonic() + seconds
         self._turns.put(_Turn([], "", "", is_last=True))
         self._thread.join(seconds)
 
@@ -388,19 +383,19 @@ class BrainPost(_Post):
                     turn = self._turns.get_nowait()
                     answers += turn.answers
                     status, place = turn.status or status, turn.place or place
-            action = partial(
+            state = self._call(
+                mailbox,
                 mailbox.turn,
                 *(self.name, self.crawl_id, self._seconds),
                 done=self._done(place),
                 status=status,
                 answers=answers,
             )
-            state = self._line.call(mailbox, action)
             if state != self._state:
                 self._state = state
                 self._call_from_thread(self._state_changed, state)
             if turn.is_last:
-                self._line.call(mailbox, partial(mailbox.leave, self.name))
+                self._call(mailbox, mailbox.leave, self.name)
                 return
 
     def _done(self, place: str) -> str:
@@ -418,10 +413,10 @@ class BrainPost(_Post):
     def _read_all(self) -> None:
         mailbox, n_outages = self._open(), 0
         while not (self.is_closed or self._is_deaf):
-            mail = self._line.call(mailbox, partial(mailbox.read, self.position, most=_MOST))
-            if n_outages != self._line.n_outages:
-                n_outages = self._line.n_outages
-                self._line.call(mailbox, partial(mailbox.advance, self.position))
+            mail = self._call(mailbox, mailbox.read, self.position, most=_MOST)
+            if n_outages != self._n_outages:
+                n_outages = self._n_outages
+                self._call(mailbox, mailbox.advance, self.position)
             if mail:
                 self._applied.clear()
                 self._call_from_thread(self._apply, mail)
@@ -440,6 +435,3 @@ def said_by_hand(mail: Mail) -> tuple[float, int, list[Statement]]:
     if not is_statements(statements):
         raise ValueError("no statements")
     return float(clock), int(wants), statements
-
-
-__all__ = ["ABORT_SHARE", "ALIVE_SHARE", "BrainPost", "Fenced", "HandPost", "said_by_hand"]

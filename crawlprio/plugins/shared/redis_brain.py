@@ -435,33 +435,31 @@ class RedisBrainScheduler(BrainScheduler):
             hand.n_read = mail.number
             self._is_told_all_is_done = self._is_told_all_is_done and hand.is_shard
             for statement in statements:
-                if hand.name in self._silent:
-                    self._receive_early(hand, statement)
-                else:
-                    self._receive(hand, [statement])
+                if hand.name not in self._silent or self._is_early(hand, statement):
+                    self._receive(hand, statement)
         return hand
 
-    def _receive_early(self, hand: FarHand, statement: Statement) -> None:
-        """Carry out what a hand says of pages that it has from the last brain, not listed yet."""
+    def _is_early(self, hand: FarHand, statement: Statement) -> bool:
+        """Adopt what a hand speaks of and has from the last brain; False if it is to be ignored."""
         clock, (kind, *said) = self._frontier.clock, statement
         if kind in ("observe", "put_back", "release_site"):
             lease, key = said[0], said[-1]
             if lease not in hand.leases and self._brain.adopt(hand, lease, key):
                 clock.not_fetched(self._frontier.site_of(lease))
         elif kind == "clock" and said[0] in ("started", "not_fetched"):
-            return
+            return False
         elif kind == "clock" and said[0] == "ended":
             clock.started(said[1][0], was_handed_out=False)
             hand.fetching[said[1][0]] += 1
-        self._receive(hand, [statement])
+        return True
 
-    def _receive(self, hand: Hand, statements: list[Statement]) -> None:
-        for kind, *said in statements:
-            if kind == "add_seeds":
-                self._admit(map(host_if_any, said[0]))
-            elif kind == "add" and said[0][7]:
-                self._admit([host_if_any(said[0][1])])
-        super()._receive(hand, statements)
+    def _receive(self, hand: Hand, statement: Statement) -> None:
+        kind, *said = statement
+        if kind == "add_seeds":
+            self._admit(map(host_if_any, said[0]))
+        elif kind == "add" and said[0][7]:
+            self._admit([host_if_any(said[0][1])])
+        super()._receive(hand, statement)
 
     def _admit(self, hosts: Any) -> None:
         """Open the private addresses of seeds before anything is fetched from them."""

@@ -75,7 +75,6 @@ class RedisHandScheduler(HandScheduler):
     def __init__(self, crawler: Crawler) -> None:
         super().__init__(crawler)
         self._is_late = False
-        self.make_frontier = self._make_frontier
 
     def open(self, spider: Spider) -> None:
         crawl = self._crawl

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 from redis.exceptions import RedisError
 from scrapy import FormRequest, Request, signals
 from scrapy.exceptions import DontCloseSpider
-from scrapy.utils.asyncio import call_later, run_in_thread
+from scrapy.utils.asyncio import run_in_thread
 from scrapy.utils.defer import deferred_from_coro
 
+from crawlprio.live.engine import sleep
 from crawlprio.plugins.shared.connection import Client
 
 if TYPE_CHECKING:
@@ -50,45 +51,40 @@ class StartUrls:
         self._is_closed = False
         self._is_down = False
         crawler.signals.connect(self._idle, signal=signals.spider_idle)
-        crawler.signals.connect(self.begin, signal=signals.spider_opened)
 
     def begin(self) -> None:
-        """Poll; needed only for a spider that is open already."""
-        self._look()
+        """Poll, now that the spider is open."""
+        deferred_from_coro(self._poll()).addErrback(
+            lambda failure: logger.error("Start URLs: %s", failure.getTraceback())
+        )
 
     def close(self) -> None:
         """Stop polling."""
         self._is_closed = True
         self._client.close()
 
-    def _look(self) -> None:
-        if not self._is_closed:
-            deferred_from_coro(self._take_batch()).addErrback(
-                lambda failure: logger.error("Start URLs: %s", failure.getTraceback())
-            )
-
-    async def _take_batch(self) -> None:
-        """Pop a batch and poll again: at once if there were entries, otherwise after a pause."""
-        try:
-            entries = await run_in_thread(self._pop)
-            self._is_down = False
-        except RedisError as error:
-            entries = []
-            if not self._is_down and not self._is_closed:
-                self._is_down = True
-                logger.warning("Start URLs cannot be read from Redis: %s.", error)
-        spider, engine = self._crawler.spider, self._crawler.engine
-        if self._is_closed or spider is None or engine is None:
-            if entries:
-                logger.error(
-                    "%d start URLs arrived after the crawl had ended and are lost.", len(entries)
-                )
-            return
-        for entry in entries:
-            self._busy_at = monotonic()
-            for request in self._requests(spider, entry):
-                engine.crawl(request)
-        call_later(0 if entries else _POLL, self._look)
+    async def _poll(self) -> None:
+        """Pop batch after batch, with a pause if there was none."""
+        while not self._is_closed:
+            try:
+                entries = await run_in_thread(self._pop)
+                self._is_down = False
+            except RedisError as error:
+                entries = []
+                if not self._is_down and not self._is_closed:
+                    self._is_down = True
+                    logger.warning("Start URLs cannot be read from Redis: %s.", error)
+            spider, engine = self._crawler.spider, self._crawler.engine
+            if self._is_closed or spider is None or engine is None:
+                if entries:
+                    lost = "%d start URLs arrived after the crawl had ended and are lost."
+                    logger.error(lost, len(entries))
+                return
+            for entry in entries:
+                self._busy_at = monotonic()
+                for request in self._requests(spider, entry):
+                    engine.crawl(request)
+            await sleep(0 if entries else _POLL)
 
     def _pop(self) -> list[bytes]:
         """Take entries from the head of a list, the highest scores of a sorted set, or any set."""
