@@ -11,7 +11,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from crawlprio.graph.compiled import Addresses, Layout, njit
+from crawlprio.graph.compiled import Addresses, Layout, njit, record
 from crawlprio.graph.pages import PageIds
 from crawlprio.orderings.base import CompiledOrdering, Keys, Part, checked_number, made_of
 from crawlprio.ranking.pagerank import with_room
@@ -29,45 +29,17 @@ LEAST_CHANGE = 0.02
 REFRESHED = 64
 """Pages of the visited site whose keys are updated after each visit."""
 
-PAGE = np.dtype(
-    [
-        ("own", np.float64),
-        ("from_site", np.float64),
-        ("from_others", np.float64),
-        ("sent", np.float64),
-        ("row_start", np.int64),
-        ("row_length", np.int32),
-        ("site", np.int32),
-        ("next", np.int32),
-        ("queued", np.int32),
-    ],
-    align=True,
-)
+PAGE = record("f8 own from_site from_others sent", "i8 row_start", "i4 row_length site next queued")
 """One page, 56 bytes. `own`, `from_site`, `from_others`: its initial mass, and the mass received
 from its own site and from other sites; `sent`: its mass when it last passed mass on, or
 `NOT_VISITED`; `next`: the next page in the ring of its site; `queued`: whether it is queued to pass
 mass on."""
 
-SITE = np.dtype(
-    [("n_visits", np.int32), ("n_known", np.int32), ("n_in_ring", np.int32), ("last", np.int32)],
-    align=True,
-)
+SITE = record("i4 n_visits n_known n_in_ring last")
 """One site. Its pages form a ring; fetched pages are removed when a refresh reaches them. `last`:
 the page discovered or refreshed last; its `next` is refreshed next."""
 
-RULES = np.dtype(
-    [
-        ("seed_mass", np.float64),
-        ("damping", np.float64),
-        ("novelty", np.float64),
-        ("threshold", np.float64),
-        ("push_budget", np.int64),
-        ("n_visits", np.int64),
-        ("n_known", np.int64),
-        ("n_links", np.int64),
-    ],
-    align=True,
-)
+RULES = record("f8 seed_mass damping novelty threshold", "i8 push_budget n_visits n_known n_links")
 """Options, and the progress of the crawl."""
 
 
