@@ -14,7 +14,7 @@ from crawlprio.frontier.protocol import PageVisit
 from crawlprio.items import NO_DIRECTIVES, Directives, LinkPairs, TextNotes, content_hash
 from crawlprio.live.running import RunningCrawl
 from crawlprio.web.anchors import read_anchors, read_robots, read_title
-from crawlprio.web.directives import joined
+from crawlprio.web.robots_txt import joined
 from crawlprio.web.urls import MAX_LINK_CHARACTERS, MAX_LINKS, without_credentials
 
 if TYPE_CHECKING:

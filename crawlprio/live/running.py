@@ -19,10 +19,9 @@ from crawlprio.frontier import PageQueue, SiteClock
 from crawlprio.frontier.protocol import FetchClock, Frontier
 from crawlprio.graph.compiled import plain_until, say
 from crawlprio.live import engine
-from crawlprio.live.coverage_so_far import CoverageSoFar
+from crawlprio.live.counts import CoverageSoFar
 from crawlprio.live.dispatch import Dispatcher
-from crawlprio.live.host_clock import HostClock
-from crawlprio.live.local_frontier import LocalFrontier
+from crawlprio.live.local_frontier import HostClock, LocalFrontier
 from crawlprio.live.private_networks import SeedHosts, Share, record_in
 from crawlprio.live.recorder import Recorder
 from crawlprio.live.request_json import from_json, priority_of

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from crawlprio.web.keyed_hash import KeyedHash
+from crawlprio.web.urls import KeyedHash
 
 _DIGITS = b"0123456789"
 _VALUES = re.compile(rb"=[^&;]*")
