@@ -27,8 +27,9 @@ from crawlprio.orderings.base import (
     Ordering,
     Pages,
     RuleArguments,
+    RuleLoop,
+    VisitRule,
 )
-from crawlprio.orderings.rules import RuleLoop, VisitRule
 from crawlprio.store.visit_columns import VisitColumns
 
 PUT_OFF = 2
