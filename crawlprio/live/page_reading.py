@@ -72,7 +72,8 @@ def pairs_of(
     )
     if crawl.config.keeps_text:  # a part of the crawl detects the language
         pairs.notes = TextNotes("", language, joined(licences))
-    crawl.parts.read(pairs)
+    for read in crawl.parts.defining("read"):
+        read(pairs)
     crawl.config.set_fingerprint(pairs)
     return pairs
 

@@ -392,6 +392,12 @@ N_DEPTHS = 1024
 class SiblingSampling(CompiledOrdering):
     """Pages with the most mass first, corrected for siblings that have not been fetched.
 
+    The waiting page with the largest key is next, where v pages were visited, n of them on its
+    site, c of its siblings were fetched, and w wait::
+
+        B * (mass + kin * w / (c + 3/2) + gain * S / (c + 1/2)
+             + optimism * sqrt(ln(v + 2) / (c + 1)))
+
     *Mass* is an estimate of PageRank. Each page has mass of its own from the moment it is
     discovered: a seed `seed_mass`, a page at depth k `decay`^k. A fetched page passes `damping`
     times its mass to its distinct links in equal shares. Once it has gained another quarter, it
@@ -400,44 +406,33 @@ class SiblingSampling(CompiledOrdering):
     pass on what they have gained. The stored links are those of the latest visits, `kept_links` in
     total, excluding pages with more than 10,000 links.
 
-    *Siblings* are the pages first discovered on the same page, their parent. They tend to receive
-    similar links, from the parent and often from each other. The mass that a page received from its
-    parent and siblings is therefore multiplied by 1 + w / (c + 3/2). Here c is the number of
-    siblings fetched, and w the number of those waiting: those not fetched are expected to link as
-    the fetched ones do (Horvitz & Thompson, A generalization of sampling without replacement from a
-    finite universe, Journal of the American Statistical Association 47, 1952). While no sibling is
-    fetched, each gets up to two thirds of what their parent passes on in total, so a few pages of
-    each group are fetched early, and the others follow according to what the sample shows.
+    *Siblings* are the pages first discovered on the same page, their parent, and *kin* is the mass
+    received from parent and siblings. Those not fetched are expected to link as the fetched ones do
+    (Horvitz & Thompson, A generalization of sampling without replacement from a finite universe,
+    Journal of the American Statistical Association 47, 1952), so a few pages of each group are
+    fetched early, and the others follow according to what the sample shows.
 
-    *Limit*: w is at most 16 + v / s, where v is the number of visits so far, and s the effective
-    number of sites: 1 / sum p^2, where p is a site's share of all attention, and a site's
-    *attention* is the mass received from other sites, plus 1 for each of its seeds (the inverse of
-    the index of Simpson, Measurement of diversity, Nature 163, 1949); s is 1 while no site has any.
-    A crawl that has v / s visits to spend on a site cannot fetch more siblings on one, so more do
-    not count. On sites that are not *vouched for*, w is at most 16. Otherwise each page of an
-    endless trap would show a large new group, and every group would be worth a sample.
+    *Limit*: w is at most 16 + v / s, or 16 if the parent's site is not vouched for, as each page of
+    an endless trap shows a large new group. Here s is the effective number of sites: 1 / sum p^2,
+    where p is a site's share of all attention, and a site's *attention* is the mass received from
+    other sites, plus 1 for each of its seeds (the inverse of the index of Simpson, Measurement of
+    diversity, Nature 163, 1949); s is 1 while no site has any.
 
-    *Gain*: what became of the siblings fetched is expected of the others. S is the mass that they
-    received after they were fetched from pages other than their parent and siblings, most of it
-    from pages that they showed themselves, as the index of a month receives from its messages.
-    What such a page gives counts 1 + w / (c + 3/2) times, by the w and c of its own siblings, which
-    are expected to give as much. The key of each waiting page counts `gain` * S / (c + 1/2) besides
-    its mass.
+    *Gain*: S is the mass that the fetched siblings received after their fetch from pages other than
+    their parent and siblings. What a page shown by one of them gives counts 1 + w / (c + 3/2)
+    times, by the w and c of its own siblings, which are expected to give as much.
 
-    *Doubt*: the fewer siblings have been fetched, the more a waiting one may turn out to gain. Its
-    key counts `optimism` * sqrt(ln(visits + 2) / (c + 1)) besides, an upper confidence bound.
+    *Doubt*, the last term, and B, 1 + `novelty` * sqrt(ln(v + 2) / (n + 1)) on a site that is
+    vouched for and 1 elsewhere, follow bandit algorithms (Auer, Cesa-Bianchi & Fischer, Finite-time
+    analysis of the multiarmed bandit problem, Machine Learning 47, 2002). A site is *vouched for*
+    if it has a seed, or was first linked from one that has had at least 30 visits: farms can create
+    sites that link to each other at no cost.
 
-    *New sites*: a key is multiplied by 1 + `novelty` * sqrt(ln(visits + 2) / (visits to its site +
-    1)) on sites that are vouched for: those that have a seed, and those first linked from a site
-    that has had at least 30 visits. Farms can create sites that link to each other at no cost. Both
-    this and the doubt follow bandit algorithms (Auer, Cesa-Bianchi & Fischer, Finite-time analysis
-    of the multiarmed bandit problem, Machine Learning 47, 2002).
-
-    A visit updates the keys of all pages that receive mass, and when the number of fetched siblings
-    has grown by a quarter, those of up to 256 siblings, from the fetched page onwards and then from
-    the first one. When S has grown by more than a quarter since an update for it, up to 256 of the
-    group are updated too, from as many onwards as have been fetched; one group a visit, that in
-    which mass arrived last. All other keys stay as they are. That bounds the work per visit.
+    A visit updates the keys of all pages that receive mass, and when c has grown by a quarter,
+    those of up to 256 siblings, from the fetched page onwards and then from the first one. When S
+    has grown by more than a quarter since an update for it, up to 256 of the group are updated too,
+    from as many onwards as have been fetched; one group a visit, that in which mass arrived last.
+    All other keys stay as they are. That bounds the work per visit.
 
     Parameters
     ----------
