@@ -7,6 +7,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from time import monotonic, time
+from typing import Any
 
 import numpy as np
 from scrapy.utils.asyncio import run_in_thread
@@ -68,27 +69,9 @@ class HostClock:
     def started(self, site: str, *, was_handed_out: bool) -> float:
         return self.sites.started(self._site(site), monotonic(), was_handed_out=was_handed_out)
 
-    def ended(
-        self,
-        site: str,
-        *,
-        was_handed_out: bool,
-        elapsed: float,
-        status: int,
-        retry_after: float | None,
-        n_bytes: int = 0,
-    ) -> None:
+    def ended(self, site: str, **fetch: Any) -> None:
         known = self._site(site)
-        is_new = self.sites.ended(
-            known,
-            monotonic(),
-            was_handed_out=was_handed_out,
-            elapsed=elapsed,
-            n_bytes=n_bytes,
-            status=status,
-            retry_after=retry_after,
-        )
-        if is_new:
+        if self.sites.ended(known, monotonic(), **fetch):
             self._save(known)
 
     def rest(self, site: str) -> None:

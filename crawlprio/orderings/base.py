@@ -22,12 +22,9 @@ from crawlprio.graph.pages import NO_PAGE, NO_PAGES, PageIds, Visit
 
 
 class NoState(NamedTuple):
-    """What the state of any rule has: the other pages whose keys a visit changed.
+    """What the state of any rule has: the pages other than targets whose keys it changed.
 
-    changed
-        int32: output; pages other than the targets whose keys the rule changed.
-    before
-        float64: output; the keys that those pages had before.
+    A rule writes those pages into `changed`, and the keys that they had into `before`.
     """
 
     changed: PageIds

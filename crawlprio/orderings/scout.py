@@ -6,6 +6,7 @@ The compiled rules work on arrays, which the class owns.
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -46,7 +47,7 @@ RULES = record("f8 seed_mass damping novelty threshold", "i8 push_budget n_visit
 class ScoutState(NamedTuple):
     """What the crawl knows: `pages` and `sites` by id, one row of `rules`, all `links` of visits.
 
-    `queue` holds pages that pass on mass; `changed` and `before` are as in `rules.NoState`.
+    `queue` holds pages that pass on mass; `changed` and `before` are as in `NoState`.
     """
 
     pages: Records
@@ -284,19 +285,13 @@ class Scout(CompiledOrdering):
         threshold: float = 0.02,
         push_budget: int = 2000,
     ) -> None:
-        def number(option: str, value: object, below: float | None = None) -> float:
-            return checked_number("scout", option, value, least=0, below=below)
-
+        number = partial(checked_number, "scout", least=0)
         self._options = (
             number("seed_mass", seed_mass),
             number("damping", damping, below=1),
             number("novelty", novelty),
             number("threshold", threshold),
-            int(
-                checked_number(
-                    "scout", "push_budget", push_budget, least=0, below=2**24, whole=True
-                )
-            ),
+            int(number("push_budget", push_budget, below=2**24, whole=True)),
         )
 
     def first_state(self) -> ScoutState:

@@ -68,15 +68,10 @@ for what the visited ones gained, or -1."""
 class SiblingState(NamedTuple):
     """What the crawl knows: `pages`, `groups` and `sites` by id, and one row of `rules`.
 
-    own_mass
-        Own mass of a page by depth.
-    visited, has_gained, ends
-        By number of visit: its page; whether that has gained enough to pass mass on; the end of its
-        links, which begin where those of the visit before end.
-    links
-        Targets; link number i of the crawl is at i modulo their number, a power of two.
-    changed, before
-        As in `rules.NoState`.
+    `own_mass` is that of a page by depth. By number of visit, `visited` has its page, `has_gained`
+    whether that has gained enough to pass mass on, `ends` the end of its links, which begin where
+    those of the visit before end. Link number i of the crawl is in `links` at i modulo their
+    number, a power of two. `changed` and `before` are as in `NoState`.
     """
 
     pages: Records
