@@ -23,7 +23,6 @@ from crawlprio.live.hand_settings import (
 )
 from crawlprio.live.progress import CrawlReport
 from crawlprio.live.running import RunningCrawl
-from crawlprio.live.user_agent import lacks_contact, robot_of, user_agent
 from crawlprio.middlewares import (
     LinksMiddleware,
     PolitenessMiddleware,
@@ -35,12 +34,15 @@ from crawlprio.middlewares import (
 from crawlprio.pipelines import LinkPairPipeline
 from crawlprio.settings_table.config import (
     invalid_stock_settings,
+    lacks_contact,
     names_component,
     read_setting,
     require_extras,
+    robot_of,
     scheduler_of,
     sets_concurrency,
     stock_default,
+    user_agent,
 )
 
 if TYPE_CHECKING:

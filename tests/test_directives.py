@@ -16,8 +16,7 @@ from crawlprio.items import NO_DIRECTIVES, Directives, LinkPairs
 from crawlprio.plugins.shared.messages import row_visit, visit_row
 from crawlprio.spiders.site import SiteSpider
 from crawlprio.store import Store
-from crawlprio.web.directives import MAX_LENGTH, UsageRules, joined
-from crawlprio.web.robots_txt import rules_for
+from crawlprio.web.robots_txt import MAX_LENGTH, UsageRules, joined, rules_for
 
 ROBOTS = """\
 User-agent: *

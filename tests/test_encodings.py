@@ -13,8 +13,7 @@ from urllib.parse import unquote
 import pytest
 
 from crawlprio.web.anchors import printable, squeeze
-from crawlprio.web.encodings import declared_encoding, decoded
-from crawlprio.web.html import parse_page
+from crawlprio.web.html import declared_encoding, decoded, parse_page
 
 CHROMIUM = shutil.which("chromium")
 

@@ -14,7 +14,7 @@ from scipy.stats import chi2_contingency, chisquare
 from crawlprio.frontier import PageQueue
 from crawlprio.graph.pages import NO_PAGE
 from crawlprio.orderings import Ordering, make_ordering
-from crawlprio.orderings.rules import uniform
+from crawlprio.orderings.base import uniform
 from crawlprio.simulator.timed import crawl_order
 
 LATE_AND_EARLY = Web(links={0: [1, 2, 3], 1: [4], 4: [5], 2: [6, 3]})

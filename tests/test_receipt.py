@@ -15,7 +15,7 @@ from jsonschema import Draft202012Validator
 
 from crawlprio.errors import StoreError
 from crawlprio.graph.pages import PageTable, Visit
-from crawlprio.live.coverage_so_far import CoverageSoFar, time_left
+from crawlprio.live.counts import CoverageSoFar, time_left
 from crawlprio.measure import receipt_document
 from crawlprio.measure.receipt_document import (
     check_receipt,

@@ -18,7 +18,7 @@ from scrapy.http import Response
 from crawlprio.frontier.protocol import FetchClock
 from crawlprio.graph.pages import NO_PAGE, Visit
 from crawlprio.items import LinkPairs
-from crawlprio.live.host_clock import HostClock
+from crawlprio.live.local_frontier import HostClock
 from crawlprio.live.running import Callbacks, RunningCrawl
 from crawlprio.measure.receipt_document import duration, seconds_needed
 from crawlprio.measure.stored_crawl import SCRAPY_LIMITS, Pace

@@ -15,8 +15,8 @@ from scrapy.commands import BaseRunSpiderCommand
 from crawlprio.commands import Described, Option, field_of, refuse_unknown_options, setting_option
 from crawlprio.errors import ConfigError, CrawlprioError
 from crawlprio.live.hand_settings import hand_facts
-from crawlprio.live.user_agent import robot_of, user_agent
 from crawlprio.settings_table import SETTINGS
+from crawlprio.settings_table.config import robot_of, user_agent
 from crawlprio.settings_table.kinds import Whole
 
 if TYPE_CHECKING:

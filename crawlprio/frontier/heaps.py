@@ -37,7 +37,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crawlprio.frontier import pairing
-from crawlprio.frontier.pairing import add, cut, isolate, join_children
+from crawlprio.frontier.pairing import add, isolate, join_children
 from crawlprio.frontier.records import (
     BY_BEST_PAGE,
     BY_WAITING_PAGES,
@@ -266,32 +266,28 @@ def push(queue: Addresses, page: int, site: int, tier: int, key: float) -> None:
 
 
 @njit(cache=True, keeps_arrays=False)
+def resettle(queue: Addresses, page: int, rises: bool) -> None:
+    """Restore the heaps after the key of a waiting page was overwritten: `pairing.resettle`."""
+    pages, sites, _, _ = QUEUE(queue)
+    site = wide(pages[page].site)
+    before = wide(sites[site].head)
+    head = pairing.resettle(pages, before, page, rises)
+    sites[site].head = head
+    if head != before or head == page:
+        place_site(queue, site)
+
+
+@njit(cache=True, keeps_arrays=False)
 def rekey(queue: Addresses, page: int, tier: int, key: float) -> None:
     """Change the tier or key of a waiting page; do nothing if both are unchanged. O(log n)."""
-    pages, sites, _, totals = QUEUE(queue)
+    pages, _, _, totals = QUEUE(queue)
     if pages[page].key == key and pages[page].tier == tier:
         return
-    if totals[0].is_deferred:
-        pages[page].key = key
-        pages[page].tier = tier
-        return
-    site = wide(pages[page].site)
-    root = wide(sites[site].head)
     rises = tier > pages[page].tier or (tier == pages[page].tier and key > pages[page].key)
-    if rises:
-        pages[page].key = key
-        pages[page].tier = tier
-        if page != root:
-            cut(pages, page)
-            sites[site].head = add(pages, root, page)
-    else:
-        rest = pairing.take_out(pages, root, page)
-        pages[page].key = key
-        pages[page].tier = tier
-        isolate(pages, page)
-        sites[site].head = add(pages, rest, page)
-    if sites[site].head == page or root == page:
-        place_site(queue, site)
+    pages[page].key = key
+    pages[page].tier = tier
+    if not totals[0].is_deferred:
+        resettle(queue, page, rises)
 
 
 @njit(cache=True, keeps_arrays=False)
@@ -403,18 +399,6 @@ def push_new(
             rekey(queue, page, tier, keys[page])
         else:
             pages[page].tier += tiers[page - first]
-
-
-@njit(cache=True, keeps_arrays=False)
-def resettle(queue: Addresses, page: int, rises: bool) -> None:
-    """Restore the heaps after the key of a waiting page was overwritten: `pairing.resettle`."""
-    pages, sites, _, _ = QUEUE(queue)
-    site = wide(pages[page].site)
-    before = wide(sites[site].head)
-    head = pairing.resettle(pages, before, page, rises)
-    sites[site].head = head
-    if head != before or head == page:
-        place_site(queue, site)
 
 
 @njit(cache=True, keeps_arrays=False)

@@ -14,7 +14,7 @@ from crawlprio.frontier.buffer import LimitedBuffer
 from crawlprio.frontier.plain import PlainQueue
 from crawlprio.frontier.records import DONE, UNKNOWN, WAITING, Records, upcoming
 from crawlprio.graph.arrays import integers
-from crawlprio.graph.compiled import Addresses
+from crawlprio.graph.compiled import Addresses, record
 from crawlprio.graph.pages import NO_PAGE, NO_PAGES, PageIds, Visit
 from crawlprio.graph.topic import HotQueue
 from crawlprio.orderings import guard
@@ -27,25 +27,15 @@ from crawlprio.orderings.base import (
     Ordering,
     Pages,
     RuleArguments,
+    RuleLoop,
+    VisitRule,
 )
-from crawlprio.orderings.rules import RuleLoop, VisitRule
 from crawlprio.store.visit_columns import VisitColumns
 
 PUT_OFF = 2
 """How much smaller the tier of a page that is put off is: one step of its request's priority."""
 
-_PROGRESS = np.dtype(
-    [
-        ("at", np.int64),
-        ("n_known", np.int64),
-        ("n_keyed", np.int64),
-        ("seed", np.int64),
-        ("followed", np.int64),
-        ("key", np.float64),
-        ("is_changed", np.bool_),
-    ],
-    align=True,
-)
+_PROGRESS = record("i8 at n_known n_keyed seed followed", "f8 key", "? is_changed")
 """How far a replay is. `at`: the next visit. `n_known`: pages that visits have discovered.
 `n_keyed`: pages that the ordering knows. `seed`: the first seed from `n_known` on, or -1.
 `followed`: the page whose history is noted, or -1; `key`: its key so far; `is_changed`: whether the

@@ -14,6 +14,9 @@ from crawlprio.graph.compiled import njit
 
 LARGEST_RANK = 31
 
+NEAR = 4
+"""Siblings or children that are looked at before a page is moved."""
+
 
 @njit(cache=True, inline="always")
 def comes_before(pages: Records, a: int, b: int) -> bool:
@@ -128,21 +131,46 @@ def take_out(pages: Records, root: int, page: int) -> int:
 
 
 @njit(cache=True)
+def stays(pages: Records, root: int, page: int, rises: bool) -> bool:
+    """Whether a page whose key was overwritten is found to be in the right place, by a short look.
+
+    Most pages are where the keys of many change at once, as those of siblings do.
+    """
+    if rises and page == root:
+        return True
+    if rises:
+        child = wide(page)
+        for _ in range(NEAR):
+            before = wide(pages[child].prev)
+            if pages[before].child == child:
+                return comes_before(pages, before, page)
+            child = before
+        return False
+    child = wide(pages[page].child)
+    for _ in range(NEAR):
+        if child == NONE:
+            return True
+        if comes_before(pages, child, page):
+            return False
+        child = wide(pages[child].next)
+    return False
+
+
+@njit(cache=True)
 def resettle(pages: Records, root: int, page: int, rises: bool) -> int:
     """Restore the heap after the key of a page was overwritten; return the root. O(log n).
 
     Several keys may be written first and their pages then resettled one by one, in any order,
-    because every comparison uses the current keys. `rises`: the key became larger; False is correct
-    for any key, but slower.
+    because every comparison uses the current keys. `rises`: the key became larger, not smaller.
     """
-    if not rises:
-        rest = take_out(pages, root, page)
-        isolate(pages, page)
-        return add(pages, rest, page)
-    if page == root:
+    if stays(pages, root, page, rises):
         return root
-    cut(pages, page)
-    return add(pages, root, page)
+    if rises:
+        cut(pages, page)
+        return add(pages, root, page)
+    rest = take_out(pages, root, page)
+    isolate(pages, page)
+    return add(pages, rest, page)
 
 
 @njit(cache=True)

@@ -1,12 +1,20 @@
-"""The delay rules of a crawl, live or simulated: how long a site rests after a fetch."""
+"""The delay rules of a crawl, live or simulated, and the clock of each site that obeys them.
+
+A site is in one of two regimes. With one fetch at a time, its delay runs from the end of a fetch to
+the next start, as in the papers; with several, it runs from start to start, as in Scrapy. Only this
+module and `heaps.pop` distinguish the two.
+"""
 
 from __future__ import annotations
 
+import math
 from collections import namedtuple
+from collections.abc import Callable
 from dataclasses import dataclass, fields
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
+from crawlprio.frontier.page_queue import PageQueue
 from crawlprio.graph.compiled import njit
 
 BACK_OFF_STATUSES = frozenset({429, 503})
@@ -187,3 +195,214 @@ _OF_ALL_SITES = [field.name for field in fields(Politeness) if field.name not in
 
 PauseRules = namedtuple("PauseRules", _OF_ALL_SITES)  # type: ignore[misc]
 """The fields of a `Politeness` that determine every site's pause, as floats for compiled code."""
+
+
+class Learned(NamedTuple):
+    """What a crawl has learned about a site, kept for a later run.
+
+    Its Crawl-delay as applied, in seconds, if it has one; its consecutive refusals (429, 503); the
+    seconds that it rests after the last of them.
+    """
+
+    crawl_delay: float | None
+    n_refusals: int
+    pause: float
+
+
+@dataclass(slots=True)
+class _Site:
+    """A site that was fetched from or has its own settings. Times are monotonic."""
+
+    own_delay: float = NO_DELAY
+    crawl_delay: float | None = None
+    started_at: float = -math.inf
+    ended_at: float = -math.inf
+    paused_until: float = -math.inf
+    pause: float = 0.0
+    n_refusals: int = 0
+    refused_at: float = -math.inf
+    n_fetching: int = 0
+    n_unstarted: int = 0
+
+
+class SiteClock:
+    """Says when a fetch may start on a site, given the fetches so far.
+
+    The queue hands out no page of a site before its time or beyond its limit; `n_pages_of` returns
+    the number of known pages of a site. Sites are ids; `now` is a monotonic clock, the same for all
+    calls. Every call costs O(log sites). Memory: 150 bytes for each site that was fetched from.
+    """
+
+    def __init__(
+        self, politeness: Politeness, queue: PageQueue, n_pages_of: Callable[[int], int]
+    ) -> None:
+        self.politeness = politeness
+        self._queue = queue
+        self._n_pages_of = n_pages_of
+        self._sites: dict[int, _Site] = {}
+
+    def set_site(self, site: int, *, delay: float | None = None, limit: int | None = None) -> None:
+        """Set the delay, in seconds, or the limit of concurrent fetches of one site."""
+        if delay is not None:
+            self._of(site).own_delay = delay
+        self._queue.set_site(site, delay=self.delay(site), limit=limit)
+        if self._queue.site_limit(site) > 1:
+            self._delay_until(site, self.next_start(site))
+
+    def delay(self, site: int) -> float:
+        """Return the seconds that a site rests after every fetch."""
+        known = self._of(site)
+        return self.politeness.usual_pause(
+            own_delay=known.own_delay,
+            crawl_delay=known.crawl_delay or 0.0,
+            n_pages=self._n_pages_of(site),
+        )
+
+    def crawl_delay(self, site: int) -> float | None:
+        """Return the Crawl-delay of a site as applied, in seconds; None if it has none."""
+        return self._of(site).crawl_delay
+
+    def obey_crawl_delay(self, site: int, seconds: float, now: float) -> float:
+        """Obey the Crawl-delay of a site from now on; return the delay applied, in seconds."""
+        known = self._of(site)
+        known.crawl_delay = self.politeness.obeyed_crawl_delay(seconds)
+        delay = self.delay(site)
+        self._queue.set_site(site, delay=delay)
+        since = known.ended_at if known.ended_at > -math.inf else now
+        self._delay_until(site, since + delay)
+        return known.crawl_delay
+
+    def next_start(self, site: int) -> float:
+        """Return the time before which no fetch may start on a site; -inf if there is none.
+
+        With several fetches at once, the queue's own time advances when it hands out a page, so
+        the time here is computed from the last start instead.
+        """
+        if self._queue.site_limit(site) == 1:
+            return self._queue.site_ready_at(site)
+        known = self._of(site)
+        return max(known.started_at + self.delay(site), known.paused_until)
+
+    def has_room(self, site: int) -> bool:
+        """Return whether a site has fewer fetches in flight than its limit."""
+        return self._of(site).n_fetching < self._queue.site_limit(site)
+
+    def is_idle(self, site: int, now: float) -> bool:
+        """Return whether a fetch that was not handed out may start on a site now.
+
+        What was handed out has ended, or leaves room for more.
+        """
+        known = self._of(site)
+        n_fetches = known.n_fetching + known.n_unstarted
+        return n_fetches < self._queue.site_limit(site) and self.next_start(site) <= now
+
+    def may_start(self, site: int, now: float) -> bool:
+        """Return whether a fetch may start on a site now."""
+        return self.has_room(site) and self.next_start(site) <= now
+
+    def hold(self, site: int, n_fetches: int = 1) -> None:
+        """Count a fetch that the queue did not hand out against its site; -1 ends it."""
+        self._queue.hold(site, n_fetches)
+
+    def handed_out(self, site: int, now: float) -> None:
+        """Note that the queue handed out a page whose fetch has not started yet.
+
+        With several fetches at once the next page of the site leaves after its delay, which depends
+        on how many pages it has by now.
+        """
+        self._of(site).n_unstarted += 1
+        if self.politeness.small_site_delay is not None and self._queue.site_limit(site) > 1:
+            self._queue.set_ready_at(site, now + self.delay(site))
+
+    def not_fetched(self, site: int, now: float) -> None:
+        """Note that a page that was handed out will not be fetched, so its site need not rest.
+
+        For example, a cache answered the request, or a middleware dropped it.
+        """
+        known = self._of(site)
+        known.n_unstarted -= 1
+        if known.n_unstarted == 0 and self._queue.site_limit(site) > 1:
+            self._queue.set_ready_at(site, self.next_start(site))
+
+    def started(self, site: int, now: float, *, was_handed_out: bool) -> float:
+        """Note that a fetch starts; return the seconds since the last one on the site ended.
+
+        The gap is inf for the first fetch, and if the site may have several at once.
+        """
+        known = self._of(site)
+        known.n_fetching += 1
+        known.n_unstarted -= was_handed_out
+        known.started_at = now
+        if self._queue.site_limit(site) == 1:
+            return now - known.ended_at
+        self._delay_until(site, self.next_start(site))
+        return math.inf
+
+    def ended(
+        self,
+        site: int,
+        now: float,
+        *,
+        was_handed_out: bool,
+        elapsed: float,
+        n_bytes: int = 0,
+        status: int = 200,
+        retry_after: float | None = None,
+    ) -> bool:
+        """Note that a fetch ended and start the delay; return whether `learned` changed.
+
+        The fetch took `elapsed` seconds; its `status` is 0 if no response came; `retry_after` are
+        the seconds that the response asked to wait, if it did.
+        """
+        known = self._of(site)
+        known.ended_at = now
+        known.n_fetching -= 1
+        usual = self.delay(site)
+        pause = max(usual, self.politeness.pause_for_fetch(elapsed, n_bytes))
+        is_refusal = status in BACK_OFF_STATUSES
+        is_new = is_refusal or (bool(status) and known.n_refusals > 0)
+        if is_refusal:
+            # Fetches already in flight when the site first refused count as the same refusal.
+            if now - elapsed >= known.refused_at:
+                known.n_refusals += 1
+                known.refused_at = now
+            pause = self.politeness.back_off(pause, known.n_refusals, retry_after)
+        elif status:
+            known.n_refusals = 0
+        if is_new:
+            known.pause = pause if is_refusal else 0.0
+        if self._queue.site_limit(site) == 1:
+            ends_visit = is_refusal or not was_handed_out
+            self._queue.end_fetch(site, now + pause, ends_visit=ends_visit)
+        elif pause > usual:
+            known.paused_until = max(known.paused_until, now + pause)
+            self._delay_until(site, known.paused_until)
+        return is_new
+
+    def learned(self, site: int) -> Learned:
+        """Return what a later run of the crawl should know about a site."""
+        known = self._of(site)
+        return Learned(known.crawl_delay, known.n_refusals, known.pause)
+
+    def restore(self, site: int, learned: Learned) -> None:
+        """Restore what an earlier run learned about a site, within the current limits."""
+        known = self._of(site)
+        if learned.crawl_delay is not None and self.politeness.max_crawl_delay:
+            known.crawl_delay = self.politeness.obeyed_crawl_delay(learned.crawl_delay)
+        known.n_refusals = max(learned.n_refusals, 0)
+        self._queue.set_site(site, delay=self.delay(site))
+
+    def rest(self, site: int, until: float) -> None:
+        """Start no fetch on a site before `until`."""
+        known = self._of(site)
+        known.paused_until = max(known.paused_until, until)
+        self._delay_until(site, until)
+
+    def _delay_until(self, site: int, until: float) -> None:
+        self._queue.set_ready_at(site, max(until, self._queue.site_ready_at(site)))
+
+    def _of(self, site: int) -> _Site:
+        known = self._sites.get(site)
+        if known is None:
+            known = self._sites[site] = _Site()
+        return known

@@ -17,23 +17,12 @@ from crawlprio.items import LinkPairs
 class Entry(NamedTuple):
     """A page to queue, and how to fetch it if a plain GET of its URL is not enough.
 
-    Parameters
-    ----------
-    identity
-        The string that identifies the page; entries with the same identity are the same page.
-    url, site, depth
-        Its URL, the host whose delay applies, and the number of links followed from a seed.
-    priority
-        Larger is sooner; compared before anything else.
-    request
-        How to fetch it: JSON as bytes, which any frontier carries, or an object, which only a
-        frontier in this process carries. None: a plain link.
-    repeats
-        Fetch the page even if it is already waiting or was fetched before.
-    is_seed
-        Whether the crawl starts from it; seeds do not count towards any budget.
-    source
-        The lease of the page whose callback or redirect led to it, if it `repeats`; None: unknown.
+    Entries with the same `identity` are the same page. `site` is the host whose delay applies,
+    `depth` the number of links followed from a seed; a larger `priority` is sooner, before anything
+    else. `request` is JSON as bytes, which any frontier carries, or an object, which only a
+    frontier in this process carries; None: a plain link. If it `repeats`, the page is fetched even
+    if it is already waiting or was fetched before; `source` is then the lease of the page whose
+    callback or redirect led to it, if known. Seeds do not count towards any budget.
     """
 
     identity: str
@@ -48,16 +37,9 @@ class Entry(NamedTuple):
 
 
 class Handout(NamedTuple):
-    """A leased page, with all that is needed to fetch it.
+    """A leased page, with all that is needed to fetch it, as in `Entry`.
 
-    Parameters
-    ----------
-    lease
-        Identifies the lease in later calls.
-    url, depth
-        As in `Entry`.
-    request
-        As in `Entry`; None: a plain GET of the URL.
+    `lease` identifies the lease in later calls.
     """
 
     lease: int
@@ -87,23 +69,12 @@ class Exchange(NamedTuple):
 class PageVisit(NamedTuple):
     """The outcome of a leased page: its links as one batch, or why there are none.
 
-    Parameters
-    ----------
-    pairs
-        The content of the page. `targets` are URLs, or identities if `links_are_entries`.
-    links_are_entries
-        Whether the targets were already added one by one (by a spider that yields requests), so
-        that unknown ones are not queued. Otherwise new targets are queued.
-    fetched_at, elapsed
-        Unix time at which the fetch ended, and its duration in seconds.
-    error
-        Why there was no page, in a word or two; empty on success.
-    items
-        The items that its callback scraped, each as JSON, if items are stored with visits.
-    exchange
-        The exchange of its fetch for the archive, if the crawl is archived and was answered.
-    body
-        The body of the page, if bodies are kept.
+    The targets of `pairs` are URLs, of which new ones are queued; or identities if
+    `links_are_entries`, which were already added one by one (by a spider that yields requests), so
+    that unknown ones are not queued. The fetch ended at `fetched_at`, in Unix time, and took
+    `elapsed` seconds; `error` says in a word or two why there was no page. `items` are what its
+    callback scraped, each as JSON, if items are stored with visits; `exchange` is that of its fetch
+    for the archive, `body` that of the page, if these are kept.
     """
 
     pairs: LinkPairs

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from crawlprio.graph.compiled import Layout, njit
+from crawlprio.graph.compiled import Layout, njit, record
 
 UNKNOWN, WAITING, LEASED, DONE = 0, 1, 2, 3
 READY, DELAYED = 0, -1
@@ -19,42 +19,16 @@ BY_BEST_PAGE, BY_WAITING_PAGES, BY_CALL = 0, 1, 2
 NONE = -1
 MAX_LEASES = 255
 
-PAGE = np.dtype(
-    [
-        ("key", np.float64),
-        ("child", np.int32),
-        ("next", np.int32),
-        ("prev", np.int32),
-        ("tier", np.int32),
-        ("site", np.int32),
-        ("state", np.uint8),
-        ("observed", np.uint8),
-        ("rank", np.uint8),
-        ("n_leases", np.uint8),
-    ],
-    align=True,
-)
+PAGE = record("f8 key", "i4 child next prev tier site", "u1 state observed rank n_leases")
 """One page, 32 bytes. In the pairing heap, `prev` is the left sibling, or the parent of a first
 child; `rank` counts the children of equal rank that were melded into the page while it was a child
 of the root. A waiting page may also be leased, up to `MAX_LEASES` times, if it is to be fetched
 more than once."""
 
-SITE = np.dtype(
-    [
-        ("key", np.float64),
-        ("ready_at", np.float64),
-        ("delay", np.float64),
-        ("turn", np.int64),
-        ("head", np.int32),
-        ("tier", np.int32),
-        ("n_waiting", np.int32),
-        ("n_leased", np.int32),
-        ("limit", np.int32),
-        ("position", np.int32),
-        ("n_visited", np.int32),
-        ("is_foreign", np.int32),
-    ],
-    align=True,
+SITE = record(
+    "f8 key ready_at delay",
+    "i8 turn",
+    "i4 head tier n_waiting n_leased limit position n_visited is_foreign",
 )
 """One site, 64 bytes. `delay`: w, in seconds. `turn`: turns it has taken, or missed while no page
 of it was waiting. `limit`: leases it may have at once. `n_visited`: pages fetched in the current
@@ -80,21 +54,10 @@ class HeapEntry(NamedTuple):
 ENTRY = np.dtype([(name, np.float64) for name in HeapEntry._fields])
 """An entry of the heaps, 40 bytes; one for each site."""
 
-TOTALS = np.dtype(
-    [
-        ("n_ready", np.int64),
-        ("n_delayed", np.int64),
-        ("n_waiting", np.int64),
-        ("n_leased", np.int64),
-        ("site_rule", np.int64),
-        ("pages_per_visit", np.int64),
-        ("site_share", np.int64),
-        ("turn", np.int64),
-        ("now", np.float64),
-        ("held_below", np.float64),
-        ("is_deferred", np.int64),
-    ],
-    align=True,
+TOTALS = record(
+    "i8 n_ready n_delayed n_waiting n_leased site_rule pages_per_visit site_share turn",
+    "f8 now held_below",
+    "i8 is_deferred",
 )
 """Totals over the queue. `site_share`: pages of a site per round, or 0 if sites take no turns.
 `turn`: the latest turn of any site. `held_below`: pages with a smaller key are held back.

@@ -104,6 +104,12 @@ def _is_logged() -> bool:
     return False
 
 
+def record(*columns: str) -> np.dtype[np.void]:
+    """Return the type of a record; each text has the type of some columns, and their names."""
+    named = ((name, kind) for kind, *names in map(str.split, columns) for name in names)
+    return np.dtype(list(named), align=True)
+
+
 Addresses = NDArray[np.int64]
 T = TypeVar("T", bound=tuple[Any, ...])
 

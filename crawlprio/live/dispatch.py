@@ -414,9 +414,6 @@ class Dispatcher(FetchObserver):
 
     # Outcomes
 
-    def lease_of(self, request: Request) -> Lease | None:
-        return self.leases.of(request)
-
     def fetch_may_start(self, lease: Lease) -> bool:
         """Mark the fetch of a leased page as started; return False if its lease has expired."""
         if not self.may_send(lease):

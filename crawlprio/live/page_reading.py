@@ -14,7 +14,7 @@ from crawlprio.frontier.protocol import PageVisit
 from crawlprio.items import NO_DIRECTIVES, Directives, LinkPairs, TextNotes, content_hash
 from crawlprio.live.running import RunningCrawl
 from crawlprio.web.anchors import read_anchors, read_robots, read_title
-from crawlprio.web.directives import joined
+from crawlprio.web.robots_txt import joined
 from crawlprio.web.urls import MAX_LINK_CHARACTERS, MAX_LINKS, without_credentials
 
 if TYPE_CHECKING:
@@ -72,7 +72,8 @@ def pairs_of(
     )
     if crawl.config.keeps_text:  # a part of the crawl detects the language
         pairs.notes = TextNotes("", language, joined(licences))
-    crawl.parts.read(pairs)
+    for read in crawl.parts.defining("read"):
+        read(pairs)
     crawl.config.set_fingerprint(pairs)
     return pairs
 

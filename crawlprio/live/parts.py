@@ -79,9 +79,7 @@ class ItemKeeper(CrawlPart):
         except (TypeError, ValueError, RecursionError) as error:
             self._refuse(item, error)
             return
-        assert self.crawl.dispatcher is not None
-        request = None if response is None else response.request
-        lease = None if request is None else self.crawl.dispatcher.lease_of(request)
+        lease = None if response is None else self.crawl.lease_of(response.request)
         self._crawler.stats.inc_value("crawlprio/items_kept")
         if lease is not None and not lease.is_observed:
             lease.items.append(text)

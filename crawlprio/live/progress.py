@@ -15,8 +15,7 @@ from scrapy import signals
 from scrapy.utils.asyncio import create_looping_call
 
 from crawlprio.errors import CrawlprioError
-from crawlprio.live.counts import Figures
-from crawlprio.live.coverage_so_far import CoverageSoFar, time_left
+from crawlprio.live.counts import CoverageSoFar, Figures, time_left
 from crawlprio.live.running import Callbacks, RunningCrawl
 from crawlprio.measure.receipt_document import sentences
 from crawlprio.measure.stored_crawl import COVERED, ENOUGH_PAGES

@@ -7,9 +7,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, suppress
 from itertools import repeat
-from pathlib import Path
 from time import time
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -48,60 +47,10 @@ if TYPE_CHECKING:
     from crawlprio.plugins.archive.archive import Archive
 
 
-class StorePlace(NamedTuple):
-    """Where a crawl is recorded: the store of that path, or None.
-
-    If it `is_job`, the store is in a job directory, and a crawl that it holds is resumed. Otherwise
-    `n_kept` stores of earlier crawls are kept beside a new one; None: all.
-    """
-
-    path: Path | None
-    is_job: bool
-    n_kept: int | None = None
-
-    @property
-    def saves_requests(self) -> bool:
-        """Whether waiting requests are saved for a later run."""
-        return self.path is not None and self.is_job
-
-    def existing(self) -> Store | None:
-        """Open the store of the crawl to resume; None if the job directory has none."""
-        path = self.path
-        if path is None or not self.is_job or not path.exists():
-            return None
-        return None if discard_unfinished(path) else Store.open(path)
-
-    def create(self) -> tuple[Store | None, str]:
-        """Create a store, and rename an existing one; None if nothing is recorded.
-
-        The second value is a one-sentence remark for the user, or empty.
-        """
-        path = self.path
-        if path is None:
-            return None, ""
-        if self.is_job:
-            make_private_folder(path.parent)
-            return Store.create(path), ""
-        try:
-            kept = keep_existing(path)
-        except StoreInUse:
-            store = Store.create_numbered(path)
-            return store, f"{path} is in use; this crawl is recorded in {store.path}."
-        store = Store.create(path)
-        surplus = [] if self.n_kept is None else earlier_stores(path)[self.n_kept :]
-        for earlier in surplus:
-            with suppress(StoreError):
-                discard(earlier)
-        if kept is None or not kept.exists():
-            return store, ""
-        return store, f"{path} already existed; it was renamed to {kept}."
-
-
 class Discovery:
     """Finds the pages of links in the page table, and adds those that are new.
 
-    When a budget has no room for a page, `refused` is called with the reason and the URL. Hosts
-    that are `is_foreign` have budgets elsewhere.
+    When a budget has no room for a page, `refused` is called with the reason and the URL.
     """
 
     def __init__(
@@ -110,9 +59,7 @@ class Discovery:
         identities: Identities,
         budgets: Budgets,
         refused: Callable[[str, str], object],
-        is_foreign: Callable[[str], bool] | None,
     ) -> None:
-        self._is_foreign = is_foreign
         self._pages = pages
         self._identities = identities
         self.identity_of = identities.of_url
@@ -167,7 +114,7 @@ class Discovery:
                 page = pages.find(identity)
             if page == NO_PAGE:
                 host = host_of(url)
-                if bounds_sites and not (pages.knows_host(host) or self._belongs_elsewhere(host)):
+                if bounds_sites and not (pages.knows_host(host) or self._budgets.is_foreign(host)):
                     n_new_sites += 1
                     if not self._budgets.take_site(
                         n_new_sites, pages.n_sites, source_site, pages.host(source_site)
@@ -182,10 +129,6 @@ class Discovery:
                     page = added[identity] = add(identity, url, site, depth)
             found[at] = page
         return found
-
-    def _belongs_elsewhere(self, host: str) -> bool:
-        """Return whether a host is another shard's."""
-        return self._is_foreign is not None and self._is_foreign(host)
 
     def _find_known(self, urls: list[str]) -> list[int]:
         """Return the pages that links lead to, `NO_PAGE` for those that are unknown."""
@@ -210,7 +153,7 @@ class Discovery:
             found = self._pages.find_all(pairs.targets)
             for at, identity in enumerate(pairs.targets):
                 host = host_if_any(identity) if found[at] == NO_PAGE else ""
-                if host and self._belongs_elsewhere(host):  # queued there
+                if host and self._budgets.is_foreign(host):  # queued there
                     found[at] = self.page_of(identity, identity, host, depth)
         else:
             found = self.find_or_add(pairs.targets, depth, page)
@@ -294,7 +237,7 @@ class Recorder:
     a lower bound of the share of all importance that is fetched, if it is asked for.
 
     `refused` and `enough` are called with a reason: when a budget has no room for a page, and its
-    URL; and after each visit once the run has enough. `on_visit` is called with each visit, those
+    URL; and after each visit once the run has enough. `on_visit` are called with each visit, those
     of a resumed crawl included. `shard` is that of this process, if the crawl has several.
 
     Once a write `has_failed`, nothing more may be written: a resume would queue a page in another
@@ -310,24 +253,31 @@ class Recorder:
         bounds_patterns: bool = True,
         refused: Callable[[str, str], object] = lambda reason, url: None,
         enough: Callable[[str], object] = lambda reason: None,
-        on_visit: Callable[[Visit], object] | None = None,
+        on_visit: Sequence[Callable[[Visit], object]] = (),
         shard: Shard | None = None,
     ) -> None:
         self.shard = shard
-        is_foreign = None if shard is None else shard.is_foreign
         self._config = config
         self._on_visit = on_visit
         self.is_elsewhere = is_elsewhere
+        self.remark = ""
         self._on_enough = enough
-        path = None if is_elsewhere else config.store_path
-        self._place = StorePlace(path, config.resumes, config.keep_stores)
-        self.store = self._place.existing()
+        self._path = None if is_elsewhere else config.store_path
+        self.saves_requests = self._path is not None and config.resumes
+        """Whether waiting requests are saved for a later run."""
+        self.store = self._existing_store()
         self.resumes = self.store is not None and self.store.n_pages > 0
         self.previous_end = None if self.store is None else self.store.ended_at
         stop_at = config.stop_at_coverage
         self.coverage = None if stop_at is None or not stop_at.is_certain else Coverage()
-        self.states = self._state_keeper(bounds_patterns)
-        self.state = self._saved_state()
+        model = config.value_model
+        sees_all = on_visit or self.coverage or (model is not None and model.learns)
+        self.states: StateKeeper | None = None
+        self.state: SavedState | None = None
+        if self.saves_requests and not sees_all:
+            self.states = StateKeeper(config, bounds_patterns=bounds_patterns)
+            if self.store is not None and self.resumes:
+                self.state = self.states.read(self.store)
         self.pages = self._page_table()
         self.figures = Figures(self.pages)
         self._has_links = False
@@ -339,9 +289,9 @@ class Recorder:
             per_domain=config.max_pages_per_domain,
             per_pattern=config.max_pages_per_pattern if bounds_patterns else None,
             max_sites=config.max_sites,
-            is_foreign=is_foreign,
+            is_foreign=None if shard is None else shard.is_foreign,
         )
-        self.discovery = Discovery(self.pages, identities, self._budgets, refused, is_foreign)
+        self.discovery = Discovery(self.pages, identities, self._budgets, refused)
         self.requests = SavedRequests(self.commit, self.store)
         self._items_before: Counter[str] = Counter()
         if self.state is not None:
@@ -349,14 +299,12 @@ class Recorder:
             self._budgets.restore(lambda *of: take(f"budgets.{of[0]}", of[1]), n_pages, n_sites)
             self.figures.restore(self.state)
         self._writing = _Writing()
-        self.remark = ""
         self.archive: Archive | None = None
 
     def open(self) -> None:
         """Open a new store unless one is resumed; call it once nothing else can be refused."""
         if self.store is None:
-            self.store, self.remark = self._place.create()
-            self.requests.store = self.store
+            self.store = self.requests.store = self._new_store()
         stop_at = self._config.stop_at_coverage
         if self.store is None and stop_at is not None and not stop_at.is_certain:
             raise ConfigError(
@@ -402,10 +350,34 @@ class Recorder:
                 if self.archive is not None:
                     self.archive.close(has_failed=self.has_failed)
 
-    @property
-    def saves_requests(self) -> bool:
-        """Whether waiting requests are saved for a later run."""
-        return self._place.saves_requests
+    def _existing_store(self) -> Store | None:
+        """Open the store of the crawl to resume; None if the job directory has none."""
+        path = self._path
+        if path is None or not self.saves_requests or not path.exists():
+            return None
+        return None if discard_unfinished(path) else Store.open(path)
+
+    def _new_store(self) -> Store | None:
+        """Create the store; without JOBDIR, an existing one is renamed, and surplus ones go."""
+        path, n_kept = self._path, self._config.keep_stores
+        if path is None:
+            return None
+        if self.saves_requests:
+            make_private_folder(path.parent)
+            return Store.create(path)
+        try:
+            kept = keep_existing(path)
+        except StoreInUse:
+            store = Store.create_numbered(path)
+            self.remark = f"{path} is in use; this crawl is recorded in {store.path}."
+            return store
+        store = Store.create(path)
+        for earlier in [] if n_kept is None else earlier_stores(path)[n_kept:]:
+            with suppress(StoreError):
+                discard(earlier)
+        if kept is not None and kept.exists():
+            self.remark = f"{path} already existed; it was renamed to {kept}."
+        return store
 
     # Visits
 
@@ -464,8 +436,8 @@ class Recorder:
         if visit.error == FOREIGN:
             return
         self.figures.count(visit)
-        if self._on_visit is not None:
-            self._on_visit(visit)
+        for note in self._on_visit:
+            note(visit)
         if self.coverage is not None:
             self._has_links = self._has_links or has_links(visit)
             self.coverage.observe(visit.page, visit.targets, is_got=not failure_of(visit))
@@ -595,23 +567,9 @@ class Recorder:
             state.put(queue.arrays(list(refused)))
             states.write(state, store)
 
-    def _state_keeper(self, bounds_patterns: bool) -> StateKeeper | None:
-        """Return the keeper of the state; None if a resume has to see every visit again."""
-        model = self._config.value_model
-        replays = self._on_visit or self.coverage or (model is not None and model.learns)
-        if replays or not self.saves_requests:
-            return None
-        return StateKeeper(self._config, bounds_patterns=bounds_patterns)
-
-    def _saved_state(self) -> SavedState | None:
-        """Return the state that the crawl resumes from, if one was saved that fits."""
-        if self.states is None or self.store is None or not self.resumes:
-            return None
-        return self.states.read(self.store)
-
     def _page_table(self) -> PageTable:
         """Return the pages known so far, with URLs in memory only if no store will hold them."""
-        if self._place.path is None:
+        if self._path is None:
             return PageTable()
         if self.store is None:
             return StoredPages(self._stored_urls)

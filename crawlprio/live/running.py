@@ -19,10 +19,9 @@ from crawlprio.frontier import PageQueue, SiteClock
 from crawlprio.frontier.protocol import FetchClock, Frontier
 from crawlprio.graph.compiled import plain_until, say
 from crawlprio.live import engine
-from crawlprio.live.coverage_so_far import CoverageSoFar
+from crawlprio.live.counts import CoverageSoFar
 from crawlprio.live.dispatch import Dispatcher
-from crawlprio.live.host_clock import HostClock
-from crawlprio.live.local_frontier import LocalFrontier
+from crawlprio.live.local_frontier import HostClock, LocalFrontier
 from crawlprio.live.private_networks import SeedHosts, Share, record_in
 from crawlprio.live.recorder import Recorder
 from crawlprio.live.request_json import from_json, priority_of
@@ -37,11 +36,13 @@ from crawlprio.settings_table.config import CrawlConfig, limits_of, read_setting
 from crawlprio.web.addresses import PrivateAddresses
 
 if TYPE_CHECKING:
+    from scrapy import Request
     from scrapy.crawler import Crawler
     from scrapy.settings import BaseSettings
 
     from crawlprio.graph.pages import Visit
     from crawlprio.items import LinkPairs
+    from crawlprio.live.leases import Lease
     from crawlprio.live.virtual import VirtualWeb
 
 
@@ -124,48 +125,21 @@ class Callbacks(CrawlPart):
 
 
 class Parts:
-    """All parts of a crawl, as one."""
+    """All parts of a crawl, in order."""
 
     def __init__(self) -> None:
         self._all: list[CrawlPart] = []
         self._methods: dict[str, list[Callable[..., Any]]] = {}
 
-    def add(self, *parts: CrawlPart) -> None:
-        """Add parts behind the others, which they follow in everything."""
-        self._all += parts
-        self._methods.clear()
-
-    def add_first(self, *parts: CrawlPart) -> None:
-        """Add parts before all others."""
-        self._all[:0] = parts
+    def add(self, *parts: CrawlPart, first: bool = False) -> None:
+        """Add parts behind the others, which they follow in everything, or before them."""
+        self._all = [*parts, *self._all] if first else [*self._all, *parts]
         self._methods.clear()
 
     def __iter__(self) -> Iterator[CrawlPart]:
         return iter(self._all)
 
-    @property
-    def sees_visits(self) -> bool:
-        """Whether any part takes note of visits, and so of those that a resume replays."""
-        return bool(self._defined("visited"))
-
-    @property
-    def judges(self) -> bool:
-        """Whether any part judges pages."""
-        return bool(self._defined("judge"))
-
-    def read(self, pairs: LinkPairs) -> None:
-        for read in self._defined("read"):
-            read(pairs)
-
-    async def judge(self, pairs: LinkPairs) -> None:
-        for judge in self._defined("judge"):
-            await judge(pairs)
-
-    def visited(self, visit: Visit) -> None:
-        for visited in self._defined("visited"):
-            visited(visit)
-
-    def _defined(self, name: str) -> list[Callable[..., Any]]:
+    def defining(self, name: str) -> list[Callable[..., Any]]:
         """Return the methods of this name of all parts that define it: few, and called often."""
         if name not in self._methods:
             self._methods[name] = [
@@ -268,6 +242,12 @@ class RunningCrawl:
     def identities(self) -> Identities:
         """Decides when two requests are for the same page."""
         return Identities(self.crawler)
+
+    def lease_of(self, request: Request | None) -> Lease | None:
+        """Return the lease of a request; None if it has none, or crawlprio does not schedule."""
+        if request is None or self.dispatcher is None:
+            return None
+        return self.dispatcher.leases.of(request)
 
     @property
     def recorder(self) -> Recorder:
@@ -443,7 +423,8 @@ class RunningCrawl:
         names = (*PARTS, *ADDED["parts"])
         on = [name for name in names if _is_on(read_setting(self.crawler.settings, name))]
         parts = [load_object(PARTS[n]) if n in PARTS else load("parts", n) for n in on]
-        self.parts.add_first(*[part(self) for part in parts if not (part.keeps and is_inspection)])
+        used = [part(self) for part in parts if not (part.keeps and is_inspection)]
+        self.parts.add(*used, first=True)
         self._recorder = Recorder(
             config,
             self.identities,
@@ -452,7 +433,7 @@ class RunningCrawl:
             bounds_patterns=self.web is None,
             refused=lambda rule, url: self.refuse_links(rule, 1, (url,)),
             enough=self._stop,
-            on_visit=self.parts.visited if self.parts.sees_visits else None,
+            on_visit=self.parts.defining("visited"),
             shard=self.shard,
         )
         return self._recorder

@@ -2,8 +2,7 @@
 
 from crawlprio.middlewares.fetch_gate import PolitenessMiddleware
 from crawlprio.middlewares.permission import RobotsMiddleware
-from crawlprio.middlewares.refusals import BoundedCompression, RefusalMiddleware
-from crawlprio.middlewares.signing import SigningMiddleware
+from crawlprio.middlewares.refusals import BoundedCompression, RefusalMiddleware, SigningMiddleware
 from crawlprio.middlewares.visits import LinksMiddleware, RedirectReferer, YieldedLinksMiddleware
 
 __all__ = [

@@ -153,8 +153,7 @@ class PolitenessMiddleware(FetchGate):
         if not crawl.is_running:
             return None
         forget_inherited(request)
-        site, dispatcher = site_of(request), crawl.dispatcher
-        lease = None if dispatcher is None else dispatcher.lease_of(request)
+        site, dispatcher, lease = site_of(request), crawl.dispatcher, crawl.lease_of(request)
         if dispatcher is not None and lease is not None:
             if not self._may_start(site) or not dispatcher.fetch_may_start(lease):
                 return dispatcher.give_back(lease)
@@ -181,8 +180,7 @@ class PolitenessMiddleware(FetchGate):
         if fetch is None or not (fetch.was_refused or isinstance(exception, FetchAborted)):
             return None
         sending.set(None)
-        dispatcher = self._crawl.dispatcher
-        lease = None if dispatcher is None else dispatcher.lease_of(request)
+        dispatcher, lease = self._crawl.dispatcher, self._crawl.lease_of(request)
         return request if dispatcher is None or lease is None else dispatcher.give_back(lease)
 
     def _may_send(self, site: str, lease: Lease | None) -> bool:

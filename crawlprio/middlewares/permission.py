@@ -27,8 +27,7 @@ from crawlprio.settings_table.config import read_setting
 from crawlprio.store.outcomes import ROBOTS, UNREACHABLE
 from crawlprio.web import robots_txt
 from crawlprio.web.addresses import ALLOW_PRIVATE
-from crawlprio.web.directives import USAGE_LINE, UsageRules
-from crawlprio.web.robots_txt import RobotsFiles, RobotsTxt, can_be_read
+from crawlprio.web.robots_txt import USAGE_LINE, RobotsFiles, RobotsTxt, UsageRules, can_be_read
 from crawlprio.web.urls import without_credentials
 
 if TYPE_CHECKING:

@@ -1,9 +1,10 @@
-"""The downloader middleware that refuses private addresses, and counts other refusals."""
+"""Downloader middlewares that refuse private addresses, count other refusals, and sign requests."""
 
 from __future__ import annotations
 
 import logging
 import re
+from time import time
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urldefrag
 from weakref import WeakKeyDictionary
@@ -11,23 +12,28 @@ from weakref import WeakKeyDictionary
 from scrapy import Request, signals
 from scrapy.core.downloader.handlers.http11 import HTTP11DownloadHandler
 from scrapy.downloadermiddlewares.httpcompression import HttpCompressionMiddleware
-from scrapy.exceptions import DownloadCancelledError, IgnoreRequest
+from scrapy.exceptions import DownloadCancelledError, IgnoreRequest, NotConfigured
 from scrapy.http import Response, TextResponse
 from scrapy.utils.httpobj import urlparse_cached
 from scrapy.utils.misc import load_object
 from scrapy.utils.python import to_bytes
 from twisted.web.client import URI
 
+from crawlprio.errors import ConfigError
 from crawlprio.live import engine
 from crawlprio.live.downloader import FetchObserver, observe_fetches
 from crawlprio.live.private_networks import Asker, CheckingResolver
 from crawlprio.live.running import RunningCrawl
+from crawlprio.plugins import load
 from crawlprio.settings_table.config import download_handler, read_setting
 from crawlprio.web.addresses import ALLOW_PRIVATE, PrivateAddresses, normal_host
 from crawlprio.web.urls import host_if_any, parse_url
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
+
+    from crawlprio.plugins.manners.signatures import Signer
+
 
 logger = logging.getLogger("crawlprio")
 
@@ -240,3 +246,38 @@ class BoundedCompression(HttpCompressionMiddleware):
                 self.stats.inc_value("crawlprio/refused/too-large")
         # Not chained to that exception, whose frames hold the decompressed data: 100 took 1 GB.
         raise TooLarge("its body grows beyond DOWNLOAD_MAXSIZE")
+
+
+class SigningMiddleware:
+    """Signs each request with CRAWLPRIO_SIGNING_KEY just before it may be sent.
+
+    Pages, redirects, robots.txt, sitemaps and page requisites are signed alike, each for the host
+    that it goes to. It belongs behind all middlewares that change requests.
+    """
+
+    def __init__(self, signer: Signer) -> None:
+        self._signer = signer
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> SigningMiddleware:
+        """Create the middleware if CRAWLPRIO_SIGNING_KEY is set."""
+        try:
+            key = read_setting(crawler.settings, "CRAWLPRIO_SIGNING_KEY")
+            agent = read_setting(crawler.settings, "CRAWLPRIO_SIGNATURE_AGENT")
+            if key is None and agent is None:
+                raise NotConfigured
+            if key is None or agent is None:
+                raise ConfigError(
+                    "CRAWLPRIO_SIGNING_KEY and CRAWLPRIO_SIGNATURE_AGENT belong together, but only "
+                    "one of them is set; set both, or none."
+                )
+            return cls(load("signers", "CRAWLPRIO_SIGNING_KEY")(key, agent))
+        except ConfigError as error:
+            RunningCrawl.of(crawler).refuse(error)
+            raise NotConfigured from None
+
+    def process_request(self, request: Request) -> None:
+        """Sign a request, in place of what signed its predecessor."""
+        if request.url[:5].lower().startswith("http"):
+            for name, value in self._signer.headers(request.url, time()).items():
+                request.headers[name] = value

@@ -95,15 +95,15 @@ class LinksMiddleware:
             return
         reading = Reading(crawl, response)
         is_guarded = not crawl.addresses.is_open
-        lease = None if dispatcher is None else dispatcher.lease_of(request)
+        lease = crawl.lease_of(request)
         if lease is not None:
             lease.make_visit = reading.visit
         try:
             async for output in result:
                 if isinstance(output, LinkPairs) and reading.item is None:
                     reading.item = output
-                    if crawl.parts.judges:
-                        await crawl.parts.judge(output)
+                    for judge in crawl.parts.defining("judge"):
+                        await judge(output)
                     if dispatcher is not None and lease is not None:
                         dispatcher.observe(lease)
                     if not self._passes_on():
@@ -121,8 +121,9 @@ class LinksMiddleware:
                 if dispatcher is not None and lease is not None:
                     dispatcher.progressed(lease)
             reading.error = ""
-            if crawl.parts.judges and lease is not None and reading.item is None:
-                await crawl.parts.judge(reading.pairs)
+            if lease is not None and reading.item is None:
+                for judge in crawl.parts.defining("judge"):
+                    await judge(reading.pairs)
         except Exception as exception:
             reading.error = type(exception).__name__
             raise
@@ -134,10 +135,7 @@ class LinksMiddleware:
 
     def process_spider_exception(self, response: Response, exception: Exception) -> None:
         """Record the error of a callback that failed before it yielded anything."""
-        dispatcher = self._crawl.dispatcher
-        if dispatcher is None or response.request is None:
-            return
-        lease = dispatcher.lease_of(response.request)
+        lease = self._crawl.lease_of(response.request)
         if lease is not None and lease.make_visit is None:
             refused = type(exception).__name__
             lease.make_visit = Reading(self._crawl, response, refused=refused).visit

@@ -26,12 +26,11 @@ from crawlprio.orderings.baseline import (
 )
 from crawlprio.orderings.by_pagerank import BatchPageRank, PageRank, PartialPageRank
 from crawlprio.orderings.historical import HistoricalPageRank, Omniscient
-from crawlprio.orderings.location import Location
+from crawlprio.orderings.location import AnchorSimilarity, Location
 from crawlprio.orderings.opic import Opic
 from crawlprio.orderings.rankmass import RankMass
 from crawlprio.orderings.scout import Scout
 from crawlprio.orderings.siblings import SiblingSampling
-from crawlprio.orderings.topical import AnchorSimilarity
 from crawlprio.outside.import_path import load_named
 from crawlprio.plugins import ByName
 

@@ -19,8 +19,8 @@ from crawlprio.orderings.base import (
     Part,
     checked_seed,
     made_of,
+    uniform,
 )
-from crawlprio.orderings.rules import uniform
 
 
 @njit(cache=True, plain=True)

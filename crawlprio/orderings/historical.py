@@ -22,9 +22,9 @@ from crawlprio.orderings.base import (
     Pages,
     Part,
     checked_seed,
+    uniform,
 )
 from crawlprio.orderings.baseline import keep_zero
-from crawlprio.orderings.rules import uniform
 
 
 @dataclass(frozen=True)

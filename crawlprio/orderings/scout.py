@@ -6,12 +6,13 @@ The compiled rules work on arrays, which the class owns.
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from crawlprio.graph.compiled import Addresses, Layout, njit
+from crawlprio.graph.compiled import Addresses, Layout, njit, record
 from crawlprio.graph.pages import PageIds
 from crawlprio.orderings.base import CompiledOrdering, Keys, Part, checked_number, made_of
 from crawlprio.ranking.pagerank import with_room
@@ -29,52 +30,24 @@ LEAST_CHANGE = 0.02
 REFRESHED = 64
 """Pages of the visited site whose keys are updated after each visit."""
 
-PAGE = np.dtype(
-    [
-        ("own", np.float64),
-        ("from_site", np.float64),
-        ("from_others", np.float64),
-        ("sent", np.float64),
-        ("row_start", np.int64),
-        ("row_length", np.int32),
-        ("site", np.int32),
-        ("next", np.int32),
-        ("queued", np.int32),
-    ],
-    align=True,
-)
+PAGE = record("f8 own from_site from_others sent", "i8 row_start", "i4 row_length site next queued")
 """One page, 56 bytes. `own`, `from_site`, `from_others`: its initial mass, and the mass received
 from its own site and from other sites; `sent`: its mass when it last passed mass on, or
 `NOT_VISITED`; `next`: the next page in the ring of its site; `queued`: whether it is queued to pass
 mass on."""
 
-SITE = np.dtype(
-    [("n_visits", np.int32), ("n_known", np.int32), ("n_in_ring", np.int32), ("last", np.int32)],
-    align=True,
-)
+SITE = record("i4 n_visits n_known n_in_ring last")
 """One site. Its pages form a ring; fetched pages are removed when a refresh reaches them. `last`:
 the page discovered or refreshed last; its `next` is refreshed next."""
 
-RULES = np.dtype(
-    [
-        ("seed_mass", np.float64),
-        ("damping", np.float64),
-        ("novelty", np.float64),
-        ("threshold", np.float64),
-        ("push_budget", np.int64),
-        ("n_visits", np.int64),
-        ("n_known", np.int64),
-        ("n_links", np.int64),
-    ],
-    align=True,
-)
+RULES = record("f8 seed_mass damping novelty threshold", "i8 push_budget n_visits n_known n_links")
 """Options, and the progress of the crawl."""
 
 
 class ScoutState(NamedTuple):
     """What the crawl knows: `pages` and `sites` by id, one row of `rules`, all `links` of visits.
 
-    `queue` holds pages that pass on mass; `changed` and `before` are as in `rules.NoState`.
+    `queue` holds pages that pass on mass; `changed` and `before` are as in `NoState`.
     """
 
     pages: Records
@@ -312,19 +285,13 @@ class Scout(CompiledOrdering):
         threshold: float = 0.02,
         push_budget: int = 2000,
     ) -> None:
-        def number(option: str, value: object, below: float | None = None) -> float:
-            return checked_number("scout", option, value, least=0, below=below)
-
+        number = partial(checked_number, "scout", least=0)
         self._options = (
             number("seed_mass", seed_mass),
             number("damping", damping, below=1),
             number("novelty", novelty),
             number("threshold", threshold),
-            int(
-                checked_number(
-                    "scout", "push_budget", push_budget, least=0, below=2**24, whole=True
-                )
-            ),
+            int(number("push_budget", push_budget, below=2**24, whole=True)),
         )
 
     def first_state(self) -> ScoutState:

@@ -1,17 +1,15 @@
-"""Sibling sampling: what the links of a page brought so far tells what its other links are worth.
-
-The compiled rules are in `sibling_rules`; the class owns their arrays.
-"""
+"""Sibling sampling: what links of a page have brought tells what its other links are worth."""
 
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from crawlprio.graph.compiled import Addresses, Layout, njit
+from crawlprio.graph.compiled import Addresses, Layout, njit, record
 from crawlprio.graph.pages import PageIds
 from crawlprio.orderings.base import CompiledOrdering, Keys, Part, checked_number, made_of
 from crawlprio.ranking.pagerank import with_room
@@ -39,64 +37,27 @@ ESTABLISHED = 30
 
 NOT_SHOWN, BY_A_SEED, BY_SITE = 0, 1, 2
 
-PAGE = np.dtype(
-    [
-        ("mass", np.float64),
-        ("kin", np.float64),
-        ("passed", np.float64),
-        ("parent", np.int32),
-        ("site", np.int32),
-    ],
-    align=True,
-)
+PAGE = record("f8 mass kin passed", "i4 parent site")
 """One page, 32 bytes, read for each link to it. `kin`: the part of `mass` received from its parent
 and siblings; `passed`: its mass when it last passed mass on, or `NOT_VISITED`."""
 
-GROUP = np.dtype(
-    [
-        ("first_child", np.int32),
-        ("n_children", np.int32),
-        ("n_visited", np.int32),
-        ("due", np.int32),
-        ("depth", np.int32),
-        ("visit", np.int32),
-        ("gained", np.float64),
-        ("told", np.float64),
-    ],
-    align=True,
-)
+GROUP = record("i4 first_child n_children n_visited due depth visit", "f8 gained told")
 """One page as a parent, 40 bytes. `n_visited`: children visited; `due`: the value of `n_visited` at
 which the keys of the other children are next updated; `visit`: the number of its own visit;
 `gained`: the mass that visited children received after their visit from pages that are no kin, with
 what siblings of its grandchildren are expected to add; `told`: the value of `gained` when the other
 children were last updated for it."""
 
-SITE = np.dtype(
-    [("attention", np.float64), ("n_visits", np.int32), ("shown", np.int32)], align=True
-)
+SITE = record("f8 attention", "i4 n_visits shown")
 """One site, 16 bytes. `attention`: mass received from other sites, plus that of seeds; `shown`: how
 its first page was found: `NOT_SHOWN` (not yet), `BY_A_SEED`, or on a page of site
 `shown - BY_SITE`."""
 
-RULES = np.dtype(
-    [
-        ("attention", np.float64),
-        ("squares", np.float64),
-        ("seed_mass", np.float64),
-        ("damping", np.float64),
-        ("novelty", np.float64),
-        ("n_passes", np.int64),
-        ("by_siblings", np.int64),
-        ("n_visits", np.int64),
-        ("n_links", np.int64),
-        ("cursor", np.int64),
-        ("kept_links", np.int64),
-        ("oldest", np.int64),
-        ("gain", np.float64),
-        ("optimism", np.float64),
-        ("risen", np.int64),
-    ],
-    align=True,
+RULES = record(
+    "f8 attention squares seed_mass damping novelty",
+    "i8 n_passes by_siblings n_visits n_links cursor kept_links oldest",
+    "f8 gain optimism",
+    "i8 risen",
 )
 """Sum of the attention of all sites and of its squares; options; progress of the crawl. `n_links`:
 links stored so far, including those overwritten since; `cursor`: the visit checked last; `oldest`:
@@ -107,15 +68,10 @@ for what the visited ones gained, or -1."""
 class SiblingState(NamedTuple):
     """What the crawl knows: `pages`, `groups` and `sites` by id, and one row of `rules`.
 
-    own_mass
-        Own mass of a page by depth.
-    visited, has_gained, ends
-        By number of visit: its page; whether that has gained enough to pass mass on; the end of its
-        links, which begin where those of the visit before end.
-    links
-        Targets; link number i of the crawl is at i modulo their number, a power of two.
-    changed, before
-        As in `rules.NoState`.
+    `own_mass` is that of a page by depth. By number of visit, `visited` has its page, `has_gained`
+    whether that has gained enough to pass mass on, `ends` the end of its links, which begin where
+    those of the visit before end. Link number i of the crawl is in `links` at i modulo their
+    number, a power of two. `changed` and `before` are as in `NoState`.
     """
 
     pages: Records
@@ -170,11 +126,10 @@ def correction(state: SiblingState, parent: int, n_per_site: float) -> float:
 
     `n_per_site` is the result of `visits_per_site`.
     """
-    groups = state.groups
     if parent < 0 or not state.rules[0].by_siblings:
         return 0.0
-    n_visited = groups[parent].n_visited
-    n_counted = float(groups[parent].n_children - n_visited)
+    n_visited = state.groups[parent].n_visited
+    n_counted = float(state.groups[parent].n_children - n_visited)
     if n_counted > FREE:
         room = n_per_site if is_vouched_for(state, state.pages[parent].site) else 0.0
         n_counted = min(n_counted, FREE + room)
@@ -182,23 +137,14 @@ def correction(state: SiblingState, parent: int, n_per_site: float) -> float:
 
 
 @njit(cache=True, keeps_arrays=False)
-def expected_gain(state: SiblingState, parent: int) -> float:
-    """Return the mass that a child's key gets for what its visited siblings have gained."""
-    group = state.groups
-    if parent < 0 or not state.rules[0].by_siblings:
-        return 0.0
-    return float(
-        state.rules[0].gain * group[parent].gained / (group[parent].n_visited + PRIOR_OF_GAIN)
-    )
-
-
-@njit(cache=True, keeps_arrays=False)
-def benefit_of_doubt(state: SiblingState, parent: int, log_visits: float) -> float:
-    """Return the mass that a child's key gets for how few of its siblings have been visited."""
-    if parent < 0 or not state.rules[0].by_siblings:
-        return 0.0
+def gain_and_doubt(state: SiblingState, parent: int, log_visits: float) -> tuple[float, float]:
+    """Return the mass that a child's key gets for what its visited siblings gained, and how few."""
+    rules = state.rules
+    if parent < 0 or not rules[0].by_siblings:
+        return 0.0, 0.0
     n_visited = state.groups[parent].n_visited
-    return float(state.rules[0].optimism * math.sqrt(log_visits / (n_visited + 1.0)))
+    gain = float(rules[0].gain * state.groups[parent].gained / (n_visited + PRIOR_OF_GAIN))
+    return gain, float(rules[0].optimism * math.sqrt(log_visits / (n_visited + 1.0)))
 
 
 @njit(cache=True, keeps_arrays=False)
@@ -243,27 +189,6 @@ def discover_pages(
 
 
 @njit(cache=True, keeps_arrays=False)
-def add_gain(state: SiblingState, target: int, page: int, share: float, with_kin: float) -> None:
-    """Count what a visited page receives from another, unless from its parent or a sibling.
-
-    `with_kin` is what it is expected to receive from that page and its siblings if the page was
-    shown by the target or a sibling of the target.
-    """
-    pages, groups = state.pages, state.groups
-    parent, shown_by = pages[target].parent, pages[page].parent
-    if parent < 0 or parent == page:
-        return
-    if parent == shown_by:
-        return
-    is_grandchild = shown_by >= 0 and pages[shown_by].parent == parent
-    gained = groups[parent].gained + (with_kin if is_grandchild else share)
-    groups[parent].gained = gained
-    has_waiting = groups[parent].n_visited < groups[parent].n_children
-    if has_waiting and gained > GROWTH * groups[parent].told:
-        state.rules[0].risen = parent
-
-
-@njit(cache=True, keeps_arrays=False)
 def write_children(state: SiblingState, parent: int, start: int, n_changed: int) -> int:
     """Append those that wait of `NEAREST` children to `changed`, in a cycle from child `start` on.
 
@@ -284,107 +209,95 @@ def write_children(state: SiblingState, parent: int, start: int, n_changed: int)
 
 @njit(cache=True, keeps_arrays=False)
 def pass_on(state: SiblingState, page: int, targets: PageIds) -> None:
-    """Pass on the mass that a page has gained since it last did, damped, in equal shares."""
-    pages, groups, has_gained = state.pages, state.groups, state.has_gained
+    """Pass on the mass that a page has gained since it last did, damped, in equal shares.
+
+    Fetched targets count it as gained for their parents, unless it comes from kin; what siblings of
+    the page are expected to add, if it is a grandchild of such a parent.
+    """
+    pages, groups, rules = state.pages, state.groups, state.rules
     if len(targets) == 0:
         return
-    share = (
-        state.rules[0].damping * (pages[page].mass - max(pages[page].passed, 0.0)) / len(targets)
-    )
-    pages[page].passed = pages[page].mass
-    has_gained[groups[page].visit] = 0
-    parent, site = pages[page].parent, pages[page].site
+    mass, parent, site = pages[page].mass, pages[page].parent, pages[page].site
+    share = rules[0].damping * (mass - max(pages[page].passed, 0.0)) / len(targets)
+    pages[page].passed = mass
+    state.has_gained[groups[page].visit] = 0
+    grandparent = pages[parent].parent if parent >= 0 else -1
     with_kin = share * (1.0 + correction(state, parent, visits_per_site(state)))
     for target in targets:
-        of_site = pages[target].site
+        of_site, shown_by, passed = pages[target].site, pages[target].parent, pages[target].passed
         if of_site != site:
             give_attention(state, of_site, share)
         mass = pages[target].mass + share
         pages[target].mass = mass
-        passed = pages[target].passed
-        if passed != NOT_VISITED:
-            if mass - passed > LEAST_GAIN * mass:
-                has_gained[groups[target].visit] = 1
-            add_gain(state, target, page, share, with_kin)
+        is_kin = shown_by == page or (shown_by == parent and parent >= 0)
+        if passed == NOT_VISITED:
+            if is_kin:
+                pages[target].kin += share
             continue
-        target_parent = pages[target].parent
-        if target_parent == page or (target_parent == parent and parent >= 0):
-            pages[target].kin += share
+        if mass - passed > LEAST_GAIN * mass:
+            state.has_gained[groups[target].visit] = 1
+        if shown_by >= 0 and not is_kin:
+            gained = groups[shown_by].gained + (with_kin if shown_by == grandparent else share)
+            groups[shown_by].gained = gained
+            has_waiting = groups[shown_by].n_visited < groups[shown_by].n_children
+            if has_waiting and gained > GROWTH * groups[shown_by].told:
+                rules[0].risen = shown_by
 
 
 @njit(cache=True, keeps_arrays=False)
-def observe_visit(state: SiblingState, keys: Keys, page: int, targets: PageIds) -> int:
-    """Learn from a visit; update the keys of waiting pages.
-
-    Pages other than targets whose keys changed are written to `changed`, with their former keys in
-    `before`; returns their number. The arrays must have room: `links` for the targets; `changed`
-    for the targets, `NEAREST` siblings twice, and `n_passes` times the longest row up to `LONGEST`.
-    The length of `links` is a power of two: link number i of the crawl is stored at i modulo it.
-    """
-    pages, groups, rules = state.pages, state.groups, state.rules
-    links, ends, changed = state.links, state.ends, state.changed
-    n = rules[0].n_visits
-    end = rules[0].n_links
-    n_targets = len(targets)
+def store_row(state: SiblingState, page: int, targets: PageIds) -> None:
+    """Count a visit, and store its links, in place of the oldest."""
+    rules, links, ends = state.rules, state.links, state.ends
+    n, end = rules[0].n_visits, rules[0].n_links
     state.visited[n] = page
-    groups[page].visit = n
-    last_link = len(links) - 1
-    n_recorded = n_targets if n_targets <= min(LONGEST, rules[0].kept_links) else 0
-    for at in range(n_recorded):
-        links[(end + at) & last_link] = targets[at]
-    for at in range(n_targets):
-        changed[at] = targets[at]
-    end += n_recorded
+    state.groups[page].visit = n
+    if len(targets) <= min(LONGEST, rules[0].kept_links):
+        for target in targets:
+            links[end & (len(links) - 1)] = target
+            end += 1
     ends[n + 1] = end
     rules[0].n_links = end
     rules[0].n_visits = n + 1
-    oldest = rules[0].oldest
-    while end - ends[oldest] > rules[0].kept_links:
-        oldest += 1
-    rules[0].oldest = oldest
-    state.sites[pages[page].site].n_visits += 1
-    parent = pages[page].parent
-    if parent >= 0:
-        groups[parent].n_visited += 1
+    while end - ends[rules[0].oldest] > rules[0].kept_links:
+        rules[0].oldest += 1
 
-    if pages[page].passed == NOT_VISITED:
-        pages[page].passed = 0.0
-    pass_on(state, page, targets)
-    n_changed = n_targets
 
-    if parent >= 0 and groups[parent].n_visited >= groups[parent].due:
-        groups[parent].due = groups[parent].n_visited + 1 + groups[parent].n_visited // 4
-        start = page - groups[parent].first_child + 1
-        n_changed = write_children(state, parent, start, n_changed)
-    risen = rules[0].risen
-    if risen >= 0:
-        rules[0].risen = -1
-        groups[risen].told = groups[risen].gained
-        n_changed = write_children(state, risen, groups[risen].n_visited, n_changed)
+@njit(cache=True, keeps_arrays=False)
+def pass_on_again(state: SiblingState, n_changed: int) -> int:
+    """Have fetched pages that gained enough pass it on, the next in the cycle; append their links.
 
-    n_passed = 0
-    cursor = rules[0].cursor
+    Returns the number of pages in `changed`.
+    """
+    rules, links, ends, changed = state.rules, state.links, state.ends, state.changed
+    cursor, n_left = rules[0].cursor, rules[0].n_passes
     for _ in range(LOOKS):
-        if n_passed >= rules[0].n_passes:
+        if n_left <= 0:
             break
         cursor += 1
-        if cursor > n or cursor < oldest:
-            cursor = oldest
-        start, stop = ends[cursor], ends[cursor + 1]
-        if state.has_gained[cursor] and stop > start:
-            row = changed[n_changed : n_changed + stop - start]
-            for at in range(start, stop):
-                row[at - start] = links[at & last_link]
-            pass_on(state, state.visited[cursor], row)
-            n_changed += stop - start
-            n_passed += 1
+        if cursor >= rules[0].n_visits or cursor < rules[0].oldest:
+            cursor = rules[0].oldest
+        if state.has_gained[cursor] and ends[cursor + 1] > ends[cursor]:
+            begin = n_changed
+            for at in range(ends[cursor], ends[cursor + 1]):
+                changed[n_changed] = links[at & (len(links) - 1)]
+                n_changed += 1
+            pass_on(state, state.visited[cursor], changed[begin:n_changed])
+            n_left -= 1
     rules[0].cursor = cursor
+    return n_changed
 
-    log_visits = math.log(n + 3.0)
+
+@njit(cache=True, keeps_arrays=False)
+def update_keys(state: SiblingState, keys: Keys, n_targets: int, n_changed: int) -> int:
+    """Compute the keys of the waiting pages in `changed`, which begins with the targets.
+
+    Those of other pages than targets that changed remain in `changed`; returns their number.
+    """
+    pages, changed = state.pages, state.changed
+    log_visits = math.log(state.rules[0].n_visits + 2.0)
     n_per_site = visits_per_site(state)
-    last_parent, last_site = -1, -1
+    last_parent, last_site, n_others = -1, -1, 0
     factor, gain, doubt, of_site = 0.0, 0.0, 0.0, 1.0
-    n_others = 0
     for at in range(n_changed):
         target = changed[at]
         if pages[target].passed != NOT_VISITED:
@@ -392,8 +305,7 @@ def observe_visit(state: SiblingState, keys: Keys, page: int, targets: PageIds) 
         if pages[target].parent != last_parent:
             last_parent = pages[target].parent
             factor = correction(state, last_parent, n_per_site)
-            gain = expected_gain(state, last_parent)
-            doubt = benefit_of_doubt(state, last_parent, log_visits)
+            gain, doubt = gain_and_doubt(state, last_parent, log_visits)
         if pages[target].site != last_site:
             last_site = pages[target].site
             of_site = novelty(state, last_site, log_visits)
@@ -405,6 +317,40 @@ def observe_visit(state: SiblingState, keys: Keys, page: int, targets: PageIds) 
                 n_others += 1
             keys[target] = key
     return n_others
+
+
+@njit(cache=True, keeps_arrays=False)
+def observe_visit(state: SiblingState, keys: Keys, page: int, targets: PageIds) -> int:
+    """Learn from a visit; update the keys of waiting pages.
+
+    Pages other than targets whose keys changed are written to `changed`, with their former keys in
+    `before`; returns their number. The arrays must have room: `links` for the targets; `changed`
+    for the targets, `NEAREST` siblings twice, and `n_passes` times the longest row up to `LONGEST`.
+    """
+    pages, groups, rules = state.pages, state.groups, state.rules
+    n_targets = len(targets)
+    for at in range(n_targets):
+        state.changed[at] = targets[at]
+    store_row(state, page, targets)
+    state.sites[pages[page].site].n_visits += 1
+    parent = pages[page].parent
+    if parent >= 0:
+        groups[parent].n_visited += 1
+    if pages[page].passed == NOT_VISITED:
+        pages[page].passed = 0.0
+    pass_on(state, page, targets)
+    n_changed = n_targets
+    if parent >= 0 and groups[parent].n_visited >= groups[parent].due:
+        groups[parent].due = groups[parent].n_visited + 1 + groups[parent].n_visited // 4
+        start = page - groups[parent].first_child + 1
+        n_changed = write_children(state, parent, start, n_changed)
+    risen = rules[0].risen
+    if risen >= 0:
+        rules[0].risen = -1
+        groups[risen].told = groups[risen].gained
+        n_changed = write_children(state, risen, groups[risen].n_visited, n_changed)
+    n_changed = pass_on_again(state, n_changed)
+    return int(update_keys(state, keys, n_targets, n_changed))
 
 
 @njit(cache=True, keeps_arrays=False)
@@ -428,8 +374,7 @@ def read_factors(addresses: Addresses, page: int, factors: Keys) -> None:
     parent = state.pages[page].parent
     log_visits = math.log(state.rules[0].n_visits + 2.0)
     factors[0] = correction(state, parent, visits_per_site(state))
-    factors[1] = expected_gain(state, parent)
-    factors[2] = benefit_of_doubt(state, parent, log_visits)
+    factors[1], factors[2] = gain_and_doubt(state, parent, log_visits)
     factors[3] = novelty(state, state.pages[page].site, log_visits)
 
 
@@ -442,6 +387,12 @@ N_DEPTHS = 1024
 class SiblingSampling(CompiledOrdering):
     """Pages with the most mass first, corrected for siblings that have not been fetched.
 
+    The waiting page with the largest key is next, where v pages were visited, n of them on its
+    site, c of its siblings were fetched, and w wait::
+
+        B * (mass + kin * w / (c + 3/2) + gain * S / (c + 1/2)
+             + optimism * sqrt(ln(v + 2) / (c + 1)))
+
     *Mass* is an estimate of PageRank. Each page has mass of its own from the moment it is
     discovered: a seed `seed_mass`, a page at depth k `decay`^k. A fetched page passes `damping`
     times its mass to its distinct links in equal shares. Once it has gained another quarter, it
@@ -450,44 +401,33 @@ class SiblingSampling(CompiledOrdering):
     pass on what they have gained. The stored links are those of the latest visits, `kept_links` in
     total, excluding pages with more than 10,000 links.
 
-    *Siblings* are the pages first discovered on the same page, their parent. They tend to receive
-    similar links, from the parent and often from each other. The mass that a page received from its
-    parent and siblings is therefore multiplied by 1 + w / (c + 3/2). Here c is the number of
-    siblings fetched, and w the number of those waiting: those not fetched are expected to link as
-    the fetched ones do (Horvitz & Thompson, A generalization of sampling without replacement from a
-    finite universe, Journal of the American Statistical Association 47, 1952). While no sibling is
-    fetched, each gets up to two thirds of what their parent passes on in total, so a few pages of
-    each group are fetched early, and the others follow according to what the sample shows.
+    *Siblings* are the pages first discovered on the same page, their parent, and *kin* is the mass
+    received from parent and siblings. Those not fetched are expected to link as the fetched ones do
+    (Horvitz & Thompson, A generalization of sampling without replacement from a finite universe,
+    Journal of the American Statistical Association 47, 1952), so a few pages of each group are
+    fetched early, and the others follow according to what the sample shows.
 
-    *Limit*: w is at most 16 + v / s, where v is the number of visits so far, and s the effective
-    number of sites: 1 / sum p^2, where p is a site's share of all attention, and a site's
-    *attention* is the mass received from other sites, plus 1 for each of its seeds (the inverse of
-    the index of Simpson, Measurement of diversity, Nature 163, 1949); s is 1 while no site has any.
-    A crawl that has v / s visits to spend on a site cannot fetch more siblings on one, so more do
-    not count. On sites that are not *vouched for*, w is at most 16. Otherwise each page of an
-    endless trap would show a large new group, and every group would be worth a sample.
+    *Limit*: w is at most 16 + v / s, or 16 if the parent's site is not vouched for, as each page of
+    an endless trap shows a large new group. Here s is the effective number of sites: 1 / sum p^2,
+    where p is a site's share of all attention, and a site's *attention* is the mass received from
+    other sites, plus 1 for each of its seeds (the inverse of the index of Simpson, Measurement of
+    diversity, Nature 163, 1949); s is 1 while no site has any.
 
-    *Gain*: what became of the siblings fetched is expected of the others. S is the mass that they
-    received after they were fetched from pages other than their parent and siblings, most of it
-    from pages that they showed themselves, as the index of a month receives from its messages.
-    What such a page gives counts 1 + w / (c + 3/2) times, by the w and c of its own siblings, which
-    are expected to give as much. The key of each waiting page counts `gain` * S / (c + 1/2) besides
-    its mass.
+    *Gain*: S is the mass that the fetched siblings received after their fetch from pages other than
+    their parent and siblings. What a page shown by one of them gives counts 1 + w / (c + 3/2)
+    times, by the w and c of its own siblings, which are expected to give as much.
 
-    *Doubt*: the fewer siblings have been fetched, the more a waiting one may turn out to gain. Its
-    key counts `optimism` * sqrt(ln(visits + 2) / (c + 1)) besides, an upper confidence bound.
+    *Doubt*, the last term, and B, 1 + `novelty` * sqrt(ln(v + 2) / (n + 1)) on a site that is
+    vouched for and 1 elsewhere, follow bandit algorithms (Auer, Cesa-Bianchi & Fischer, Finite-time
+    analysis of the multiarmed bandit problem, Machine Learning 47, 2002). A site is *vouched for*
+    if it has a seed, or was first linked from one that has had at least 30 visits: farms can create
+    sites that link to each other at no cost.
 
-    *New sites*: a key is multiplied by 1 + `novelty` * sqrt(ln(visits + 2) / (visits to its site +
-    1)) on sites that are vouched for: those that have a seed, and those first linked from a site
-    that has had at least 30 visits. Farms can create sites that link to each other at no cost. Both
-    this and the doubt follow bandit algorithms (Auer, Cesa-Bianchi & Fischer, Finite-time analysis
-    of the multiarmed bandit problem, Machine Learning 47, 2002).
-
-    A visit updates the keys of all pages that receive mass, and when the number of fetched siblings
-    has grown by a quarter, those of up to 256 siblings, from the fetched page onwards and then from
-    the first one. When S has grown by more than a quarter since an update for it, up to 256 of the
-    group are updated too, from as many onwards as have been fetched; one group a visit, that in
-    which mass arrived last. All other keys stay as they are. That bounds the work per visit.
+    A visit updates the keys of all pages that receive mass, and when c has grown by a quarter,
+    those of up to 256 siblings, from the fetched page onwards and then from the first one. When S
+    has grown by more than a quarter since an update for it, up to 256 of the group are updated too,
+    from as many onwards as have been fetched; one group a visit, that in which mass arrived last.
+    All other keys stay as they are. That bounds the work per visit.
 
     Parameters
     ----------
@@ -538,13 +478,7 @@ class SiblingSampling(CompiledOrdering):
         optimism: float = 0.05,
         kept_links: int = KEPT_LINKS,
     ) -> None:
-        def number(
-            option: str, value: object, below: float | None = None, *, whole: bool = False
-        ) -> float:
-            return checked_number(
-                "sibling-sampling", option, value, least=0, below=below, whole=whole
-            )
-
+        number = partial(checked_number, "sibling-sampling", least=0)
         self._options = {
             "seed_mass": number("seed_mass", seed_mass),
             "damping": number("damping", damping, below=1),

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crawlprio.graph.arrays import Flags, Floats, Longs, integers
-from crawlprio.graph.compiled import njit
+from crawlprio.graph.compiled import njit, record
 from crawlprio.graph.pages import PageIds
 from crawlprio.ranking.pagerank import with_room
 
@@ -26,16 +26,7 @@ LEAST_GAIN = 0.003
 LINKS_A_VISIT = 256
 """Approximate number of links over which each visit passes mass on again; bounds its work."""
 
-TOTALS = np.dtype(
-    [
-        ("got_mass", np.float64),
-        ("dead_end_mass", np.float64),
-        ("n_fetched", np.int64),
-        ("n_links", np.int64),
-        ("cursor", np.int64),
-    ],
-    align=True,
-)
+TOTALS = record("f8 got_mass dead_end_mass", "i8 n_fetched n_links cursor")
 """Mass of the pages got, and of the fetched pages without links; number of rows and of their links;
 row examined last."""
 

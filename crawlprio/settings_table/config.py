@@ -7,6 +7,7 @@ Only this module reads settings. An invalid value, or an unknown name with our p
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, fields
@@ -17,6 +18,7 @@ from typing import Any
 from scrapy.settings import SETTINGS_PRIORITIES, BaseSettings, default_settings
 from scrapy.utils.misc import load_object
 
+from crawlprio import __version__
 from crawlprio.errors import ConfigError
 from crawlprio.extras import NEEDY, require_for
 from crawlprio.frontier import Politeness
@@ -26,7 +28,14 @@ from crawlprio.measure.stored_crawl import LIMITS, SCRAPY_LIMITS
 from crawlprio.orderings import Ordering, make_ordering
 from crawlprio.plugins import load
 from crawlprio.settings_table import DELAY_RULES, SETTINGS
-from crawlprio.settings_table.kinds import OWN_PREFIX, ShareToReach, can_write, checked
+from crawlprio.settings_table.kinds import (
+    CONTACT,
+    OWN_PREFIX,
+    ShareToReach,
+    Text,
+    can_write,
+    checked,
+)
 from crawlprio.settings_table.table import POLITENESS
 
 logger = logging.getLogger("crawlprio")
@@ -406,3 +415,37 @@ def _store_path(store: Path | None, jobdir: str | None, *, is_explicit: bool) ->
             f"{jobdir!r} ({error.strerror}); name another file."
         ) from None
     return path
+
+
+_PRODUCT = re.compile(r"[\w!#$%&'*+.^`|~-]+(/[\w!#$%&'*+.^`|~-]+)?", re.ASCII).fullmatch
+_OUR_AGENT = re.compile(r"(?:(\S+) )?crawlprio/\S+ \(\+?(.*)\)").fullmatch
+_NO_CONTACT = "a Scrapy crawler"
+
+
+def user_agent(name: str | None, contact: str | None, earlier: str) -> str:
+    """Return a user agent that names the robot, if it has a name, crawlprio and the contact.
+
+    What is not given is taken from the user agent so far, `earlier`. A name with spaces, or a
+    contact that is neither a mail address nor a URL, is a ConfigError.
+    """
+    if name is not None and not _PRODUCT(name):
+        raise ConfigError(f"--agent is {name!r}; give a name without spaces, as in mybot/1.0.")
+    if contact is not None:
+        checked("--contact", Text(*CONTACT), contact)
+    found = _OUR_AGENT(earlier)
+    if found is not None:
+        name, contact = name or found[1], contact or found[2]
+    comment = contact or _NO_CONTACT
+    parts = (name, f"crawlprio/{__version__}", f"({'+' * ('://' in comment)}{comment})")
+    return " ".join(filter(None, parts))
+
+
+def lacks_contact(agent: str) -> bool:
+    """Return whether a user agent is the bundled project's, and names nobody."""
+    found = _OUR_AGENT(agent)
+    return found is not None and found[2] == _NO_CONTACT
+
+
+def robot_of(agent: str) -> str:
+    """Return what of such a user agent names a robot; the words of a contact name none."""
+    return agent.partition(" (")[0]

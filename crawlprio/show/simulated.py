@@ -31,10 +31,10 @@ from crawlprio.measure.crawl_order import (
 )
 from crawlprio.measure.scores import finite, order_score, shares_at
 from crawlprio.orderings import COMPARED, ORDERINGS, CompiledOrdering, Ordering, make_ordering
+from crawlprio.orderings.base import compile_rule
 from crawlprio.orderings.baseline import LargerSitesFirst
 from crawlprio.orderings.by_pagerank import BatchPageRank
 from crawlprio.orderings.opic import Opic
-from crawlprio.orderings.rules import compile_rule
 from crawlprio.ranking.pagerank import pagerank
 from crawlprio.show.figures import Drawing, Panel, plot_cumulative, plot_panels
 from crawlprio.show.tables import LEAST_WIDTH, figure, figures_table, wide_console

@@ -17,7 +17,7 @@ from crawlprio.frontier.records import QUEUE, Records, wide
 from crawlprio.graph.compiled import Addresses, njit
 from crawlprio.graph.pages import NO_PAGE, PageIds, Visit
 from crawlprio.orderings import CompiledOrdering
-from crawlprio.orderings.rules import RuleLoop, VisitRule
+from crawlprio.orderings.base import RuleLoop, VisitRule
 from crawlprio.simulator import transfers
 from crawlprio.simulator.graph_pages import GraphPages, RecordedVisits
 from crawlprio.simulator.network import Network

@@ -17,7 +17,7 @@ from crawlprio.graph.linkgraph import LinkGraph
 from crawlprio.graph.pages import NO_PAGE, NO_PAGES, PageIds, Visit
 from crawlprio.graph.topic import HotQueue
 from crawlprio.orderings import CompiledOrdering, Ordering
-from crawlprio.orderings.rules import RuleLoop, VisitRule
+from crawlprio.orderings.base import RuleLoop, VisitRule
 from crawlprio.ranking.pagerank import pagerank, round_significant
 from crawlprio.simulator.graph_pages import GraphPages
 

@@ -15,7 +15,7 @@ from crawlprio.graph.pages import MAX_DEPTH, NO_PAGE, NewPages, PageTable
 from crawlprio.store.hashtable import HashTable
 from crawlprio.store.saved_state import SavedState
 from crawlprio.store.visit_rows import storable, storable_all
-from crawlprio.web.keyed_hash import KeyedHash
+from crawlprio.web.urls import KeyedHash
 
 REMEMBERED = 20_000
 """Number of pages whose identities are kept in memory once they are found or added."""

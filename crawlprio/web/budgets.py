@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from crawlprio.web.keyed_hash import KeyedHash
+from crawlprio.web.urls import KeyedHash
 
 _DIGITS = b"0123456789"
 _VALUES = re.compile(rb"=[^&;]*")
@@ -87,7 +87,7 @@ class Budgets:
         max_sites: int | None = None,
         is_foreign: Callable[[str], bool] | None = None,
     ) -> None:
-        self._is_foreign = is_foreign
+        self.is_foreign = is_foreign or (lambda host: False)
         self._domain_of = domain_of
         self._pages_of = pages_of
         self._per_site = per_site
@@ -137,7 +137,7 @@ class Budgets:
 
         Pages are numbered from 0; `source` is as in `refuses`.
         """
-        if not self._bounds or (self._is_foreign is not None and self._is_foreign(host)):
+        if not self._bounds or self.is_foreign(host):
             return ""
         slot = self._slot(url)
         # The most frequent call of a crawl, so function calls are avoided where possible.
@@ -218,7 +218,7 @@ class Budgets:
         """
         domain = self.domain(source, host)
         for page, site, its_host in new:
-            if self._is_foreign is not None and self._is_foreign(its_host):
+            if self.is_foreign(its_host):
                 continue
             if site >= self._n_replayed_sites:
                 self._n_replayed_sites = site + 1
@@ -276,7 +276,7 @@ class Budgets:
 
     def _count(self, site: int, host: str, slot: int) -> None:
         domain = self.domain(site, host) if self._bounds else 0
-        if self._is_foreign is not None and self._is_foreign(host):
+        if self.is_foreign(host):
             return
         if self._bounds and self._per_domain is not None:
             self._domain_pages[domain >> _FURTHER_BITS] += 1

@@ -19,6 +19,7 @@ from crawlprio import __version__
 from crawlprio.errors import CrawlprioError
 from crawlprio.frontier.protocol import Exchange
 from crawlprio.live.downloader import SIDE_FETCH, FetchObserver, observe_fetches
+from crawlprio.live.page_reading import content_type_of
 from crawlprio.live.running import CrawlPart
 from crawlprio.live.spider_arguments import is_plain
 from crawlprio.plugins.archive.archive import Archive
@@ -119,8 +120,7 @@ class Archiver(CrawlPart, FetchObserver):
         if kept is not None:
             kept[:] = [exchange]
             return
-        dispatcher = self.crawl.dispatcher
-        lease = None if dispatcher is None else dispatcher.lease_of(request)
+        lease = self.crawl.lease_of(request)
         if lease is not None:
             lease.exchange = exchange
         else:
@@ -143,8 +143,7 @@ class HandArchiver(FetchObserver):
         observe_fetches(crawl.crawler, self)
 
     def fetch_answered(self, request: Request, response: Response) -> None:
-        dispatcher = self._crawl.dispatcher
-        lease = None if dispatcher is None else dispatcher.lease_of(request)
+        lease = self._crawl.lease_of(request)
         if lease is not None and request.url[:5].lower().startswith("http"):
             answer = fetched(request, response, self._secret)
             lease.exchange = packed(answer, answer.digest, None)
@@ -157,7 +156,6 @@ def fetched(request: Request, response: Response, secret: Collection[bytes]) -> 
     free of the connection's chunks, and still compressed if it came so. The handlers do not tell
     the reason phrase, which is the standard's.
     """
-    content_type = (response.headers.get("Content-Type") or b"").decode("latin-1")
     has_body = request.method != "HEAD" and response.status not in (204, 304)
     address = "" if response.ip_address is None else str(response.ip_address)
     return Fetched(
@@ -167,7 +165,7 @@ def fetched(request: Request, response: Response, secret: Collection[bytes]) -> 
         head=_head(response, secret if has_body else {*secret, b"Content-Length"}),
         body=response.body,
         status=response.status,
-        mime=re.split("[; ]", content_type, maxsplit=1)[0],
+        mime=re.split("[; ]", content_type_of(response), maxsplit=1)[0],
         address="" if request.meta.get("proxy") else address,
         cut=_cut(response.flags),
     )

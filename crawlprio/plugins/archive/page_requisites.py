@@ -11,7 +11,7 @@ from itertools import islice
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
 from crawlprio.web.anchors import Resolver, rebase
-from crawlprio.web.encodings import declared_encoding, decoded
+from crawlprio.web.html import declared_encoding, decoded
 from crawlprio.web.pieces import pieces
 from crawlprio.web.urls import parse_url
 

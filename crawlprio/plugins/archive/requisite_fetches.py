@@ -18,6 +18,7 @@ from crawlprio.frontier.protocol import Exchange
 from crawlprio.live import engine
 from crawlprio.live.downloader import SIDE_FETCH
 from crawlprio.live.engine import sleep
+from crawlprio.live.page_reading import content_type_of
 from crawlprio.live.side_fetches import LOOK_SECONDS, SideFetches
 from crawlprio.measure.stored_crawl import COVERED, ENOUGH_PAGES
 from crawlprio.plugins.archive.page_requisites import (
@@ -157,10 +158,9 @@ class Requisites(SideFetches):
         is_page = request.callback is not NO_CALLBACK and isinstance(response, HtmlResponse)
         if not is_page or not 200 <= response.status < 300:
             return
-        urls = requisites_of_page(response.body, response.url, _content_type(response))
+        urls = requisites_of_page(response.body, response.url, content_type_of(response))
         urls = self._allowed(urls, response.url, self._page_count)
-        dispatcher = self.crawl.dispatcher
-        lease = None if dispatcher is None else dispatcher.lease_of(request)
+        lease = self.crawl.lease_of(request)
         if lease is not None and lease.exchange is not None:
             lease.exchange = lease.exchange._replace(requisites=urls)
         elif self.crawl.tell_brain is None:  # of a page that a cache answered, say
@@ -287,12 +287,8 @@ def _named_by(response: Response) -> list[str]:
     location = response.headers.get("Location")
     if location and 300 <= response.status < 400:
         return target_of_redirect(location.decode("utf-8", "replace"), response.url)
-    content_type = _content_type(response)
+    content_type = content_type_of(response)
     is_style = content_type.partition(";")[0].strip().lower() == "text/css"
     if not is_style or not 200 <= response.status < 300:
         return []
     return requisites_of_style(response.body, response.url, content_type)
-
-
-def _content_type(response: Response) -> str:
-    return (response.headers.get("Content-Type") or b"").decode("latin-1")

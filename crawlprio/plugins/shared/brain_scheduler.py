@@ -19,8 +19,7 @@ from crawlprio.live import engine
 from crawlprio.live.counts import cause_of
 from crawlprio.live.dispatch import AtOnce, Packing, site_of
 from crawlprio.live.engine import sleep
-from crawlprio.live.host_clock import HostClock
-from crawlprio.live.local_frontier import LocalFrontier
+from crawlprio.live.local_frontier import HostClock, LocalFrontier
 from crawlprio.live.page_reading import USAGES
 from crawlprio.live.workers import WorkersDied
 from crawlprio.middlewares.permission import RobotsMiddleware

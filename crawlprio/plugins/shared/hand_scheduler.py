@@ -80,7 +80,7 @@ class HandScheduler(Scheduler):
         request = super().next_request()
         lease = None
         if request is not None and self._frontier.usages and self.dispatcher is not None:
-            lease = self.dispatcher.lease_of(request)
+            lease = self.dispatcher.leases.of(request)
         if request is not None and lease is not None:
             usage = self._frontier.usages.pop(lease.handout.lease, "")
             if usage:

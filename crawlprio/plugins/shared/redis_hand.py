@@ -278,7 +278,7 @@ class BrainPermission:
     async def process_request(self, request: Request) -> None:
         """Wait for permission; raise `IgnoreRequest` if there is none."""
         dispatcher = RunningCrawl.of(self._crawler).dispatcher
-        if dispatcher is not None and dispatcher.lease_of(request):
+        if dispatcher is not None and dispatcher.leases.of(request):
             return
         self._n_asked += 1
         number, answer = self._n_asked, Deferred[str]()

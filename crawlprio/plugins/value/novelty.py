@@ -9,8 +9,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from crawlprio.graph.pages import Visit
-from crawlprio.orderings.base import Pages
-from crawlprio.orderings.rules import uniform
+from crawlprio.orderings.base import Pages, uniform
 from crawlprio.plugins.value.fingerprints import EXACT, Seen
 from crawlprio.store.hashtable import HashTable
 

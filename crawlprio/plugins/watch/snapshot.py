@@ -17,7 +17,7 @@ from scrapy.http import Response
 from crawlprio.frontier.protocol import Frontier
 from crawlprio.graph.pages import NO_PAGE, PageIds, Visit
 from crawlprio.live import engine
-from crawlprio.live.coverage_so_far import time_left
+from crawlprio.live.counts import time_left
 from crawlprio.live.dispatch import site_of
 from crawlprio.live.downloader import FetchObserver
 from crawlprio.live.leases import Lease, LeaseState
