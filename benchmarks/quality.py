@@ -47,7 +47,7 @@ import numpy as np
 from crawlprio.frontier import Politeness
 from crawlprio.graph.linkgraph import LinkGraph
 from crawlprio.measure.crawl_order import average_cumulative_pagerank, best_order, reachable
-from crawlprio.measure.metrics import importance_of
+from crawlprio.measure.importance import importance_of
 from crawlprio.orderings import ORDERINGS, make_ordering
 from crawlprio.show.figures import Panel
 from crawlprio.show.simulated import Simulation

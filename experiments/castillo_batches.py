@@ -24,9 +24,8 @@ from crawlprio.plugins.papers.distributions import (
     sizes_falling,
 )
 from crawlprio.show.figures import Panel, Series
-from crawlprio.simulator.events import TimedCrawl
 from crawlprio.simulator.network import Network
-from crawlprio.simulator.timed import timed_crawl
+from crawlprio.simulator.timed import TimedCrawl, timed_crawl
 
 Batch = NDArray[np.int32]
 

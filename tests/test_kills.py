@@ -19,7 +19,7 @@ from typing import NamedTuple
 import pytest
 from crawls import Site, options, page
 
-from crawlprio.demo.process import LoopbackServer
+from crawlprio.demo.server import LoopbackServer
 
 N_KILLS = int(os.environ.get("CRAWLPRIO_KILLS", "4"))
 N_PAGES = 2_000 if "CRAWLPRIO_KILLS" in os.environ else 300

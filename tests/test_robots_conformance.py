@@ -10,7 +10,7 @@ from crawls import Answer, Site, run_spider
 from robots_cases import BOT, CASES
 
 from crawlprio.commands.site_crawl import bundled_settings
-from crawlprio.plugins.manners.robots_history import RobotsRules
+from crawlprio.plugins.manners.judge import RobotsRules
 from crawlprio.spiders.site import SiteSpider
 from crawlprio.web.robots_txt import MAX_BYTES, decoded
 

@@ -141,7 +141,7 @@ class SiteCrawlCommand(Described, BaseRunSpiderCommand):
 
     def process_options(self, args: list[str], opts: argparse.Namespace) -> None:
         """Refuse invalid input before Scrapy creates an event loop that nothing would close."""
-        from crawlprio.outside.import_path import load_named
+        from crawlprio.extras import load_named
         from crawlprio.settings_table.config import given_components, require_extras
 
         super().process_options(args, opts)

@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 
 from crawlprio.errors import GraphError
 from crawlprio.extras import imported
-from crawlprio.graph.linkgraph import MAX_PAGES, LinkGraph, named_graph
-from crawlprio.graph.rows import gathered_rows
+from crawlprio.graph.linkgraph import MAX_PAGES, LinkGraph, gathered_rows, named_graph
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array

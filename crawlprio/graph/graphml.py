@@ -12,8 +12,7 @@ from xml.sax.saxutils import escape
 import numpy as np
 
 from crawlprio.errors import GraphError
-from crawlprio.graph.linkgraph import LinkGraph, first_seen, named_graph
-from crawlprio.graph.rows import gathered_rows
+from crawlprio.graph.linkgraph import LinkGraph, first_seen, gathered_rows, named_graph
 from crawlprio.outside.opening import open_file
 
 if TYPE_CHECKING:

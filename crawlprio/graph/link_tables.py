@@ -22,11 +22,16 @@ from numpy.typing import NDArray
 from crawlprio.errors import GraphError
 from crawlprio.extras import imported
 from crawlprio.graph.compiled import njit
-from crawlprio.graph.linkgraph import MAX_PAGES, LinkGraph, first_seen, sites_of
+from crawlprio.graph.linkgraph import (
+    MAX_PAGES,
+    LinkGraph,
+    Urls,
+    first_seen,
+    gathered_rows,
+    sites_of,
+)
+from crawlprio.graph.npz import BROKEN_GZIP, unpack_gzip
 from crawlprio.graph.pages import PageIds
-from crawlprio.graph.rows import gathered_rows
-from crawlprio.graph.unpacking import BROKEN_GZIP, unpack_gzip
-from crawlprio.graph.url_table import Urls
 from crawlprio.outside.opening import open_file
 
 if TYPE_CHECKING:

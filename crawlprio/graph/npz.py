@@ -1,22 +1,151 @@
-"""Link graphs in NumPy's .npz format, with the pages' URLs in a gzip file beside it."""
+"""Link graphs in NumPy's .npz format, with URLs in a gzip file beside it.
+
+Packed files are read here with a limit on the size to which they may unpack.
+"""
 
 from __future__ import annotations
 
+import codecs
 import gzip
+import math
 import re
+import tokenize
+import zipfile
+import zlib
+from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from crawlprio.errors import GraphError
-from crawlprio.graph.linkgraph import LinkGraph
-from crawlprio.graph.unpacking import BROKEN_GZIP, read_arrays, unpack_gzip
-from crawlprio.graph.url_table import Urls
+from crawlprio.graph.linkgraph import LinkGraph, Urls
 from crawlprio.outside.opening import open_file
 
 if TYPE_CHECKING:
     from crawlprio.store.graph_files import Links
+
+
+GROWTH = 50
+FREE_BYTES = 2**28
+"""A file may unpack to `FREE_BYTES` or to `GROWTH` times its size, whichever is larger; texts
+typically grow 5 times."""
+
+_CHUNK = 2**20
+
+
+def most_bytes(path: Path, asked: int | None = None) -> int:
+    """Return the maximum bytes to which a packed file may unpack: `asked`, or else the default."""
+    return max(FREE_BYTES, GROWTH * path.stat().st_size) if asked is None else asked
+
+
+def too_many(path: Path, most: int) -> GraphError:
+    """Return the error for a file that unpacks to more."""
+    return GraphError(
+        f"{path} unpacks to more than {most} bytes, like a file made to fill memory; if you trust "
+        "it, unpack it yourself or raise CRAWLPRIO_MAX_UNPACKED_BYTES."
+    )
+
+
+def unpack_gzip(path: Path, most: int | None = None, *, is_text: bool = False) -> bytearray:
+    """Return the unpacked content of a gzip file.
+
+    `most`: maximum bytes to which it may unpack; by default `most_bytes`. `is_text`: whether it
+    must be UTF-8.
+
+    Raises `GraphError` if it unpacks to more. Raises `OSError`, `EOFError`, `zlib.error`
+    or `UnicodeDecodeError` if it is truncated, corrupt or not text.
+    """
+    most = most_bytes(path, most)
+    unpacked = bytearray()
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    with open_file(path, "rb", follow=True) as raw, gzip.open(raw) as file:
+        while chunk := file.read(_CHUNK):
+            if is_text:
+                decoder.decode(chunk)
+            unpacked += chunk
+            if len(unpacked) > most:
+                raise too_many(path, most)
+    decoder.decode(b"", final=True)
+    return unpacked
+
+
+BROKEN_GZIP = (OSError, EOFError, zlib.error)
+"""Exceptions raised for a truncated or corrupt gzip file."""
+
+
+BROKEN_NPZ = (
+    OSError,
+    EOFError,
+    ValueError,
+    KeyError,
+    MemoryError,
+    OverflowError,
+    RuntimeError,
+    zipfile.BadZipFile,
+    zlib.error,
+)
+"""Exceptions that NumPy and zipfile raise for a truncated or corrupt file."""
+
+
+def read_arrays(
+    path: Path, names: Iterable[str], most: int | None = None
+) -> tuple[dict[str, NDArray[Any]], list[str]]:
+    """Return those arrays of an .npz that it has, by name, and the names of all that it has.
+
+    `most`: maximum bytes to which it may unpack; by default `most_bytes`. Raises `GraphError` if it
+    is truncated or corrupt, or unpacks to more.
+    """
+    try:
+        with np.load(path, allow_pickle=False) as archive:
+            if not isinstance(archive, np.lib.npyio.NpzFile):
+                raise GraphError(f"{path} is one array; give an .npz, which has arrays by name.")
+            _check_arrays(path, archive, names, most)
+            found = {name: archive[name] for name in names if name in archive.files}
+            return found, list(archive.files)
+    except BROKEN_NPZ as error:
+        raise GraphError(f"{path} cannot be read as .npz ({error}); write it again.") from error
+
+
+def _check_arrays(path: Path, archive: Any, names: Iterable[str], most: int | None) -> None:
+    """Check, before any is read, that the arrays of an .npz are within the limit on unpacked size.
+
+    NumPy allocates the size in an array's header, and zipfile trusts the size in the archive's
+    directory and reads no further.
+
+    Raises `GraphError` if they are not, or an array's header asks for more than the archive holds.
+    """
+    most = most_bytes(path, most)
+    members = {info.filename: info.file_size for info in archive.zip.infolist()}
+    n_bytes = 0
+    for name in names:
+        if name not in archive.files:
+            continue
+        member = f"{name}.npy" if f"{name}.npy" in members else name
+        n_bytes += members[member]
+        if n_bytes > most:
+            raise too_many(path, most)
+        with archive.zip.open(member) as file:
+            version = np.lib.format.read_magic(file)
+            read = _HEADERS.get(version)
+            if read is None:
+                continue  # NumPy reports the error
+            try:
+                shape, _, kind = read(file)
+            except (tokenize.TokenError, SyntaxError) as error:
+                raise ValueError(f"the header of {name} is not one of an array") from error
+        if math.prod(shape) * kind.itemsize > members[member]:
+            raise GraphError(
+                f"{path}: {name} declares shape {shape}, but the file has only "
+                f"{members[member]} bytes of it; write it again."
+            )
+
+
+_HEADERS: dict[tuple[int, int], Any] = {
+    (1, 0): np.lib.format.read_array_header_1_0,
+    (2, 0): np.lib.format.read_array_header_2_0,
+}
 
 DEFLATED_BELOW = 64 * 2**20
 """Size of the arrays in bytes up to which `write_npz` deflates them by default."""

@@ -15,9 +15,8 @@ from numpy.typing import NDArray
 from crawlprio.errors import ConfigError, GraphError
 from crawlprio.graph.arrays import integers, mask, numbers, takes
 from crawlprio.graph.compiled import njit
-from crawlprio.graph.linkgraph import LinkGraph
+from crawlprio.graph.linkgraph import LinkGraph, links_of
 from crawlprio.graph.pages import PageIds
-from crawlprio.graph.rows import links_of
 from crawlprio.measure.crawl_order import Order, PageMask, checked_order
 from crawlprio.ranking.pagerank import partial_pagerank, round_significant
 

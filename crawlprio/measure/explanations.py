@@ -33,7 +33,7 @@ from crawlprio.measure.stored_crawl import (
 from crawlprio.orderings import KeyHistory, Ordering, Part
 from crawlprio.store import SiteState, Store
 from crawlprio.store.outcomes import ROBOTS, failure_of, is_refusal
-from crawlprio.store.visit_columns import VisitColumns
+from crawlprio.store.visit_rows import VisitColumns
 from crawlprio.web.budgets import pattern_of
 from crawlprio.web.robots_txt import MAX_BYTES, rules_for
 from crawlprio.web.scope import registered_domain

@@ -38,8 +38,13 @@ from crawlprio.measure.crawl_order import (
     scaled_to_mean_one,
     slices_by_fetch,
 )
-from crawlprio.measure.importance import Importance, RecordedCrawl, Repository
-from crawlprio.measure.metrics import make_importance, parts_of
+from crawlprio.measure.importance import (
+    Importance,
+    RecordedCrawl,
+    Repository,
+    make_importance,
+    parts_of,
+)
 from crawlprio.measure.scores import MARKS, Score, score
 from crawlprio.ranking.pagerank import round_significant
 from crawlprio.show.figures import Panel, Points, plot_cumulative, plot_panels, split_at

@@ -65,12 +65,12 @@ class Command(OneLineCommand):
         from crawlprio.plugins.manners.judge import (
             Judge,
             Limits,
+            RobotsHistory,
             Rule,
             as_json,
             most_frequent,
             print_report,
         )
-        from crawlprio.plugins.manners.robots_history import RobotsHistory
         from crawlprio.web.robots_txt import products
 
         if not products(opts.agent or ""):
