@@ -16,9 +16,9 @@ from crawlprio.errors import ConfigError
 
 ADDED: dict[str, dict[str, str]] = {
     "orderings": {
-        "batched": "papers.combined.Batched",
-        "combined": "papers.combined.Combined",
-        "fica": "papers.fica.Fica",
+        "batched": "papers.rare_orderings.Batched",
+        "combined": "papers.rare_orderings.Combined",
+        "fica": "papers.rare_orderings.Fica",
     },
     "orderings by value": {
         "value": "value.orderings.Value",
