@@ -7,13 +7,10 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from crawlprio.commands import Option
 from crawlprio.commands.arguments import SPREADSHEET, ExportCommand, write_json
-
-if TYPE_CHECKING:
-    pass
 
 
 class Command(ExportCommand):

@@ -78,6 +78,8 @@ def _depths(
 def cumulative_pagerank(order: Order, ranks: Floats, reachable: PageMask | None = None) -> Floats:
     """Return the share of the reachable importance gathered after each fetch.
 
+    Its mean over the fetches of every reachable page rates an order: near 1 is good, 1/2 random.
+
     `order`: distinct page ids in the order fetched; not all pages need be fetched. `ranks`:
     float64, shape (n_pages,), >= 0: importance of each page, over the whole graph. `reachable`:
     bool, shape (n_pages,): the pages whose importance sums to 1; all pages by default. Returns
@@ -90,18 +92,6 @@ def cumulative_pagerank(order: Order, ranks: Floats, reachable: PageMask | None 
     if not whole > 0.0:
         raise GraphError(f"the importance of all reachable pages is {whole:g}; it must be above 0.")
     return np.minimum(np.cumsum(ranks[pages]) / whole, 1.0)
-
-
-def average_cumulative_pagerank(
-    order: Order, ranks: Floats, reachable: PageMask | None = None
-) -> float:
-    """Return the mean of `cumulative_pagerank` over all fetches: near 1 is good, 1/2 is random.
-
-    Means can be compared across graphs only for crawls of every reachable page; on the same graph,
-    crawls with the same budget can be compared. NaN for an empty order.
-    """
-    shares = cumulative_pagerank(order, ranks, reachable)
-    return float(shares.mean()) if len(shares) else float("nan")
 
 
 @takes(ranks=numbers, reachable=mask)
@@ -342,16 +332,13 @@ def cumulative_by_time(
         raise GraphError(
             f"ended has {len(times)} times for {len(pages)} fetches; give one per fetch."
         )
-    counted = importance if reachable is None else importance[reachable]
-    total = float(counted.sum())
-    if not total > 0.0:
-        raise GraphError(f"the importance of all reachable pages is {total:g}; it must be above 0.")
     by_time = np.argsort(times, kind="stable")
     begin = (float(times.min()) if len(times) else 0.0) if start is None else start
+    n_counted = len(importance) if reachable is None else int(reachable.sum())
     return (
         times[by_time] - begin,
-        np.minimum(np.cumsum(importance[pages[by_time]]) / total, 1.0),
-        np.arange(1, len(pages) + 1) / len(counted),
+        cumulative_pagerank(pages[by_time], importance, reachable),
+        np.arange(1, len(pages) + 1) / n_counted,
     )
 
 

@@ -27,6 +27,7 @@ from crawlprio.graph.topic import HotQueue
 from crawlprio.measure.stored_crawl import (
     SETTING_OF,
     SETTINGS_KEY,
+    Pace,
     number_of,
     recorded_object,
 )
@@ -116,20 +117,6 @@ class QueuePlace(NamedTuple):
 
 
 @dataclass
-class SitePast:
-    """What was fetched from a site: how often, for how long in all, and the end of the last."""
-
-    n_fetches: int = 0
-    seconds: float = 0.0
-    ended_at: float = 0.0
-
-    def add(self, seconds: float, ended_at: float) -> None:
-        self.n_fetches += 1
-        self.seconds += seconds
-        self.ended_at = max(self.ended_at, ended_at)
-
-
-@dataclass
 class Past:
     """A crawl, replayed from its store, inside a snapshot. O(visits log pages).
 
@@ -146,7 +133,7 @@ class Past:
     page: int = NO_PAGE
     ordering_name: str = ""
     linking: list[int] = field(default_factory=list)
-    site: SitePast = field(default_factory=SitePast)
+    site: Pace = field(default_factory=Pace)
     refused: dict[int, str] = field(default_factory=dict)
     n_visits: int = 0
 
@@ -231,7 +218,7 @@ class Past:
                 self.linking.append(int(pages[at]))
         is_own = is_evidence & (self._sites[pages] == self._site)
         for at in (done.start + np.flatnonzero(is_own)).tolist():
-            self.site.add(float(group.elapsed[at]), float(group.fetched_at[at]))
+            self.site.add(group.visit(at))
 
     @property
     def ranks_sites(self) -> bool:

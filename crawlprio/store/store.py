@@ -161,7 +161,7 @@ def _move(db: sqlite3.Connection) -> None:
 
 
 class Companion(Protocol):
-    """Writes its part of each transaction of a store, for as long as it is attached.
+    """Writes its part of each transaction of a store while it is attached; does nothing itself.
 
     What it writes to a file of its own in `write` is there before the transaction is committed. A
     kill in between leaves more in the file than the store knows of, which `open` cuts off.
