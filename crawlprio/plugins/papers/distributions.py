@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -10,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crawlprio.errors import ConfigError, GraphError
-from crawlprio.show.figures import Panel, Series
 
 Floats = NDArray[np.float64]
 Longs = NDArray[np.int64]
@@ -24,18 +22,6 @@ MAX_MINIMA = 100
 
 MAX_EXPONENT = 20.0
 """Upper bound of the search for an exponent."""
-
-
-def sizes_falling(groups: Counts) -> Longs:
-    """Return the sizes of the non-empty groups, largest first: a rank curve.
-
-    Castillo et al., Scheduling algorithms for Web crawling, LA-WEB 2004, figures 3 and 7, where
-    groups are sites: `sizes_falling(site)`, or `sizes_falling(site[order])` for fetched pages.
-
-    `groups`: integers >= 0, the group of each member. Returns int64, descending.
-    """
-    sizes = np.bincount(_checked_counts(groups))
-    return np.sort(sizes[sizes > 0])[::-1].astype(np.int64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,27 +255,3 @@ def _checked_counts(counts: Counts) -> Longs:
     if len(checked) and checked.min() < 0:
         raise GraphError(f"a count is {checked.min()}; counts must be 0 or more.")
     return checked
-
-
-def distribution_panel(
-    histograms: Mapping[str, LogHistogram],
-    *,
-    title: str,
-    xlabel: str,
-    ylabel: str,
-    fits: Mapping[str, PowerLaw] | None = None,
-) -> Panel:
-    """Return a panel of histograms as points on logarithmic axes, with lines for fitted laws.
-
-    The height of a point is its `per_count`. `title`, `xlabel`, `ylabel`: as for `Panel`. `fits`:
-    fitted laws by name of the histogram; the legend shows their exponents.
-    """
-    references = {}
-    for name, law in (fits or {}).items():
-        largest = int(histograms[name].last[-1])
-        label = f"{name}: exponent {law.exponent:.2f} from {law.minimum} on"
-        references[label] = Series(law.points(largest), like=name)
-    return Panel(
-        {name: Series(h.points(), mark="points") for name, h in histograms.items()},
-        title, xlabel, ylabel, "log", "log", references=references,
-    )  # fmt: skip
