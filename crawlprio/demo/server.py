@@ -211,8 +211,7 @@ class LoopbackFactory(http.HTTPFactory):
     """Serves one web on any number of connections, which are kept alive without limit.
 
     `fetch_log` gets `{"host", "url", "start", "end", "status", "bytes"}` for each request, as a
-    line of JSON. The times at which it arrived and was answered are by `time.monotonic`; status 0
-    means that the client hung up first.
+    line of JSON, with times by `time.monotonic`; status 0 means that the client hung up first.
     """
 
     protocol: Any = http.HTTPChannel

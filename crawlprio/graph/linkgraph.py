@@ -130,10 +130,8 @@ _DECODED_AT_ONCE = 10_000
 class Urls(Sequence[str]):
     """An immutable sequence of URLs that takes the bytes of their UTF-8 plus 9 bytes each.
 
-    The first search adds an index of 8 bytes per URL. Equal to any sequence of the same strings.
-    Lone surrogates are preserved.
-
-    The strings may be any; they are not parsed.
+    The first search adds an index of 8 bytes per URL. Equal to any sequence of the same strings,
+    which may be any: they are not parsed, and lone surrogates are preserved.
     """
 
     __slots__ = ("_index", "_offsets", "_text")
@@ -351,8 +349,8 @@ class LinkGraph:
         """Return the graph without self-links and duplicates, keeping the first of duplicates.
 
         Row order is kept. `n_dropped` is the number of links removed. With `in_place` the given
-        arrays may be overwritten, so that no links are copied. Cost: O(n_pages + n_links) time, 4
-        bytes per page in addition to the graph, and those of the copy while it is made.
+        arrays may be overwritten, so that no links are copied. O(n_pages + n_links) time, 4 bytes
+        per page in addition to the graph, and those of the copy while it is made.
         """
         sites = np.empty(0, dtype=np.int32) if site is None else site
         graph = cls(indptr, indices, sites, urls, hosts)
@@ -383,8 +381,7 @@ class LinkGraph:
     def out_links(self, page: int, *, between_sites: bool = False) -> PageIds:
         """Return the targets of a page in page order, or only those on other sites.
 
-        A view, O(1); with `between_sites` a copy, O(links of the page). Raises `GraphError` if the
-        graph has no such page.
+        A view, O(1); with `between_sites` a copy, O(links of the page).
         """
         self._check_page(page)
         row = self.indices[self.indptr[page] : self.indptr[page + 1]]
@@ -393,8 +390,7 @@ class LinkGraph:
     def in_links(self, page: int, *, between_sites: bool = False) -> PageIds:
         """Return the pages that link to a page, ascending, or only those on other sites.
 
-        A view, O(1); with `between_sites` a copy, O(links to the page). The first call transposes
-        the graph in O(n_pages + n_links). Raises `GraphError` if the graph has no such page.
+        As `out_links`; the first call transposes the graph in O(n_pages + n_links).
         """
         self._check_page(page)
         indptr, sources = self.transposed
@@ -420,8 +416,6 @@ class LinkGraph:
         """Return the graph of these pages and the links among them; its page i is `pages[i]`.
 
         Site ids are kept; repeated pages count once. O(n_pages + links of the pages).
-
-        Raises `GraphError` if a page is not in the graph.
         """
         chosen = self._distinct(pages)
         place = np.full(self.n_pages, NO_PAGE, dtype=np.int32)

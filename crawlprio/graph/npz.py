@@ -49,13 +49,10 @@ def too_many(path: Path, most: int) -> GraphError:
 
 
 def unpack_gzip(path: Path, most: int | None = None, *, is_text: bool = False) -> bytearray:
-    """Return the unpacked content of a gzip file.
+    """Return the unpacked content of a gzip file, which must be UTF-8 if it `is_text`.
 
-    `most`: maximum bytes to which it may unpack; by default `most_bytes`. `is_text`: whether it
-    must be UTF-8.
-
-    Raises `GraphError` if it unpacks to more. Raises `OSError`, `EOFError`, `zlib.error`
-    or `UnicodeDecodeError` if it is truncated, corrupt or not text.
+    GraphError if it unpacks to more than `most` bytes, by default `most_bytes`; `BROKEN_GZIP` or
+    UnicodeDecodeError if it is truncated, corrupt or not text.
     """
     most = most_bytes(path, most)
     unpacked = bytearray()
@@ -94,8 +91,7 @@ def read_arrays(
 ) -> tuple[dict[str, NDArray[Any]], list[str]]:
     """Return those arrays of an .npz that it has, by name, and the names of all that it has.
 
-    `most`: maximum bytes to which it may unpack; by default `most_bytes`. Raises `GraphError` if it
-    is truncated or corrupt, or unpacks to more.
+    GraphError if it is truncated or corrupt, or unpacks to more than `most` bytes.
     """
     try:
         with np.load(path, allow_pickle=False) as archive:
@@ -109,12 +105,10 @@ def read_arrays(
 
 
 def _check_arrays(path: Path, archive: Any, names: Iterable[str], most: int | None) -> None:
-    """Check, before any is read, that the arrays of an .npz are within the limit on unpacked size.
+    """Raise GraphError, before any is read, if the arrays of an .npz unpack to too much.
 
     NumPy allocates the size in an array's header, and zipfile trusts the size in the archive's
-    directory and reads no further.
-
-    Raises `GraphError` if they are not, or an array's header asks for more than the archive holds.
+    directory and reads no further; so a header must not ask for more than the archive holds.
     """
     most = most_bytes(path, most)
     members = {info.filename: info.file_size for info in archive.zip.infolist()}
@@ -156,11 +150,8 @@ CHUNK = 2**20
 def read_npz(path: Path, most: int | None = None) -> LinkGraph:
     """Read the arrays `indptr`, `indices` and, if present, `site`, and the file of URLs, if any.
 
-    Row order is kept; self-links and duplicates are dropped and counted in `n_dropped`.
-
-    `most`: maximum bytes to which each of the two files may unpack; by default `most_bytes`.
-
-    Raises `GraphError` if the file is truncated, lacks an array, unpacks to more, or its arrays do
+    Row order is kept; self-links and duplicates are dropped and counted in `n_dropped`. GraphError
+    if the file is truncated, lacks an array, unpacks to more than `most` bytes, or its arrays do
     not form a graph.
     """
     arrays, found = read_arrays(path, ("indptr", "indices", "site"), most)
@@ -180,14 +171,10 @@ def read_npz(path: Path, most: int | None = None) -> LinkGraph:
 def write_npz(graph: LinkGraph, path: str | Path, *, compressed: bool | None = None) -> None:
     """Write the graph to `path`, and its URLs, if any, to `NAME.urls.gz` beside it.
 
-    The same graph always gives the same bytes. Site ids are written, but host names are not.
-
-    `compressed`: whether to deflate the arrays, which takes most of the time; by default only if
-    they are at most `DEFLATED_BELOW` bytes.
-
-    Raises `GraphError` if a URL has a line break, or the file cannot be written.
-
-    Takes no significant memory, except a copy of URLs that are not `Urls`.
+    The same graph always gives the same bytes. Site ids are written, but host names are not. Arrays
+    of at most `DEFLATED_BELOW` bytes are deflated by default, which takes most of the time.
+    GraphError if a URL has a line break, or the file cannot be written. Takes no significant
+    memory, except a copy of URLs that are not `Urls`.
     """
     path = Path(path)
     if compressed is None:
@@ -225,10 +212,7 @@ def urls_path(path: Path) -> Path:
 
 
 def read_urls(path: Path, most: int | None = None) -> Urls | None:
-    """Return the URLs in a gzipped file, one per line, or None if there is no file.
-
-    `most` is the maximum number of bytes to which it may unpack.
-    """
+    """Return the URLs in a gzipped file, one per line, or None if there is no file."""
     if not path.exists():
         return None
     try:

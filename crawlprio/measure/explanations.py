@@ -47,10 +47,8 @@ class Policy:
 
     `ordering` makes the ordering of that name, or of the crawl's latest run if it is empty;
     `hot_queue` and `novelty` make the hot queue, and what puts off likely repeats, if there is one.
-    `priority_of` returns the priority of a stored request. `refuses` returns the rule by which the
-    scope refuses a URL at a depth, or an empty string; it is None if the crawl's scope is not
-    known.
-    `obeys_robots`: whether the crawl obeys the robots.txt files whose rules its store has.
+    `refuses` returns the rule by which the scope refuses a URL at a depth, or an empty string; it
+    is None if the crawl's scope is not known.
     """
 
     ordering: Callable[[str], Ordering]

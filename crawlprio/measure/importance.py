@@ -41,10 +41,9 @@ class Repository:
     """The data on a set of pages from which their importance is computed.
 
     `graph`: the links, with URLs if a metric by location is wanted. `name`: its name in messages.
-    `order`: int32, shape (n_fetched,): the distinct pages that were fetched, in the order of their
-    first fetch. None: the order is unknown, and the content of every page is known. `texts`: title
-    and text of pages, each page at most once; can be iterated any number of times. None: there are
-    no texts. `counted`: bool, shape (n_pages,): the pages that count; None: all.
+    `order`: the distinct pages that were fetched, in the order of their first fetch; None: the
+    order is unknown, and the content of every page is known. `texts`: title and text of each page
+    that has any; can be iterated any number of times. `counted`: the pages that count; None: all.
     """
 
     graph: LinkGraph
@@ -116,15 +115,13 @@ def checked_option(importance: str, option: str, value: object, **bounds: Any) -
 
 @dataclass(frozen=True, eq=False)
 class RecordedCrawl(Repository):
-    """The repository of a crawl store.
+    """The repository of a crawl store; `order` has the pages that got a response at least once.
 
-    `n_failed`: pages of `order` whose last fetch got no response, or one with a status other than
-    2xx or 3xx. `order` holds the pages that got a response at least once. `n_unanswered`: pages
-    that were tried but never got a response: forbidden by robots.txt, refused, unreachable.
-    `n_index_files`: pages of `order` with the body of another, of whose folder they are the index
-    file by name: `/` and `/index.html`. `orderings`: `(fetches before it, name)` of each ordering
-    that ruled the crawl, in turn; empty if the store does not say. `topic`: that of the crawl;
-    empty if there was none. `seeds`: pages that it started from.
+    `n_failed`: those of them whose last fetch got no response, or one with a status other than 2xx
+    or 3xx. `n_unanswered`: pages that were tried but never got a response: forbidden by robots.txt,
+    refused, unreachable. `n_index_files`: pages of `order` with the body of another, of whose
+    folder they are the index file by name: `/` and `/index.html`. `orderings`: `(fetches before it,
+    name)` of each ordering that ruled the crawl, in turn. `seeds`: pages that it started from.
     """
 
     n_failed: int = 0
@@ -150,8 +147,8 @@ class RecordedCrawl(Repository):
 class StoreTexts:
     """Title and text of each page of a crawl store at its last visit, read again on each iteration.
 
-    `last`: int64, shape (n_pages,): number of the last visit of each page, counted from 0 as in
-    `Store.visits`; -1 for none. Later visits are ignored.
+    `last`: number of the last visit of each page, counted from 0 as in `Store.visits`; -1 for none.
+    Later visits are ignored.
     """
 
     path: Path
@@ -170,11 +167,9 @@ class StoreTexts:
 def open_repository(path: str | Path, most_bytes: int | None = None) -> Repository:
     """Read a link graph, or a snapshot of a crawl store, even while its crawl is running.
 
-    `path` and `most_bytes`: as for `read_graph`. Returns a `RecordedCrawl` for a crawl store; its
-    pages are all that the crawl fetched or saw a link to. Raises `GraphError` or `StoreError` if it
-    cannot be read, or has no pages.
-
-    O(pages + links), and for a crawl store one pass over its visits; texts are read lazily.
+    The pages of a crawl store are all that the crawl fetched or saw a link to. GraphError or
+    StoreError if it cannot be read, or has no pages. O(pages + links), and for a crawl store one
+    pass over its visits; texts are read lazily.
     """
     path = Path(path)
     with suppress(OSError):  # which `read_graph` reports
@@ -415,11 +410,9 @@ def make_importance(
 ) -> Importance:
     """Return the importance with this name, or a weighted sum such as `0.5*pagerank+2*backlinks`.
 
-    `name`: a name in `IMPORTANCES`, or several joined by "+", each optionally preceded by a weight
-    above 0 and "*"; the default weight is 1. A single name is not scaled; `WeightedSum` describes
-    how the parts of a sum are. `options`: options by name of an importance; those of other
-    importances are ignored. `topic`: the topic, for importances that need one. Raises `ConfigError`
-    if there is no such importance, an option is unknown or invalid, or a topic is missing.
+    A single name is not scaled; `WeightedSum` describes how the parts of a sum are. `options` are
+    by name of an importance; those of others are ignored. ConfigError if there is no such
+    importance, an option is unknown or invalid, or a topic is missing.
     """
     parts = parts_of(name)
     made = [(weight, _make(part, (options or {}).get(part, {}), topic)) for weight, part in parts]

@@ -111,12 +111,9 @@ def _run_events(
     in the order of their start; transfers begin whose latency is over; fetches start while a robot
     is free and a page may leave; shares are recomputed. Time then advances to the next event.
 
-    `rule`, `web`, `known`, `queue`, `progress`: as for `fetch_pages`; `progress` counts a page as
-    fetched when its fetch has ended. `flight`: as made by `transfers.empty_flight`, with room for
-    all robots; its `times` are the times at which fetches ended, by number of the fetch. `clock`:
-    one `CLOCK` row. `n_pages_of`: int32, shape (n_sites,): known pages of each site. `until`: total
-    number of fetches to start. `pause_at`: total number of visits at which to return.
-    `while_ranked_wait`: also return as soon as all pages below `n_ranked` are observed.
+    Like `fetch_pages`, but `progress` counts a page as fetched when its fetch has ended. `flight`
+    has room for all robots, and in `times` when each fetch ended. `until`: total number of fetches
+    to start. `while_ranked_wait`: also return as soon as all pages below `n_ranked` are observed.
     """
     indptr, page_sites, graph_of = web.indptr, web.page_sites, web.graph_of
     _, sites, _, totals = QUEUE(queue)
@@ -188,10 +185,8 @@ run_events = RuleLoop(_run_events)
 class TimedCrawl:
     """A crawl with the start and end time of each fetch, in seconds from its beginning.
 
-    `order`: int32, shape (fetched,): pages of the graph in the order in which their fetches
-    started. `started` and `ended`: float64, shape (fetched,): times in seconds, indexed like
-    `order`. `visits`: int32, shape (fetched,): pages of the graph in the order in which they were
-    observed: by end, with ties broken by start.
+    `order`, `started` and `ended` are by number of the fetch. `visits`: pages of the graph in the
+    order in which they were observed: by end, with ties broken by start.
     """
 
     order: PageIds
@@ -493,13 +488,12 @@ INTERVALS = 100
 class TimeFigures:
     """The figures of a crawl over time. A page counts from the end of its fetch.
 
-    `crawl`: the times of all fetches. `hours`: time from the first start to the last end.
-    `average_pagerank_by_time`: mean over that time of the share gathered of the reachable pages'
-    PageRank; NaN for a crawl that took no time, like the next two. `pagerank_at_time`: that share
-    at each of `TIME_MARKS` of the time. `mean_active_robots`: fetches in flight, averaged over the
-    time. `curve_by_time`: up to 101 points [hours, share of PageRank, share of the reachable
-    pages], evenly spaced in time. `active_robots`: 100 points [hours, fetches in flight]: the mean
-    over each hundredth of the time, at its midpoint.
+    `hours`: from the first start to the last end. `average_pagerank_by_time`: mean over that time
+    of the share gathered of the reachable pages' PageRank; NaN for a crawl that took no time, like
+    the next two. `pagerank_at_time`: that share at each of `TIME_MARKS` of the time.
+    `mean_active_robots`: fetches in flight, averaged over the time. `curve_by_time`: up to 101
+    points [hours, share of PageRank, share of the reachable pages], evenly spaced in time.
+    `active_robots`: 100 points [hours, mean fetches in flight], at the midpoint of each hundredth.
     """
 
     crawl: TimedCrawl

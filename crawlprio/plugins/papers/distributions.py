@@ -26,13 +26,12 @@ MAX_EXPONENT = 20.0
 
 @dataclass(frozen=True, slots=True)
 class LogHistogram:
-    """A histogram of counts of 1 or more, with bins that grow with the counts.
+    """A histogram of counts of 1 or more in bins that grow with the counts, without empty ones.
 
-    `first`, `last`: int64, shape (n_bins,): smallest and largest count of each bin; empty bins are
-    omitted. `centre`: float64: geometric mean of the two. `n`: int64: number of elements in the
-    bin. `per_count`: float64: `n` divided by the number of counts that the bin spans. `share`:
-    `per_count` as a share of all elements, including the `n_zero` zeros, which do not fit on a
-    logarithmic axis.
+    `first`, `last`, `centre`: smallest and largest count of each bin, and their geometric mean.
+    `n`: elements in the bin. `per_count`: `n` divided by the number of counts that the bin spans.
+    `share`: `per_count` as a share of all elements, including the `n_zero` zeros, which do not fit
+    on a logarithmic axis.
     """
 
     first: Longs
@@ -87,10 +86,9 @@ def log_histogram(counts: Counts, bins_per_decade: int = 10) -> LogHistogram:
 class PowerLaw:
     """P(count = x) proportional to `x ** -exponent` for x >= minimum.
 
-    `exponent`: above 1; usually reported as about 2.1 for in-degrees on the Web. `minimum`: start
-    of the tail. `n_tail`, `n`: number of counts in the tail, and in total. `standard_error`: that
-    of the exponent; for least squares, of the slope. `distance`: Kolmogorov-Smirnov distance
-    between the tail and the law. `method`: of the fit.
+    `exponent`: usually reported as about 2.1 for in-degrees on the Web. `n_tail`, `n`: number of
+    counts in the tail, and in total. `standard_error`: that of the exponent; for least squares, of
+    the slope. `distance`: Kolmogorov-Smirnov distance between the tail and the law.
     """
 
     exponent: float
