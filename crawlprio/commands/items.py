@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from crawlprio.commands.arguments import ExportCommand
+from crawlprio.commands import ExportCommand
 from crawlprio.errors import ConfigError
 
 

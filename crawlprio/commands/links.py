@@ -9,8 +9,7 @@ import argparse
 from pathlib import Path
 from typing import ClassVar
 
-from crawlprio.commands import Option
-from crawlprio.commands.arguments import SPREADSHEET, ExportCommand, write_json
+from crawlprio.commands import SPREADSHEET, ExportCommand, Option, write_json
 
 
 class Command(ExportCommand):

@@ -6,9 +6,10 @@ import argparse
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from crawlprio.commands import OneLineCommand, Option
-from crawlprio.commands.arguments import (
+from crawlprio.commands import (
     SPREADSHEET,
+    OneLineCommand,
+    Option,
     check_outputs,
     json_object,
     lines_of,
