@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, NoReturn
 from scrapy.commands import ScrapyCommand, ScrapyHelpFormatter
 
 from crawlprio.errors import ConfigError, CrawlprioError
-from crawlprio.outside.opening import open_file
+from crawlprio.outside import open_file
 from crawlprio.settings_table.kinds import Kind, Number, Setting, Whole, checked
 
 if TYPE_CHECKING:

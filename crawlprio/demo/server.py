@@ -25,7 +25,7 @@ from twisted.web import http
 
 from crawlprio.demo import Answer, Web, text_answer
 from crawlprio.errors import ConfigError, CrawlprioError
-from crawlprio.outside.opening import open_file
+from crawlprio.outside import open_file
 
 STARTUP_SECONDS = 120.0
 """Time to start in: large recordings take a while to index."""

@@ -13,7 +13,7 @@ import numpy as np
 
 from crawlprio.errors import GraphError
 from crawlprio.graph.linkgraph import LinkGraph, first_seen, gathered_rows, named_graph
-from crawlprio.outside.opening import open_file
+from crawlprio.outside import open_file
 
 if TYPE_CHECKING:
     from crawlprio.store.graph_files import Links

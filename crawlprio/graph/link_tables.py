@@ -32,7 +32,7 @@ from crawlprio.graph.linkgraph import (
 )
 from crawlprio.graph.npz import BROKEN_GZIP, unpack_gzip
 from crawlprio.graph.pages import PageIds
-from crawlprio.outside.opening import open_file
+from crawlprio.outside import open_file
 
 if TYPE_CHECKING:
     from crawlprio.store.graph_files import Links

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from crawlprio.errors import GraphError
 from crawlprio.graph.linkgraph import LinkGraph, Urls
-from crawlprio.outside.opening import open_file
+from crawlprio.outside import open_file
 
 if TYPE_CHECKING:
     from crawlprio.store.graph_files import Links

@@ -13,7 +13,7 @@ from crawlprio.errors import StoreError
 from crawlprio.extras import imported
 from crawlprio.graph.topic import Topic
 from crawlprio.measure.importance import importance_of, open_repository, parts_of
-from crawlprio.outside.opening import open_file
+from crawlprio.outside import open_file
 from crawlprio.plugins import load
 from crawlprio.store import Store
 

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crawlprio.errors import ConfigError
-from crawlprio.outside.opening import open_file
+from crawlprio.outside import open_file
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from crawlprio.errors import StoreError, printable
-from crawlprio.outside.opening import check_file
+from crawlprio.outside import check_file
 
 _REMEDIES = {
     sqlite3.SQLITE_FULL: "the disk is full; free some space, then resume the crawl",

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 from crawlprio.errors import GraphError, StoreError
 from crawlprio.graph.linkgraph import LinkGraph
 from crawlprio.graph.pages import PageTable
-from crawlprio.outside.opening import open_file
+from crawlprio.outside import open_file
 from crawlprio.plugins import ADDED, load
 from crawlprio.store import Store
 

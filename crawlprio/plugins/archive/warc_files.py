@@ -12,7 +12,7 @@ from io import FileIO
 from pathlib import Path
 
 from crawlprio.errors import StoreError
-from crawlprio.outside.opening import open_file
+from crawlprio.outside import open_file
 
 _NAME = re.compile(r"(crawlprio-\d{17}-\d{1,10})-(\d{5,10})\.warc\.gz", re.ASCII)
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
