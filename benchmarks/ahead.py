@@ -37,7 +37,7 @@ from quality import SHARES, parse_ordering
 from crawlprio.graph.linkgraph import LinkGraph
 from crawlprio.graph.npz import write_npz
 from crawlprio.graph.synthetic import synthetic_web
-from crawlprio.measure.crawl_order import average_cumulative_pagerank, best_order, reachable
+from crawlprio.measure.crawl_order import best_order, cumulative_pagerank, reachable
 from crawlprio.orderings import make_ordering
 from crawlprio.ranking.pagerank import pagerank
 from crawlprio.simulator.graph_pages import Source
@@ -210,7 +210,7 @@ def gathered(
         order = timed_crawl(graph, seeds, make_ordering(name, options), network).order
     total = np.cumsum(ranks[order]) / ranks[can_reach].sum()
     at = [max(round(share * len(order)), 1) - 1 for share in SHARES]
-    average = average_cumulative_pagerank(order, ranks, can_reach)
+    average = cumulative_pagerank(order, ranks, can_reach).mean()
     return [round(float(x), 5) for x in (*total[at], average)]
 
 

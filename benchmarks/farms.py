@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 from quality import parse_ordering, single_starts
 
 from crawlprio.graph.linkgraph import LinkGraph
-from crawlprio.measure.crawl_order import average_cumulative_pagerank, reachable
+from crawlprio.measure.crawl_order import cumulative_pagerank, reachable
 from crawlprio.orderings import make_ordering
 from crawlprio.ranking.pagerank import pagerank
 from crawlprio.simulator.graph_pages import Source
@@ -85,7 +85,7 @@ def crawl_web(path: Path, orderings: list[str]) -> Iterator[Result]:
             for text in orderings:
                 name, options = parse_ordering(text)
                 order = crawl_order(web, seeds, make_ordering(name, options))
-                average = average_cumulative_pagerank(order, worth, can_reach)
+                average = float(cumulative_pagerank(order, worth, can_reach).mean())
                 to_half = fetches_to_half(worth[order])
                 yield Result(path.stem, start, kind, entries, text, average, to_half)
 

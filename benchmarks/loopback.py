@@ -24,7 +24,7 @@ from synthetic_server import serving
 from synthetic_web import SEED_PAGE, Clock, page_url
 
 from crawlprio.demo.handler import LoopbackHandler
-from crawlprio.demo.process import LoopbackServer
+from crawlprio.demo.server import LoopbackServer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

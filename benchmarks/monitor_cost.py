@@ -21,8 +21,7 @@ from twisted.internet.abstract import FileDescriptor
 from twisted.internet.tcp import Connection
 
 from crawlprio.live import receipts
-from crawlprio.plugins.watch.monitor import Monitor
-from crawlprio.plugins.watch.snapshot import LinkNotes, SiteTallies
+from crawlprio.plugins.watch.monitor import LinkNotes, Monitor, SiteTallies
 
 PARTS: dict[str, list[tuple[Any, str]]] = {
     "notes": [

@@ -46,8 +46,8 @@ import numpy as np
 
 from crawlprio.frontier import Politeness
 from crawlprio.graph.linkgraph import LinkGraph
-from crawlprio.measure.crawl_order import average_cumulative_pagerank, best_order, reachable
-from crawlprio.measure.metrics import importance_of
+from crawlprio.measure.crawl_order import best_order, cumulative_pagerank, reachable
+from crawlprio.measure.importance import importance_of
 from crawlprio.orderings import ORDERINGS, make_ordering
 from crawlprio.show.figures import Panel
 from crawlprio.show.simulated import Simulation
@@ -178,7 +178,8 @@ def measure(
 def bound_of(simulation: Simulation) -> float:
     """Return the average cumulative PageRank of all pages that can be reached, best first."""
     order = best_order(simulation.ranks, simulation.reachable)
-    return average_cumulative_pagerank(order, simulation.ranks, simulation.reachable)
+    gathered = cumulative_pagerank(order, simulation.ranks, simulation.reachable)
+    return float(gathered.mean())
 
 
 def crawl_web(path: Path, given: argparse.Namespace) -> Iterator[list[Row]]:

@@ -28,7 +28,7 @@ from robots_cases import BOT, CASES, Case  # noqa: E402
 from scrapy import Spider  # noqa: E402
 from test_robots_conformance import ALL, FETCHES  # noqa: E402
 
-from crawlprio.plugins.manners.robots_history import RobotsRules  # noqa: E402
+from crawlprio.plugins.manners.judge import RobotsRules  # noqa: E402
 from crawlprio.web.robots_txt import decoded  # noqa: E402
 
 Matcher = Callable[[bytes, str], bool]

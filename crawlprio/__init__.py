@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from crawlprio.graph.pages import Visit
     from crawlprio.items import LinkPairs
     from crawlprio.measure.arrow_tables import Crawl, Table, read
-    from crawlprio.measure.metrics import IMPORTANCES, importance_of, pagerank
+    from crawlprio.measure.importance import IMPORTANCES, importance_of, pagerank
     from crawlprio.orderings import ALL_PAGES, ORDERINGS, Ordering, make_ordering
     from crawlprio.show.simulated import Run, Runs, simulate
     from crawlprio.simulator.network import Network

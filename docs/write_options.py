@@ -8,7 +8,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from crawlprio.measure.metrics import IMPORTANCES
+from crawlprio.measure.importance import IMPORTANCES
 from crawlprio.orderings import BY_VALUE, ORDERINGS
 
 DOCS = Path(__file__).parent

@@ -11,9 +11,8 @@ from numpy.typing import NDArray
 from crawlprio.graph.linkgraph import LinkGraph
 from crawlprio.graph.pages import PageIds
 from crawlprio.orderings import Ordering
-from crawlprio.simulator.events import TimedCrawl
 from crawlprio.simulator.network import Network
-from crawlprio.simulator.timed import timed_crawl
+from crawlprio.simulator.timed import TimedCrawl, timed_crawl
 
 
 def alone(graph: LinkGraph, pages: PageIds, network: Network) -> tuple[LinkGraph, Network]:

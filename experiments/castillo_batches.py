@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 from batched import alone
 from castillo_webs import LENGTH
+from drawing import distribution_panel
 from numpy.typing import NDArray
 from report import Report
 from verdicts import above, below
@@ -18,15 +19,12 @@ from crawlprio.graph.linkgraph import LinkGraph
 from crawlprio.measure.crawl_order import active_robots
 from crawlprio.orderings import make_ordering
 from crawlprio.plugins.papers.distributions import (
-    distribution_panel,
     fit_power_law,
     log_histogram,
-    sizes_falling,
 )
 from crawlprio.show.figures import Panel, Series
-from crawlprio.simulator.events import TimedCrawl
 from crawlprio.simulator.network import Network
-from crawlprio.simulator.timed import timed_crawl
+from crawlprio.simulator.timed import TimedCrawl, timed_crawl
 
 Batch = NDArray[np.int32]
 
@@ -70,7 +68,7 @@ def _figures_3_and_7(
         **{f"batch of {name}": np.bincount(graph.site[batch]) for name, batch in batches.items()},
         **{f"batch of {n}": np.bincount(real.site[batch]) for n, batch in of_recorded.items()},
     }
-    ranked = {name: sizes_falling(np.repeat(np.arange(len(n)), n)) for name, n in sizes.items()}
+    ranked = {name: np.sort(n[n > 0])[::-1] for name, n in sizes.items()}
     drawn = {name: n for name, n in ranked.items() if len(n) >= LEAST_SITES}
     law = fit_power_law(sizes["country"][sizes["country"] > 0])
     shares = {

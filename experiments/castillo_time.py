@@ -28,9 +28,8 @@ from crawlprio.measure.crawl_order import (
 )
 from crawlprio.orderings import make_ordering
 from crawlprio.show.figures import Panel, Points, Series
-from crawlprio.simulator.events import TimedCrawl
 from crawlprio.simulator.network import Network
-from crawlprio.simulator.timed import timed_crawl
+from crawlprio.simulator.timed import TimedCrawl, timed_crawl
 
 ROBOTS = (1, 64, 256)
 BANDWIDTHS = (20_000_000.0, 2_000_000.0, 200_000.0, 20_000.0, 2_000.0, 200.0)

@@ -17,8 +17,7 @@ from verdicts import above
 from webs import Web
 
 from crawlprio.measure.crawl_models import ModelCurve, top_threshold
-from crawlprio.measure.importance import open_repository
-from crawlprio.measure.metrics import importance_of
+from crawlprio.measure.importance import importance_of, open_repository
 from crawlprio.orderings import make_ordering
 from crawlprio.simulator.graph_pages import RecordedVisits
 

@@ -27,7 +27,7 @@ from crawlprio.measure.crawl_models import (
 from crawlprio.measure.importance import open_repository
 from crawlprio.orderings import ALL_PAGES, Changed, Ordering, make_ordering
 from crawlprio.orderings.base import Pages
-from crawlprio.plugins.papers.similarity import count_terms
+from crawlprio.plugins.papers.rare_importances import count_terms
 from crawlprio.simulator.graph_pages import RecordedVisits
 
 Floats = NDArray[np.float64]

@@ -21,7 +21,7 @@ from verdicts import Case, above, by_web
 from crawlprio.graph.topic import HotQueue, Topic
 from crawlprio.measure.crawl_models import ModelCurve
 from crawlprio.measure.crawl_order import reachable
-from crawlprio.measure.metrics import importance_of
+from crawlprio.measure.importance import importance_of
 from crawlprio.simulator.graph_pages import RecordedVisits
 from crawlprio.store import Store
 

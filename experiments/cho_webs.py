@@ -12,7 +12,7 @@ from paper_crawls import Crawls, Mask
 
 from crawlprio.graph.pages import PageIds, Visit
 from crawlprio.measure.crawl_models import ModelCurve, crawl_and_stop, crawl_and_stop_with_threshold
-from crawlprio.measure.metrics import importance_of
+from crawlprio.measure.importance import importance_of
 from crawlprio.orderings import Ordering, make_ordering
 from crawlprio.orderings.base import Changed, Keys, Rows
 from crawlprio.orderings.by_pagerank import PageRank

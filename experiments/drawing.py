@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
+from crawlprio.plugins.papers.distributions import LogHistogram, PowerLaw
 from crawlprio.show.figures import Panel, Points, Series, plot_panels
 
 COLOURS = 256
@@ -145,6 +146,30 @@ def _line(rows: Sequence[Mapping[str, str]], look: Mapping[str, Any]) -> Series:
         return Series(points, **look)
     low, high = ([float(row[edge]) for row in rows] for edge in ("low", "high"))
     return Series(points, low, high, **look)
+
+
+def distribution_panel(
+    histograms: Mapping[str, LogHistogram],
+    *,
+    title: str,
+    xlabel: str,
+    ylabel: str,
+    fits: Mapping[str, PowerLaw] | None = None,
+) -> Panel:
+    """Return a panel of histograms as points on logarithmic axes, with lines for fitted laws.
+
+    The height of a point is its `per_count`. `title`, `xlabel`, `ylabel`: as for `Panel`. `fits`:
+    fitted laws by name of the histogram; the legend shows their exponents.
+    """
+    references = {}
+    for name, law in (fits or {}).items():
+        largest = int(histograms[name].last[-1])
+        label = f"{name}: exponent {law.exponent:.2f} from {law.minimum} on"
+        references[label] = Series(law.points(largest), like=name)
+    return Panel(
+        {name: Series(h.points(), mark="points") for name, h in histograms.items()},
+        title, xlabel, ylabel, "log", "log", references=references,
+    )  # fmt: skip
 
 
 def _reduce_colours(path: Path) -> None:

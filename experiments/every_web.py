@@ -6,8 +6,7 @@ once, and only if the margin exceeds the spread over its starts and draws.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from statistics import fmean, median
 
@@ -20,14 +19,9 @@ from najork_crawls import DAYS, margins_by_day, watch_to_the_end
 from report import Report
 from sources import STATES, Source, sources
 from verdicts import RULE, Case, Margin
-from web_measures import with_sites
+from web_measures import Seen, with_sites
 from webs import Web, built, cnr, hollins, uci
 
-from crawlprio.measure.crawl_order import (
-    mean_importance_by_slice,
-    scaled_to_mean_one,
-    slices_by_fetch,
-)
 from crawlprio.orderings import Ordering, make_ordering
 
 STARTS, DRAWS = 5, 2
@@ -44,7 +38,6 @@ SHOWN = (
 )
 """Webs that are drawn: of six kinds the largest, two more universities, and some documentation."""
 DRAWN = ("sibling-sampling", "batch-pagerank", "opic", "breadth-first", "random")
-SHARES = np.linspace(0.0, 1.0, 201)
 
 CHOICES = (
     "Every experiment of the papers that needs neither page sizes nor bandwidth, on {n} real webs: "
@@ -69,59 +62,6 @@ CHOICES = (
     "spread. Claims about larger sites first leave out webs on which it fetches in "
     "the order of breadth-first.\n\n"
 )
-
-
-@dataclass(frozen=True, eq=False)
-class Seen:
-    """One web, crawled under the protocols of the papers.
-
-    Parameters
-    ----------
-    name, kind
-        of the web.
-    starts, polite
-        the crawls of Castillo et al. and Baeza-Yates et al., by strategy; several draws of random.
-    alone
-        the crawls of Cho et al. and of Najork & Wiener, by order alone.
-    days
-        for each start, the measures of Najork & Wiener; empty if the web is too small for them.
-    """
-
-    name: str
-    kind: str
-    starts: list[Start] = field(default_factory=list)
-    polite: Mapping[str, list[Crawled]] = field(default_factory=dict)
-    alone: JudgedCrawls | None = None
-    days: list[dict[str, float]] = field(default_factory=list)
-
-    def averages(self, name: str) -> list[float]:
-        return [crawl.average for crawl in self.polite[name]]
-
-    def taus(self, name: str) -> list[float]:
-        return [crawl.tau for crawl in self.polite[name]]
-
-    def at(self, name: str, share: float) -> list[float]:
-        return [crawl.gathered_at(share) for crawl in self.polite[name]]
-
-    @property
-    def distribution(self) -> np.ndarray:
-        """The share of the PageRank in each share of the pages, best first."""
-        best = self.starts[0].best
-        return np.interp(SHARES, best[:, 0], best[:, 1])
-
-    def first_day(self, name: str) -> list[float]:
-        """Return the mean PageRank of the first day of each crawl by order alone."""
-        crawls, ranks = self.alone, self.starts[0].web.ranks
-        return [
-            float(
-                mean_importance_by_slice(
-                    order, scaled_to_mean_one(ranks, reached), slices_by_fetch(len(order), DAYS)
-                ).mean[0]
-            )
-            for draw in crawls.orders
-            if draw.partition(",")[0] == name
-            for order, reached in zip(crawls.orders[draw], crawls.reachable, strict=True)
-        ]
 
 
 def run(shared: Path, output: Path, webs: Path) -> None:

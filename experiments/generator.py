@@ -11,6 +11,7 @@ from pathlib import Path
 
 import generator_errors
 import numpy as np
+from drawing import distribution_panel
 from measures import mean_and_spread
 from report import Report
 from webs import Web, cnr, country, hollins, uci
@@ -18,7 +19,7 @@ from webs import Web, cnr, country, hollins, uci
 from crawlprio.graph.linkgraph import LinkGraph
 from crawlprio.graph.synthetic import home_pages, twin
 from crawlprio.orderings import make_ordering
-from crawlprio.plugins.papers.distributions import distribution_panel, fit_power_law, log_histogram
+from crawlprio.plugins.papers.distributions import fit_power_law, log_histogram
 from crawlprio.show.figures import Panel, Series
 from crawlprio.show.simulated import Simulation
 

@@ -24,9 +24,8 @@ from crawlprio.measure.crawl_order import (
 )
 from crawlprio.orderings import Ordering, make_ordering
 from crawlprio.show.figures import Panel, Series
-from crawlprio.simulator.events import TimedCrawl
 from crawlprio.simulator.network import Network
-from crawlprio.simulator.timed import timed_crawl
+from crawlprio.simulator.timed import TimedCrawl, timed_crawl
 from crawlprio.store.graph_files import read_graph
 
 Mask = NDArray[np.bool_]

@@ -34,7 +34,7 @@ from crawlprio.measure.crawl_order import (
     scaled_to_mean_one,
     slices_by_fetch,
 )
-from crawlprio.measure.metrics import importance_of
+from crawlprio.measure.importance import importance_of
 from crawlprio.orderings import make_ordering
 from crawlprio.show.figures import Panel, Series
 from crawlprio.simulator.timed import crawl_order

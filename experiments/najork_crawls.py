@@ -26,7 +26,7 @@ from crawlprio.measure.crawl_order import (
     scaled_to_mean_one,
     slices_by_fetch,
 )
-from crawlprio.measure.metrics import importance_of
+from crawlprio.measure.importance import importance_of
 from crawlprio.orderings import Ordering, make_ordering
 from crawlprio.show.figures import Series
 from crawlprio.simulator.timed import crawl_order, timed_crawl

@@ -48,27 +48,14 @@ class Report:
         """Write a paragraph."""
         self._lines += [text, ""]
 
-    def figure(
-        self,
-        name: str,
-        panels: Sequence[Panel],
-        caption: str,
-        *,
-        title: str = "",
-        columns: int = 2,
-        own_legends: bool = False,
-        shown: Sequence[str] = (),
-        lines: Sequence[str] = (),
-    ) -> None:
+    def figure(self, name: str, panels: Sequence[Panel], caption: str, **looks: Any) -> None:
         """Draw panels into `SECTION-NAME.png` and show them with a caption.
 
         The caption says what the paper's figure shows, and the choices that decide this one.
-        `drawing` can draw the figure again. `shown` and `lines`: what is drawn of it; all by
-        default.
+        `looks` are those of `drawing.record`, which can draw the figure again.
         """
         picture = f"{self.name}-{name}"
-        looks: dict[str, Any] = {"title": title, "columns": columns, "own_legends": own_legends}
-        drawing.record(self.folder, picture, panels, **looks, shown=shown, lines=lines)
+        drawing.record(self.folder, picture, panels, **looks)
         self._lines += [f"![{caption}]({picture}.png)", "", f"*{caption}*", ""]
 
     def table(

@@ -13,7 +13,7 @@ from urllib.parse import urljoin
 
 import numpy as np
 from paper_crawls import Mask
-from sources import TEXTS
+from sources import TEXTS, TOPICS, UCI
 from webs import STARTS, Web
 
 from crawlprio.demo.recordings import WarcWeb
@@ -23,18 +23,6 @@ from crawlprio.store import Store
 from crawlprio.web.html import parse_page
 from crawlprio.web.urls import host_of, normalise_url
 
-UCI = "uci-ics"
-TOPICS = {
-    UCI: ("computer", "student"),
-    "fetchmail-list": ("certificate", "imap", "gmail"),
-    "openenergy-forum": ("arduino", "solar"),
-    "phila-gov": ("revenue", "school", "water"),
-    "ucf-news": ("research", "energy"),
-}
-"""The topics of each web: the paper's first, and words that 30 pages or more are about.
-
-All were chosen by the number of their hot pages, before any crawl on them.
-"""
 MISSING = "admission"
 """The paper's other topic, which is that of one page of uci-ics; `student` replaces it."""
 QUERY = ("computer", "research", "course", "student")

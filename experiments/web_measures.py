@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from statistics import fmean
-from typing import TYPE_CHECKING
 
 import numpy as np
-from cho_webs import THREE
-from measured import STRATEGIES
+from cho_webs import THREE, JudgedCrawls
+from measured import STRATEGIES, Crawled, Start
+from najork_crawls import DAYS
 from paper_crawls import SAME, areas, at, displaced
 from verdicts import Case, Margin
 
 from crawlprio.measure.crawl_models import ModelCurve, top_threshold
-from crawlprio.measure.crawl_order import depth_from_seeds
-
-if TYPE_CHECKING:
-    from every_web import Seen
+from crawlprio.measure.crawl_order import (
+    depth_from_seeds,
+    mean_importance_by_slice,
+    scaled_to_mean_one,
+    slices_by_fetch,
+)
 
 Values = Sequence[float]
-Measure = Callable[["Seen"], Margin]
-
 LENGTH, BREADTH, BATCH = "larger-sites-first", "breadth-first", "batch-pagerank"
 GOOD = (BATCH, "opic", LENGTH)
 POOR = (BREADTH, "backlink-count", "partial-pagerank")
@@ -35,6 +35,65 @@ HOT = {3: 0.47, 10: 0.10, 100: 0.008}
 HOT_BY_RANK = 0.01
 SMALL, G_SMALL = (550, 2200), 5.0
 """Pages of a small domain, and its G."""
+
+
+SHARES = np.linspace(0.0, 1.0, 201)
+
+
+@dataclass(frozen=True, eq=False)
+class Seen:
+    """One web, crawled under the protocols of the papers.
+
+    Parameters
+    ----------
+    name, kind
+        of the web.
+    starts, polite
+        the crawls of Castillo et al. and Baeza-Yates et al., by strategy; several draws of random.
+    alone
+        the crawls of Cho et al. and of Najork & Wiener, by order alone.
+    days
+        for each start, the measures of Najork & Wiener; empty if the web is too small for them.
+    """
+
+    name: str
+    kind: str
+    starts: list[Start] = field(default_factory=list)
+    polite: Mapping[str, list[Crawled]] = field(default_factory=dict)
+    alone: JudgedCrawls | None = None
+    days: list[dict[str, float]] = field(default_factory=list)
+
+    def averages(self, name: str) -> list[float]:
+        return [crawl.average for crawl in self.polite[name]]
+
+    def taus(self, name: str) -> list[float]:
+        return [crawl.tau for crawl in self.polite[name]]
+
+    def at(self, name: str, share: float) -> list[float]:
+        return [crawl.gathered_at(share) for crawl in self.polite[name]]
+
+    @property
+    def distribution(self) -> np.ndarray:
+        """The share of the PageRank in each share of the pages, best first."""
+        best = self.starts[0].best
+        return np.interp(SHARES, best[:, 0], best[:, 1])
+
+    def first_day(self, name: str) -> list[float]:
+        """Return the mean PageRank of the first day of each crawl by order alone."""
+        crawls, ranks = self.alone, self.starts[0].web.ranks
+        return [
+            float(
+                mean_importance_by_slice(
+                    order, scaled_to_mean_one(ranks, reached), slices_by_fetch(len(order), DAYS)
+                ).mean[0]
+            )
+            for draw in crawls.orders
+            if draw.partition(",")[0] == name
+            for order, reached in zip(crawls.orders[draw], crawls.reachable, strict=True)
+        ]
+
+
+Measure = Callable[[Seen], Margin]
 
 
 def polite(seen: Seen) -> bool:

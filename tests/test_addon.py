@@ -13,7 +13,7 @@ from scrapy import Request, Spider
 from scrapy.core.scheduler import Scheduler as StockScheduler
 from scrapy.http import HtmlResponse, TextResponse
 
-from crawlprio.demo.process import LoopbackServer
+from crawlprio.demo.server import LoopbackServer
 from crawlprio.items import LinkPairs
 from crawlprio.live.progress import CrawlReport
 from crawlprio.middlewares import (

@@ -14,7 +14,7 @@ from hostile import RawSite, raw
 from stores import change, query
 from warcs import check_archive, records, responses
 
-from crawlprio.commands.site_crawl import bundled_settings
+from crawlprio.commands.crawl import bundled_settings
 from crawlprio.spiders.site import SiteSpider
 from crawlprio.store import Store
 

@@ -11,7 +11,7 @@ from attacks import KINDS, SHARE, attacked
 
 from crawlprio.demo.web import DemoWeb
 from crawlprio.graph.linkgraph import LinkGraph
-from crawlprio.measure.crawl_order import average_cumulative_pagerank, reachable
+from crawlprio.measure.crawl_order import cumulative_pagerank, reachable
 from crawlprio.orderings import make_ordering
 from crawlprio.ranking.pagerank import pagerank
 from crawlprio.simulator.timed import crawl_order
@@ -46,7 +46,7 @@ def quality(start, kind, entries, ordering):
     worth = np.append(ranks, np.zeros(web.n_pages - honest.n_pages))
     order = crawl_order(web, seeds, make_ordering(ordering))
     gathered = np.cumsum(worth[order])
-    average = average_cumulative_pagerank(order, worth, reachable(web, seeds))
+    average = cumulative_pagerank(order, worth, reachable(web, seeds)).mean()
     return average, int(np.searchsorted(gathered, gathered[-1] / 2)) + 1
 
 

@@ -13,7 +13,7 @@ from crawls import ADDON, Answer, Site, page, run_spider
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawlprio.commands.site_crawl import bundled_settings
+from crawlprio.commands.crawl import bundled_settings
 from crawlprio.graph.pages import NO_PAGE, PageTable, Visit
 from crawlprio.measure.link_audit import MAX_HOPS, Audit, chains
 from crawlprio.spiders.site import SiteSpider

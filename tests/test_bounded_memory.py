@@ -27,7 +27,7 @@ from crawlprio.orderings.base import Ordering
 from crawlprio.settings_table.config import CrawlConfig
 from crawlprio.store import Store, StoredPages, stored_pages
 from crawlprio.store.hashtable import HashTable
-from crawlprio.store.transaction import Checkpoints
+from crawlprio.store.store import Checkpoints
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ import pytest
 from crawls import run_spider
 from spiders import Follower
 
-from crawlprio.demo.process import LoopbackServer
+from crawlprio.demo.server import LoopbackServer
 from crawlprio.demo.web import DemoWeb
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="looks at the process as Linux shows it")
@@ -155,7 +155,7 @@ def test_the_server_ends_cleanly_on_a_signal(sent):
 def test_the_server_does_not_outlive_a_killed_parent(stdin_stays_open):
     script = (
         "import os, time\n"
-        "from crawlprio.demo.process import LoopbackServer\n"
+        "from crawlprio.demo.server import LoopbackServer\n"
         "server = LoopbackServer(pages=10, sites=1).start()\n"
         f"sleeper = {stdin_stays_open} and os.fork() == 0\n"
         "sleeper or print(server.pid, flush=True)\n"

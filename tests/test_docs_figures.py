@@ -14,7 +14,7 @@ from crawlprio.middlewares import permission
 from crawlprio.plugins.archive import page_requisites
 from crawlprio.plugins.manners import judge
 from crawlprio.settings_table import SETTINGS
-from crawlprio.store import files, transaction
+from crawlprio.store import files, store
 from crawlprio.store.schema import create_schema
 from crawlprio.store.side_tables import SideTable
 from crawlprio.web import budgets, html, pieces, robots_txt, sitemaps, urls
@@ -136,7 +136,7 @@ def test_a_limit_that_a_page_states_is_the_default(page, sentence, names):
         (
             "docs/store.md",
             "every {:,} visits or {} MiB",
-            (transaction.VISITS, transaction.LOG_BYTES // 2**20),
+            (store.VISITS, store.LOG_BYTES // 2**20),
         ),
         (
             "docs/store.md",

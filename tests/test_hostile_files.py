@@ -12,7 +12,7 @@ import pytest
 from crawlprio.demo import recordings
 from crawlprio.demo.recordings import WarcWeb
 from crawlprio.errors import CrawlprioError, GraphError, StoreError
-from crawlprio.graph import unpacking
+from crawlprio.graph import npz
 from crawlprio.graph.linkgraph import LinkGraph
 from crawlprio.measure.crawl_models import pagerank_seen
 from crawlprio.orderings.historical import read_scores
@@ -144,7 +144,7 @@ def deflated_npz(path):
 @pytest.mark.parametrize("write", [edge_list, url_list, deflated_npz])
 def test_a_graph_file_unpacks_only_as_far_as_its_size_allows(tmp_path, write, monkeypatch):
     """2.9 MB became 3 to 6 GB."""
-    monkeypatch.setattr(unpacking, "FREE_BYTES", 1_000_000)
+    monkeypatch.setattr(npz, "FREE_BYTES", 1_000_000)
     path = write(tmp_path)
     with pytest.raises(GraphError, match=r"unpacks to more than .* CRAWLPRIO_MAX_UNPACKED_BYTES"):
         read_graph(path)

@@ -16,10 +16,17 @@ from crawlprio.errors import ConfigError, CrawlprioError, GraphError
 from crawlprio.graph.linkgraph import LinkGraph
 from crawlprio.graph.pages import Visit
 from crawlprio.graph.topic import HotQueue, Topic
-from crawlprio.measure.importance import PageText, Repository, open_repository
-from crawlprio.measure.metrics import IMPORTANCES, importance_of, make_importance, option_names
+from crawlprio.measure.importance import (
+    IMPORTANCES,
+    PageText,
+    Repository,
+    importance_of,
+    make_importance,
+    open_repository,
+    option_names,
+)
 from crawlprio.measure.scores import MARKS, score
-from crawlprio.plugins.papers import centrality as centrality_module
+from crawlprio.plugins.papers import rare_importances
 from crawlprio.store import Store
 
 TOPIC = Topic(",".join(oracle.TOPIC))
@@ -151,7 +158,7 @@ def test_the_smallest_graphs_have_an_importance(rows):
 def test_on_a_large_graph_the_harmonic_estimate_is_unbiased(monkeypatch):
     repository = repository_of(power_law_web(200, 6))
     exact = importance_of(repository, "harmonic")
-    monkeypatch.setattr(centrality_module, "EXACT_WORK", 0)
+    monkeypatch.setattr(rare_importances, "EXACT_WORK", 0)
     whole = make_importance("harmonic", {"harmonic": {"sample": 200}})
     assert whole.of(repository).tolist() == exact.tolist()
     assert whole.remarks(repository) == []

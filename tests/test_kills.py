@@ -20,7 +20,7 @@ from crawls import Site, options, page, signalled
 from forked import Forked, run_forked
 from waiting import until
 
-from crawlprio.demo.process import LoopbackServer
+from crawlprio.demo.server import LoopbackServer
 
 N_KILLS = int(os.environ.get("CRAWLPRIO_KILLS", "4"))
 N_PAGES = 2_000 if "CRAWLPRIO_KILLS" in os.environ else 300

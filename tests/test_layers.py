@@ -32,7 +32,7 @@ KNOWS_SCRAPY = {
 }
 """The plugins, and modules of others, that know it: those with parts of a crawl."""
 
-BOTH_WAYS = {"crawlprio.plugins.papers.combined"}
+BOTH_WAYS = {"crawlprio.plugins.papers.rare_orderings"}
 """An ordering made of orderings: on a call it asks the registry of the package it is in."""
 
 MOST_MODULES, MOST_LINES = 235, 55_700

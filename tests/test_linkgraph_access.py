@@ -11,9 +11,8 @@ from linkgraphs import as_arrays
 
 from crawlprio.errors import GraphError
 from crawlprio.graph.convert import to_scipy
-from crawlprio.graph.linkgraph import LinkGraph
+from crawlprio.graph.linkgraph import LinkGraph, Urls
 from crawlprio.graph.pages import NO_PAGE
-from crawlprio.graph.url_table import Urls
 from crawlprio.store.graph_files import read_graph
 
 SEEDS = range(4)

@@ -16,10 +16,9 @@ from linkgraphs import facts
 
 from crawlprio.errors import CrawlprioError, GraphError
 from crawlprio.graph.convert import to_igraph, to_networkx
-from crawlprio.graph.linkgraph import LinkGraph
+from crawlprio.graph.linkgraph import LinkGraph, Urls
 from crawlprio.graph.npz import write_npz
 from crawlprio.graph.pages import PageTable, Visit
-from crawlprio.graph.url_table import Urls
 from crawlprio.store import Store
 from crawlprio.store.graph_files import WRITTEN, export_links, read_graph
 

@@ -10,8 +10,7 @@ from access_logs import BOT, line, robots_read, write_log
 from commands import refusal, run_command
 
 from crawlprio.plugins.manners.access_log import MAX_LINE_BYTES, AccessLog, parse_line
-from crawlprio.plugins.manners.judge import Gaps, Judge, Limits, Rule, Spacing
-from crawlprio.plugins.manners.robots_history import RobotsHistory
+from crawlprio.plugins.manners.judge import Gaps, Judge, Limits, RobotsHistory, Rule, Spacing
 
 HOUR = 3600
 ROBOTS = "User-agent: *\nDisallow: /no\nAllow: /no/but\n"

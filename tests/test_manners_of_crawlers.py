@@ -7,10 +7,9 @@ import pytest
 from access_logs import logged, write_log
 from crawls import Answer, Site, page, run_spider
 
-from crawlprio.commands.site_crawl import bundled_settings
+from crawlprio.commands.crawl import bundled_settings
 from crawlprio.plugins.manners.access_log import AccessLog
-from crawlprio.plugins.manners.judge import Judge, Limits
-from crawlprio.plugins.manners.robots_history import RobotsHistory
+from crawlprio.plugins.manners.judge import Judge, Limits, RobotsHistory
 from crawlprio.spiders.site import SiteSpider
 
 ROBOTS = "User-agent: *\nDisallow: /no\n"

@@ -18,7 +18,7 @@ from test_archive import HOST, crawl
 from test_archive import WEB as PLAIN
 from warcs import responses
 
-from crawlprio.commands.site_crawl import bundled_settings
+from crawlprio.commands.crawl import bundled_settings
 from crawlprio.spiders.site import SiteSpider
 
 pytestmark = pytest.mark.slow

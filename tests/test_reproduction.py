@@ -22,8 +22,7 @@ from crawlprio.graph.linkgraph import LinkGraph
 from crawlprio.graph.npz import write_npz
 from crawlprio.graph.pages import NO_PAGE, NO_PAGES, PageTable, Visit
 from crawlprio.measure.crawl_order import depth_from_seeds
-from crawlprio.measure.importance import open_repository
-from crawlprio.measure.metrics import importance_of
+from crawlprio.measure.importance import importance_of, open_repository
 from crawlprio.orderings import make_ordering
 from crawlprio.simulator.network import Network
 from crawlprio.simulator.timed import crawl_order

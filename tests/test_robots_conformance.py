@@ -9,8 +9,8 @@ import pytest
 from crawls import Answer, Site, run_spider
 from robots_cases import BOT, CASES
 
-from crawlprio.commands.site_crawl import bundled_settings
-from crawlprio.plugins.manners.robots_history import RobotsRules
+from crawlprio.commands.crawl import bundled_settings
+from crawlprio.plugins.manners.judge import RobotsRules
 from crawlprio.spiders.site import SiteSpider
 from crawlprio.web.robots_txt import MAX_BYTES, decoded
 

@@ -26,8 +26,7 @@ from crawlprio.graph.npz import write_npz
 from crawlprio.graph.pages import NO_PAGES, PageTable, Visit
 from crawlprio.measure.crawl_models import pagerank_seen
 from crawlprio.measure.crawl_order import cumulative_pagerank, kendall_tau
-from crawlprio.measure.importance import open_repository
-from crawlprio.measure.metrics import importance_of
+from crawlprio.measure.importance import importance_of, open_repository
 from crawlprio.ranking.pagerank import round_significant
 from crawlprio.store import Store
 from crawlprio.store.graph_files import read_graph

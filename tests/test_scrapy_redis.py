@@ -15,7 +15,7 @@ import pytest
 from crawls import ROOT, server_log
 from redis_servers import RedisServer
 
-from crawlprio.demo.process import LoopbackServer
+from crawlprio.demo.server import LoopbackServer
 from crawlprio.store import Store
 
 pytest.importorskip("scrapy_redis", reason="scrapy-redis is not installed (extra dev)")

@@ -15,7 +15,7 @@ from http_message_signatures import (
     algorithms,
 )
 
-from crawlprio.commands.site_crawl import bundled_settings
+from crawlprio.commands.crawl import bundled_settings
 from crawlprio.plugins.manners.signatures import key_directory, thumbprint
 from crawlprio.spiders.site import SiteSpider
 

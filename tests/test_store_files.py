@@ -14,7 +14,7 @@ from stores import letters, query, visit
 
 from crawlprio.errors import StoreError
 from crawlprio.store import Store, StoreInUse, keep_existing, make_private_folder
-from crawlprio.store.transaction import Checkpoints
+from crawlprio.store.store import Checkpoints
 
 with suppress(ImportError):  # Windows has none.
     import fcntl

@@ -27,9 +27,8 @@ from crawlprio.orderings.baseline import BacklinkCount, BreadthFirst
 from crawlprio.orderings.opic import Opic
 from crawlprio.ranking.pagerank import pagerank
 from crawlprio.show.simulated import Simulation, simulate
-from crawlprio.simulator.events import Polite, pause
 from crawlprio.simulator.network import Network
-from crawlprio.simulator.timed import crawl_order, timed_crawl
+from crawlprio.simulator.timed import Polite, crawl_order, pause, timed_crawl
 from crawlprio.simulator.transfers import fair_share
 from crawlprio.store import Store
 

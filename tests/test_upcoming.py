@@ -10,7 +10,7 @@ from crawlprio.frontier import PageQueue
 from crawlprio.graph.pages import NO_PAGE, PageTable, Visit
 from crawlprio.graph.topic import HotQueue, Topic
 from crawlprio.orderings import Ordering, make_ordering
-from crawlprio.plugins.watch.snapshot import LinkNotes
+from crawlprio.plugins.watch.monitor import LinkNotes
 
 CASES = {
     "breadth-first": {},

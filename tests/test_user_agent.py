@@ -4,7 +4,7 @@ import pytest
 from crawls import ADDON, Answer, Site, page, run_spider
 
 from crawlprio import __version__
-from crawlprio.commands.site_crawl import bundled_settings
+from crawlprio.commands.crawl import bundled_settings
 from crawlprio.errors import ConfigError
 from crawlprio.settings_table import SETTINGS
 from crawlprio.settings_table.kinds import checked

@@ -14,9 +14,9 @@ from test_orderings import with_urls
 
 from crawlprio.errors import StoreError
 from crawlprio.graph.pages import NO_PAGE, Visit
-from crawlprio.store import Store, visit_columns
+from crawlprio.store import Store, visit_rows
 from crawlprio.store.outcomes import is_refusal
-from crawlprio.store.visit_rows import target_list
+from crawlprio.store.visit_rows import target_arrays, target_list
 
 SEED = 11
 N_PAGES = 7
@@ -55,8 +55,8 @@ def fields(visit):
 
 def test_columns_hold_what_visits_do(tmp_path, monkeypatch):
     for most_visits, most_characters in ((1, 10**6), (7, 10**6), (2_000, 40)):
-        monkeypatch.setattr(visit_columns, "MOST_VISITS", most_visits)
-        monkeypatch.setattr(visit_columns, "MOST_CHARACTERS", most_characters)
+        monkeypatch.setattr(visit_rows, "MOST_VISITS", most_visits)
+        monkeypatch.setattr(visit_rows, "MOST_CHARACTERS", most_characters)
         path = stored(tmp_path / f"{most_visits}.sqlite")
         with Store.open(path, readonly=True) as store:
             visits = list(store.visits(texts=False, anchors=False))
@@ -87,7 +87,7 @@ def result_of(read):
 @given(st.lists(TARGETS, min_size=1, max_size=4))
 def test_links_are_read_together_as_they_are_one_by_one(texts):
     def together():
-        n_each, ids = visit_columns.target_arrays(texts, N_PAGES)
+        n_each, ids = target_arrays(texts, N_PAGES)
         return [part.tolist() for part in np.split(ids, np.cumsum(n_each)[:-1])]
 
     one_by_one = result_of(lambda: [target_list(text, N_PAGES) for text in texts])

@@ -9,9 +9,10 @@ from typing import Any, ClassVar
 from rich import box
 from rich.table import Table
 
-from crawlprio.commands import OneLineCommand, Option
-from crawlprio.commands.arguments import (
+from crawlprio.commands import (
     SPREADSHEET,
+    OneLineCommand,
+    Option,
     check_outputs,
     named_outputs,
     only_argument,

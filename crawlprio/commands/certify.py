@@ -21,10 +21,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 from scrapy import Request, signals
 from scrapy.exceptions import DontCloseSpider
 
-from crawlprio.commands import Option
-from crawlprio.commands.arguments import only_argument, store_of
+from crawlprio.commands import Option, only_argument, store_of
+from crawlprio.commands.crawl import OPTIONS, ROBOT, SiteCrawlCommand
 from crawlprio.commands.planning import planning_settings
-from crawlprio.commands.site_crawl import OPTIONS, ROBOT, SiteCrawlCommand
 from crawlprio.errors import ConfigError, CrawlprioError, StoreError
 from crawlprio.graph.pages import NO_PAGE, Visit
 from crawlprio.items import LinkPairs

@@ -1,13 +1,267 @@
-"""The command `crawlprio crawl`: crawls sites in order of importance, from any folder."""
+"""The command `crawlprio crawl`, and the base of all that crawl with the spider `site`."""
 
 from __future__ import annotations
 
 import argparse
-from typing import ClassVar
+import shlex
+import sys
+from collections.abc import Mapping
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
-from crawlprio.commands import Option
-from crawlprio.commands.site_crawl import SiteCrawlCommand
-from crawlprio.errors import ConfigError, printable
+from scrapy.commands import BaseRunSpiderCommand
+
+from crawlprio.commands import Described, Option, field_of, refuse_unknown_options, setting_option
+from crawlprio.errors import ConfigError, CrawlprioError, printable
+from crawlprio.live.hand_settings import hand_facts
+from crawlprio.settings_table import SETTINGS
+from crawlprio.settings_table.config import robot_of, user_agent
+from crawlprio.settings_table.kinds import Whole
+
+if TYPE_CHECKING:
+    from scrapy import Spider
+    from scrapy.crawler import Crawler
+    from scrapy.settings import Settings
+
+
+def _setting(name: str, metavar: str | None, **others: Any) -> Option:
+    return setting_option(SETTINGS[name], metavar, SETTINGS[name].default, **others)
+
+
+OPTIONS = {
+    "--ordering": _setting("ORDERING", "NAME"),
+    "--topic": _setting("TOPIC", "WORDS"),
+    "--value": _setting(
+        "CRAWLPRIO_VALUE",
+        "MODEL",
+        meaning="what pages are worth: words:TERMS, query:WORDS, classifier:FILE.json, "
+        "fasttext:FILE:LABEL, language:CODES[:MODEL] or an import path",
+    ),
+    "--novelty": _setting("CRAWLPRIO_NOVELTY", "exact|near"),
+    "--pages": _setting("CRAWLPRIO_MAX_PAGES", "N"),
+    "--delay": _setting("DOWNLOAD_DELAY", "SECONDS"),
+    "--at-once": _setting(
+        "CONCURRENT_REQUESTS",
+        "N",
+        meaning="maximum concurrent fetches; default: 16, and up to 100 on many domains",
+        kind=Whole(1),
+    ),
+    "--workers": _setting(
+        "CRAWLPRIO_WORKERS",
+        "N",
+        meaning="fetch and parse in N processes, and keep order, delays and the store in another",
+    ),
+    "--depth": _setting("DEPTH_LIMIT", "N"),
+    "--sitemaps": _setting("CRAWLPRIO_SITEMAPS", "robots|URL"),
+    "--store": _setting("CRAWLPRIO_STORE", "FILE"),
+    "--monitor": _setting(
+        "CRAWLPRIO_MONITOR",
+        "PORT",
+        meaning="show the crawl on a page of 127.0.0.1 while it runs; default port: any free one",
+        alone="0",
+    ),
+    "--warc": _setting("CRAWLPRIO_WARC", "FOLDER"),
+    "--keep-text": _setting("CRAWLPRIO_KEEP_TEXT", None, alone="True"),
+    "--requisites": _setting("CRAWLPRIO_REQUISITES", "domain|all"),
+}
+"""Options that set a setting."""
+
+SPIDERS = {
+    "--follow": Option(
+        "site|domain|web",
+        "which links to follow: those within the seeds' hosts (default), those within their "
+        "registered domains, or all",
+    ),
+    "--allow": Option("REGEX", "follow only URLs that contain a match"),
+    "--deny": Option("REGEX", "follow no URL that contains a match"),
+}
+"""Options that are arguments of the spider."""
+
+ROBOT = {
+    "--contact": Option("WHO", "mail address or URL to name in the user agent"),
+    "--agent": Option("NAME", "name of your robot in the user agent: NAME[/VERSION]"),
+}
+"""Options that make up the user agent."""
+
+_TOPICAL: dict[str, Any] = {
+    "ORDERING": "value",
+    "TOPIC_OPTIONS": '{"distance": 0}',
+}
+"""What `--topic` sets beside the topic and its value model, unless it is given."""
+
+_NOT_OURS = ("SPIDER_MODULES", "BOT_NAME")
+
+
+class Recorded(NamedTuple):
+    """The last run of a crawl.
+
+    `ordering` and `value_model`: what ruled it; empty: none. `kept`: its settings, and its spider's
+    arguments, that apply again. `lost`: names of its settings that were neither kept nor given
+    again.
+    """
+
+    ordering: str
+    value_model: str
+    kept: dict[str, Any]
+    lost: list[str]
+
+
+def bundled_settings() -> dict[str, Any]:
+    """Return the settings of the bundled project, for a crawl outside it."""
+    module = import_module("crawlprio.settings")
+    return {
+        name: getattr(module, name)
+        for name in dir(module)
+        if name.isupper() and name not in _NOT_OURS
+    }
+
+
+class SiteCrawlCommand(Described, BaseRunSpiderCommand):
+    """A command that crawls, with the exit statuses that `docs/reliability.md` lists.
+
+    A subclass implements `prepare` instead of `process_options` and `run`.
+    """
+
+    settings: Settings
+    requires_project = False
+    default_settings: ClassVar[dict[str, Any]] = bundled_settings()
+    options: ClassVar[Mapping[str, Option]] = SPIDERS | OPTIONS | ROBOT
+
+    def add_options(self, parser: argparse.ArgumentParser) -> None:
+        self.set_up(parser)
+        super().add_options(parser)
+
+    def prepare(self, args: list[str], opts: argparse.Namespace) -> None:
+        """Convert arguments and options to settings, and to spider arguments in `opts.spargs`.
+
+        Raises `CrawlprioError` for invalid input.
+        """
+        raise NotImplementedError
+
+    def process_options(self, args: list[str], opts: argparse.Namespace) -> None:
+        """Refuse invalid input before Scrapy creates an event loop that nothing would close."""
+        from crawlprio.extras import load_named
+        from crawlprio.settings_table.config import given_components, require_extras
+
+        super().process_options(args, opts)
+        if hand_facts() is not None:
+            self.set("CRAWLPRIO_PRINT", False)
+        try:
+            refuse_unknown_options(args)
+            self.parse_options(opts)
+            if getattr(opts, "topic", None):
+                self._seek(opts.topic)
+            self.prepare(args, opts)
+            require_extras(self.settings)
+            # Scrapy imports them later, when the working folder is not searched.
+            for name, path in given_components(self.settings):
+                load_named(name, path)
+            self._check_store()
+        except CrawlprioError as error:
+            print(error, file=sys.stderr)
+            sys.exit(2)
+
+    def set(self, name: str, value: object) -> None:
+        """Set a setting as the command line would."""
+        self.settings.set(name, value, "cmdline")
+
+    def set_default(self, name: str, value: object) -> None:
+        """Set a setting unless the command line does; what a project's settings say gives way."""
+        from crawlprio.settings_table.config import from_command_line
+
+        if not from_command_line(self.settings, name):
+            self.set(name, value)
+
+    def _seek(self, topic: str) -> None:
+        """Set how to crawl for a topic, where the command line does not."""
+        for name, value in (_TOPICAL | {"CRAWLPRIO_VALUE": f"words:{topic}"}).items():
+            self.set_default(name, value)
+
+    def take_options(self, opts: argparse.Namespace) -> None:
+        """Convert the options of a crawl to settings, and to arguments of its spider."""
+        from crawlprio.settings_table.config import read_setting
+
+        for names, option in self.own_options().items():
+            value = getattr(opts, field_of(names))
+            if value is not None and names in SPIDERS:
+                opts.spargs[field_of(names)] = value
+            elif value is not None and option.setting:
+                self.set(option.setting, value)
+        if opts.agent is not None or opts.contact is not None:
+            agent = user_agent(
+                opts.agent, opts.contact, str(read_setting(self.settings, "USER_AGENT"))
+            )
+            self.set("USER_AGENT", agent)
+            self.set("ROBOTSTXT_USER_AGENT", robot_of(agent))
+
+    def take_recorded(self, store: Path, opts: argparse.Namespace) -> Recorded:
+        """Take the spider arguments and settings that a crawl had, except those given here."""
+        from crawlprio.live.spider_arguments import read_arguments
+        from crawlprio.settings_table.config import from_command_line, given_settings
+        from crawlprio.store import Store
+
+        with Store.open(store, readonly=True) as recorded:
+            kept = read_arguments(recorded)
+            ruled = recorded.orderings()
+            model = recorded.get_meta("value_model")
+        for name, value in kept.values.items():
+            if not from_command_line(self.settings, name):
+                self.set(name, value)
+        self.take_options(opts)
+        lost = [name for name in kept.lost if not from_command_line(self.settings, name)]
+        before = {k: v for k, v in kept.arguments.items() if k != "seeds" and k not in opts.spargs}
+        now = given_settings(self.settings)
+        before |= {k: v for k, v in kept.values.items() if now.get(k) == v is not None}
+        opts.spargs = {**kept.arguments, **opts.spargs}
+        return Recorded(ruled[-1][1] if ruled else "", model, before, lost)
+
+    def option(self, name: str, value: object = None) -> str:
+        """Return the option that sets a setting or an argument of the spider, with its value."""
+        names = {field_of(each): each for each in SPIDERS}
+        flag = (names | {option.setting: each for each, option in OPTIONS.items()}).get(name, "")
+        if value is None or (flag and self.options[flag].metavar is None):
+            return flag or f"-s {name}"
+        quoted = shlex.quote(str(value))
+        return f"{flag} {quoted}" if flag else f"-s {name}={quoted}"
+
+    def run(self, args: list[str], opts: argparse.Namespace) -> None:
+        from crawlprio.spiders.site import SiteSpider
+
+        self.crawl(SiteSpider, opts)
+
+    def crawl(self, spider: type[Spider], opts: argparse.Namespace) -> Crawler:
+        """Crawl with a spider; set the exit status, and return the crawler."""
+        from crawlprio.live.engine import forced_end
+        from crawlprio.live.running import RunningCrawl
+
+        assert self.crawler_process is not None
+        crawler = self._create_crawler(spider)
+        self.crawler_process.crawl(crawler, **opts.spargs)
+        with forced_end(self.crawler_process):
+            self.crawler_process.start()
+        crawl = RunningCrawl.of(crawler)
+        if crawl.is_running:  # a second Ctrl-C stopped the event loop
+            crawl.close("interrupted")
+            self.exitcode = 130
+        elif self.crawler_process.bootstrap_failed:
+            self.exitcode = 2 if crawl.is_misconfigured else 1
+        return crawler
+
+    def _check_store(self) -> None:
+        """Refuse a store whose folder does not exist; a job directory is created."""
+        from crawlprio.settings_table.config import from_command_line, read_setting
+
+        store = read_setting(self.settings, "CRAWLPRIO_STORE")
+        if store is None or from_command_line(self.settings, "JOBDIR"):
+            return
+        if store.is_dir():
+            raise ConfigError(f"CRAWLPRIO_STORE is {str(store)!r}, which is a folder; name a file.")
+        if not store.parent.is_dir():
+            raise ConfigError(
+                f"CRAWLPRIO_STORE is {str(store)!r}, but there is no folder {store.parent}; "
+                "create it first."
+            )
 
 
 class Command(SiteCrawlCommand):

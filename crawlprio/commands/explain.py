@@ -7,8 +7,7 @@ import contextlib
 import json
 from typing import TYPE_CHECKING, ClassVar
 
-from crawlprio.commands import OneLineCommand, Option, refuse_unknown_options
-from crawlprio.commands.arguments import store_of
+from crawlprio.commands import OneLineCommand, Option, refuse_unknown_options, store_of
 from crawlprio.errors import ConfigError, StoreError, printable
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from crawlprio.commands.arguments import ExportCommand
+from crawlprio.commands import ExportCommand
 from crawlprio.errors import ConfigError
 
 
@@ -23,7 +23,7 @@ class Command(ExportCommand):
     examples = ("items export example/crawl.sqlite items.jsonl",)
 
     def write(self, store: Path, path: Path) -> int:
-        from crawlprio.outside.opening import open_file
+        from crawlprio.outside import open_file
         from crawlprio.store import Store
 
         n_items = 0

@@ -7,13 +7,9 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
-from crawlprio.commands import Option
-from crawlprio.commands.arguments import SPREADSHEET, ExportCommand, write_json
-
-if TYPE_CHECKING:
-    pass
+from crawlprio.commands import SPREADSHEET, ExportCommand, Option, write_json
 
 
 class Command(ExportCommand):

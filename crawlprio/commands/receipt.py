@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
-from crawlprio.commands import OneLineCommand, Option
-from crawlprio.commands.arguments import (
+from crawlprio.commands import (
+    OneLineCommand,
+    Option,
     check_outputs,
     named_outputs,
     only_argument,

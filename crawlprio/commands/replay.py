@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from crawlprio.commands import program
-from crawlprio.commands.site_crawl import OPTIONS, SiteCrawlCommand
+from crawlprio.commands.crawl import OPTIONS, SiteCrawlCommand
 from crawlprio.errors import ConfigError
 from crawlprio.settings_table import SETTINGS
 

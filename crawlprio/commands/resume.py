@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from crawlprio.commands.site_crawl import Recorded, SiteCrawlCommand
+from crawlprio.commands.crawl import Recorded, SiteCrawlCommand
 from crawlprio.errors import ConfigError, printable
 from crawlprio.graph.compiled import say
 from crawlprio.settings_table import SETTINGS

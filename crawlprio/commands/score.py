@@ -6,9 +6,10 @@ import argparse
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from crawlprio.commands import OneLineCommand, Option
-from crawlprio.commands.arguments import (
+from crawlprio.commands import (
     SPREADSHEET,
+    OneLineCommand,
+    Option,
     check_outputs,
     json_object,
     lines_of,
@@ -37,7 +38,7 @@ TOPICAL = "similarity"
 
 def importance_names(opts: argparse.Namespace) -> tuple[str, ...]:
     """Return the names of the requested importances, each once."""
-    from crawlprio.measure.metrics import IMPORTANCES, parts_of
+    from crawlprio.measure.importance import IMPORTANCES, parts_of
 
     asked = opts.importance or ([DEFAULT] if opts.topic is None else [DEFAULT, TOPICAL])
     names = tuple(dict.fromkeys(name.replace(" ", "") for name in asked))
@@ -52,7 +53,7 @@ def importance_names(opts: argparse.Namespace) -> tuple[str, ...]:
 
 def options_of(names: Sequence[str], text: str | None) -> dict[str, dict[str, Any]]:
     """Return the options by name of the importance."""
-    from crawlprio.measure.metrics import parts_of
+    from crawlprio.measure.importance import parts_of
 
     if text is None:
         return {}
@@ -145,7 +146,7 @@ class Command(OneLineCommand):
         )
 
     def own_options(self) -> dict[str, Option]:
-        from crawlprio.measure.metrics import IMPORTANCES
+        from crawlprio.measure.importance import IMPORTANCES
 
         return {
             "--importance": Option(

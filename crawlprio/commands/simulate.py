@@ -10,15 +10,18 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from crawlprio.commands import OneLineCommand, Option, field_of, setting_option
-from crawlprio.commands.arguments import (
+from crawlprio.commands import (
+    OneLineCommand,
+    Option,
     check_outputs,
+    field_of,
     json_object,
     lines_of,
     max_unpacked_bytes,
     named_outputs,
     only_argument,
     paths_by_name,
+    setting_option,
     topic_config,
     write_json,
     write_text,

@@ -25,7 +25,7 @@ from crawlprio.demo import Answer, html_answer
 from crawlprio.errors import StoreError
 from crawlprio.graph.linkgraph import LinkGraph
 from crawlprio.graph.pages import Visit
-from crawlprio.outside.opening import open_file
+from crawlprio.outside import open_file
 from crawlprio.show.tables import tracked
 from crawlprio.store import Store
 from crawlprio.store.files import open_database

@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 
 from crawlprio.demo import Answer, html_answer, text_answer
 from crawlprio.errors import ConfigError
-from crawlprio.graph.linkgraph import LinkGraph
-from crawlprio.graph.rows import gathered_rows
+from crawlprio.graph.linkgraph import LinkGraph, gathered_rows
 from crawlprio.graph.synthetic import synthetic_web
 
 _WORDS = {

@@ -30,7 +30,7 @@ from crawlprio.orderings.base import (
     RuleLoop,
     VisitRule,
 )
-from crawlprio.store.visit_columns import VisitColumns
+from crawlprio.store.visit_rows import VisitColumns
 
 PUT_OFF = 2
 """How much smaller the tier of a page that is put off is: one step of its request's priority."""

@@ -17,7 +17,7 @@ from crawlprio.frontier.records import DONE
 from crawlprio.graph.pages import NO_PAGE, Visit
 from crawlprio.orderings.base import KeyHistory
 from crawlprio.store.outcomes import is_refusal
-from crawlprio.store.visit_columns import VisitColumns
+from crawlprio.store.visit_rows import VisitColumns
 
 FIRST = 2**29
 """The priority of pages that were being fetched when the crawl was killed."""

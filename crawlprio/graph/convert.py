@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 
 from crawlprio.errors import GraphError
 from crawlprio.extras import imported
-from crawlprio.graph.linkgraph import MAX_PAGES, LinkGraph, named_graph
-from crawlprio.graph.rows import gathered_rows
+from crawlprio.graph.linkgraph import MAX_PAGES, LinkGraph, gathered_rows, named_graph
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -26,8 +25,7 @@ def to_networkx(graph: LinkGraph) -> Any:
     """Return a `networkx.DiGraph` whose nodes are page ids, with edges in page order.
 
     Nodes have the attributes `site`, the host if known or else the site id, and `url`, if known.
-
-    Raises `GraphError` if NetworkX is not installed.
+    GraphError if NetworkX is not installed.
     """
     networkx = imported("networkx", "to_networkx", error=GraphError)
     made = networkx.DiGraph()
@@ -48,8 +46,7 @@ def from_networkx(graph: Any) -> LinkGraph:
     URLs and sites are the node attributes `url` and `site`; either all nodes have one or none.
     Without `url`, nodes that are strings other than numbers are used as URLs; without `site`, the
     site of a page is the host of its URL. A string as `site` is a host, a number a site id.
-
-    Raises `GraphError` if the graph is undirected, or its attributes are invalid.
+    GraphError if the graph is undirected, or its attributes are invalid.
     """
     if not graph.is_directed():
         raise GraphError("The NetworkX graph is undirected; give graph.to_directed().")
@@ -74,10 +71,7 @@ def from_networkx(graph: Any) -> LinkGraph:
 def to_igraph(graph: LinkGraph) -> Any:
     """Return a directed `igraph.Graph` whose vertices are page ids, with edges in page order.
 
-    Vertices have the attributes `site`, the host if known or else the site id, and `url`, if known.
-    The edges are passed as one array.
-
-    Raises `GraphError` if igraph is not installed.
+    Vertices have the attributes of `to_networkx`. GraphError if igraph is not installed.
     """
     igraph = imported("igraph", "to_igraph", error=GraphError)
     edges = np.stack(_ends(graph), axis=1)
@@ -91,10 +85,7 @@ def to_igraph(graph: LinkGraph) -> Any:
 def from_igraph(graph: Any) -> LinkGraph:
     """Return the link graph of a directed igraph graph; page i is vertex i, rows by edge id.
 
-    URLs are the vertex attribute `url`, or else `name`, unless the names are numbers; sites are the
-    attribute `site`, as in `from_networkx`.
-
-    Raises `GraphError` if the graph is undirected, or its attributes are invalid.
+    As `from_networkx`; without the attribute `url`, `name` is used, unless the names are numbers.
     """
     if not graph.is_directed():
         raise GraphError("The igraph graph is undirected; give graph.as_directed().")
@@ -137,9 +128,8 @@ def from_scipy(
 ) -> LinkGraph:
     """Return the link graph of a square sparse matrix or array: a link for each non-zero entry.
 
-    For a matrix in compressed sparse row form, the stored order of each row is kept.
-
-    Raises `GraphError` if the matrix is not sparse and square.
+    For a matrix in compressed sparse row form, the stored order of each row is kept. GraphError if
+    the matrix is not sparse and square.
     """
     from scipy.sparse import issparse
 

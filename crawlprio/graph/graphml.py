@@ -12,9 +12,8 @@ from xml.sax.saxutils import escape
 import numpy as np
 
 from crawlprio.errors import GraphError
-from crawlprio.graph.linkgraph import LinkGraph, first_seen, named_graph
-from crawlprio.graph.rows import gathered_rows
-from crawlprio.outside.opening import open_file
+from crawlprio.graph.linkgraph import LinkGraph, first_seen, gathered_rows, named_graph
+from crawlprio.outside import open_file
 
 if TYPE_CHECKING:
     from crawlprio.store.graph_files import Links
@@ -32,15 +31,12 @@ def read_graphml(path: Path, most_bytes: int | None = None) -> LinkGraph:
 
     Pages are numbered in the order in which the file first mentions their nodes. The node
     attributes `url` and `site` are read. Without `url`, the attribute `name` or else the node id is
-    used, unless they are numbers (`7`, `n7`); without `site`, the host of the URL. Everything else,
-    including anchor texts, is ignored. Links in a row are in the order of the edges.
+    used, unless they are numbers (`7`, `n7`); without `site`, the host of the URL. Everything else
+    is ignored. GraphError, with the line number, if the file is truncated or not XML, undirected or
+    nested, has hyperedges or edges to undeclared nodes, or declares entities, with which a small
+    file could fill memory.
 
-    Raises `GraphError` if the file is truncated or not XML, undirected or nested, has hyperedges or
-    edges to undeclared nodes, or declares entities, with which a small file could fill memory. The
-    message has the line number.
-
-    About 400,000 links per second. Memory: 8 bytes per link, and the node attributes as Python
-    strings.
+    About 400,000 links per second. Memory: 8 bytes per link, and the attributes as Python strings.
     """
     reading = _Reading(path)
     try:

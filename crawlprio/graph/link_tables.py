@@ -22,12 +22,17 @@ from numpy.typing import NDArray
 from crawlprio.errors import GraphError
 from crawlprio.extras import imported
 from crawlprio.graph.compiled import njit
-from crawlprio.graph.linkgraph import MAX_PAGES, LinkGraph, first_seen, sites_of
+from crawlprio.graph.linkgraph import (
+    MAX_PAGES,
+    LinkGraph,
+    Urls,
+    first_seen,
+    gathered_rows,
+    sites_of,
+)
+from crawlprio.graph.npz import BROKEN_GZIP, unpack_gzip
 from crawlprio.graph.pages import PageIds
-from crawlprio.graph.rows import gathered_rows
-from crawlprio.graph.unpacking import BROKEN_GZIP, unpack_gzip
-from crawlprio.graph.url_table import Urls
-from crawlprio.outside.opening import open_file
+from crawlprio.outside import open_file
 
 if TYPE_CHECKING:
     from crawlprio.store.graph_files import Links
@@ -44,11 +49,8 @@ def read_edge_list(path: Path, most: int | None = None) -> LinkGraph:
 
     Fields are separated by blanks; empty lines and everything after `#` are skipped. Pages are 0 to
     the largest id, so an id that no line mentions is a page without links. Links in a row are in
-    file order. `most` is the maximum number of bytes to which a packed file may unpack.
-
-    Raises `GraphError` if a line is not two ids, with its line number, or the file is truncated,
-    unpacks to more, or has ids far larger than its number of links, which would fill memory with
-    empty pages.
+    file order. GraphError, with the line number, if a line is not two ids; and if the file is
+    truncated, or `graph_of_ids` refuses it.
 
     About 200 MB per second, in one compiled pass. Memory: the text plus 8 bytes per link.
     """
@@ -225,10 +227,10 @@ class LinkList:
 def read_csv(path: Path, most_bytes: int | None = None) -> LinkGraph:
     """Read the links in a table of comma-separated values (RFC 4180, UTF-8) with a header.
 
-    Reads the columns `source_url` and `target_url`, or else `source` and `target`; others are
-    ignored. If the first record has two numbers, all records hold page ids. Otherwise they hold
-    names, usually URLs; pages are numbered in the order of their first occurrence, and the site of
-    a page is its host. GraphError, with the line number, if the file is invalid.
+    Reads the columns `source_url` and `target_url`, or else `source` and `target`. If the first
+    record has two numbers, all records hold page ids. Otherwise they hold names, usually URLs;
+    pages are numbered in the order of their first occurrence, and the site of a page is its host.
+    GraphError, with the line number, if the file is invalid.
 
     About 500,000 links per second. Memory: 8 bytes per link, and the names as Python strings.
     """
@@ -278,11 +280,10 @@ def write_csv(links: Links, path: Path) -> None:
 
 
 def read_jsonl(path: Path, most_bytes: int | None = None) -> LinkGraph:
-    """Read the links in a file with one JSON object per line; empty lines are skipped.
+    """Read the links in a file with one JSON object per line, by ids or names as in `read_csv`.
 
-    Reads the members `source_url` and `target_url`, or else `source` and `target`: two numbers,
-    which are page ids, or two strings, which are names as in `read_csv`; the same in all lines.
-    GraphError, with the line number, if the file is invalid. About 300,000 links per second.
+    Empty lines are skipped. GraphError, with the line number, if the file is invalid. About 300,000
+    links per second.
     """
     links = LinkList(path)
     with path.open("rb") as file:
@@ -340,14 +341,11 @@ def _is_id(text: str) -> bool:
 
 
 def read_parquet(path: Path, most_bytes: int | None = None) -> LinkGraph:
-    """Read the links in a table with the columns `source` and `target`, whole numbers or strings.
+    """Read the links in a table of the columns of `read_csv`, whole numbers or strings.
 
-    The columns `source_url` and `target_url` take precedence; others are ignored. Whole numbers are
-    page ids; strings are names as in `read_csv`, usually URLs. GraphError, with the row, from 1, if
-    known, if the table is invalid, or if pyarrow is not installed.
-
-    With ids, about 40 million links per second and 16 bytes per link; with names, about 1.5 million
-    links per second, and names are held as Python strings.
+    GraphError, with the row, from 1, if known, if the table is invalid, or if pyarrow is not
+    installed. With ids, about 40 million links per second and 16 bytes per link; with names, about
+    1.5 million links per second, and names are held as Python strings.
     """
     pyarrow, parquet = _imported(path)
     try:

@@ -1,14 +1,14 @@
-"""The link graph of a set of pages, as arrays in compressed sparse row form, and from names."""
+"""The link graph of a set of pages, as arrays in compressed sparse row form, and their URLs."""
 
 from __future__ import annotations
 
 import re
 from array import array
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, overload
 from urllib.parse import urlsplit
 
 import numpy as np
@@ -16,15 +16,228 @@ from numpy.typing import ArrayLike, NDArray
 
 from crawlprio.errors import GraphError
 from crawlprio.graph.arrays import flat, integers
+from crawlprio.graph.compiled import njit
 from crawlprio.graph.pages import NO_PAGE, PageIds
-from crawlprio.graph.rows import (
-    Indptr,
-    copy_unrepeated,
-    rows_among,
-    rows_between_sites,
-    transposed_rows,
-)
-from crawlprio.graph.url_table import Urls
+
+Indptr = NDArray[np.int64]
+Sites = NDArray[np.int32]
+
+
+@njit(cache=True, nogil=True)
+def copy_unrepeated(indptr: Indptr, indices: PageIds, kept_indptr: Indptr, kept: PageIds) -> int:
+    """Copy the rows without self-links and repeats, onto themselves if wanted; count the links."""
+    n = len(indptr) - 1
+    last_row = np.full(n, -1, dtype=np.int32)
+    n_kept = 0
+    first = indptr[0]
+    for page in range(n):
+        last_row[page] = page
+        end = indptr[page + 1]
+        for k in range(first, end):
+            target = indices[k]
+            if last_row[target] != page:
+                last_row[target] = page
+                kept[n_kept] = target
+                n_kept += 1
+        first = end
+        kept_indptr[page + 1] = n_kept
+    kept_indptr[0] = 0
+    return n_kept
+
+
+@njit(cache=True, nogil=True)
+def transposed_rows(indptr: Indptr, indices: PageIds) -> tuple[Indptr, PageIds]:
+    """Transpose rows of targets into rows of ascending sources, by a counting sort.
+
+    Only the result is allocated: the row starts advance as rows fill, until each has reached the
+    start of the next row.
+    """
+    n = len(indptr) - 1
+    starts = np.zeros(n + 2, dtype=np.int64)
+    for k in range(len(indices)):
+        starts[indices[k] + 2] += 1
+    for page in range(n):
+        starts[page + 2] += starts[page + 1]
+    sources = np.empty(len(indices), dtype=np.int32)
+    for page in range(n):
+        for k in range(indptr[page], indptr[page + 1]):
+            row = indices[k] + 1
+            sources[starts[row]] = page
+            starts[row] += 1
+    return starts[: n + 1], sources
+
+
+@njit(cache=True, nogil=True)
+def gathered_rows(sources: PageIds, targets: PageIds, n_pages: int) -> tuple[Indptr, PageIds]:
+    """Gather the targets of each source, in the order given, by a counting sort."""
+    starts = np.zeros(n_pages + 2, dtype=np.int64)
+    for k in range(len(sources)):
+        starts[sources[k] + 2] += 1
+    for page in range(n_pages):
+        starts[page + 2] += starts[page + 1]
+    indices = np.empty(len(sources), dtype=np.int32)
+    for k in range(len(sources)):
+        row = sources[k] + 1
+        indices[starts[row]] = targets[k]
+        starts[row] += 1
+    return starts[: n_pages + 1], indices
+
+
+@njit(cache=True, nogil=True)
+def rows_between_sites(indptr: Indptr, indices: PageIds, site: Sites) -> tuple[Indptr, PageIds]:
+    """Copy the rows with only the links to pages of other sites."""
+    n = len(indptr) - 1
+    kept_indptr = np.zeros(n + 1, dtype=np.int64)
+    n_kept = 0
+    for page in range(n):
+        for k in range(indptr[page], indptr[page + 1]):
+            n_kept += site[indices[k]] != site[page]
+        kept_indptr[page + 1] = n_kept
+    kept = np.empty(n_kept, dtype=np.int32)
+    n_kept = 0
+    for page in range(n):
+        for k in range(indptr[page], indptr[page + 1]):
+            if site[indices[k]] != site[page]:
+                kept[n_kept] = indices[k]
+                n_kept += 1
+    return kept_indptr, kept
+
+
+def links_of(indptr: Indptr, pages: NDArray[np.integer]) -> NDArray[np.int64]:
+    """Return the places of the links of some pages, in the order of the pages."""
+    lengths = np.diff(indptr)[pages]
+    ends = np.cumsum(lengths)
+    n_links = int(ends[-1]) if len(ends) else 0
+    begins = np.repeat(indptr[pages] - (ends - lengths), lengths)
+    return np.asarray(np.arange(n_links) + begins, dtype=np.int64)
+
+
+def rows_among(
+    indptr: Indptr, indices: PageIds, pages: PageIds, place: PageIds
+) -> tuple[Indptr, PageIds]:
+    """Copy the rows of `pages`, with targets renumbered by `place` and dropped where it is -1."""
+    chosen = np.concatenate(([0], np.cumsum(np.diff(indptr)[pages])))
+    targets = place[indices[links_of(indptr, pages)]]
+    is_kept = targets >= 0
+    n_before = np.concatenate(([0], np.cumsum(is_kept)))
+    return n_before[chosen], targets[is_kept]
+
+
+NEWLINE = 10
+_DECODED_AT_ONCE = 10_000
+
+
+class Urls(Sequence[str]):
+    """An immutable sequence of URLs that takes the bytes of their UTF-8 plus 9 bytes each.
+
+    The first search adds an index of 8 bytes per URL. Equal to any sequence of the same strings,
+    which may be any: they are not parsed, and lone surrogates are preserved.
+    """
+
+    __slots__ = ("_index", "_offsets", "_text")
+
+    def __init__(self, urls: Iterable[str]) -> None:
+        self._text = bytearray()
+        ends = array("q", [0])
+        for url in urls:
+            self._text += url.encode("utf-8", "surrogatepass")
+            self._text.append(NEWLINE)
+            ends.append(len(self._text))
+        self._offsets: NDArray[np.int64] = np.frombuffer(ends, dtype=np.int64)
+        self._index: tuple[PageIds, PageIds] | None = None
+
+    @classmethod
+    def from_lines(cls, text: bytearray) -> Urls:
+        """Return the lines of a UTF-8 text, which is not copied and must not be changed later.
+
+        Lines end in a line feed, which is optional on the last line. O(length of the text).
+        """
+        if text and text[-1] != NEWLINE:
+            text.append(NEWLINE)
+        urls = cls(())
+        urls._text = text
+        ends = np.flatnonzero(np.frombuffer(text, dtype=np.uint8) == NEWLINE)
+        urls._offsets = np.concatenate(([0], ends + 1))
+        return urls
+
+    def lines(self) -> memoryview:
+        """Return a view of the UTF-8 of all URLs, each followed by a line feed."""
+        return memoryview(self._text)
+
+    @property
+    def n_lines(self) -> int:
+        """Number of line feeds in `lines()`: more than the number of URLs if a URL has one."""
+        return self._text.count(NEWLINE)
+
+    def find(self, url: str) -> int:
+        """Return the first index of exactly this URL, or `NO_PAGE`.
+
+        O(log n), except for the first call, which hashes all URLs.
+        """
+        if self._index is None:
+            hashes = np.fromiter(map(_short_hash, self), dtype=np.int32, count=len(self))
+            order = np.argsort(hashes, kind="stable").astype(np.int32)
+            self._index = hashes[order], order
+        hashes, order = self._index
+        wanted = np.int32(_short_hash(url))
+        at = int(hashes.searchsorted(wanted))
+        while at < len(hashes) and hashes[at] == wanted:
+            page = int(order[at])
+            if self[page] == url:
+                return page
+            at += 1
+        return NO_PAGE
+
+    def __len__(self) -> int:
+        return len(self._offsets) - 1
+
+    @overload
+    def __getitem__(self, index: int) -> str: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> list[str]: ...
+
+    def __getitem__(self, index: int | slice) -> str | list[str]:
+        if isinstance(index, slice):
+            return [self[page] for page in range(*index.indices(len(self)))]
+        page = int(index)
+        if page < 0:
+            page += len(self)
+        if not 0 <= page < len(self):
+            raise IndexError(f"there are {len(self)} URLs, and none at index {index}")
+        start, end = self._offsets[page], self._offsets[page + 1] - 1
+        return self._text[start:end].decode("utf-8", "surrogatepass")
+
+    def __iter__(self) -> Iterator[str]:
+        for first in range(0, len(self), _DECODED_AT_ONCE):
+            ends = self._offsets[first : first + _DECODED_AT_ONCE + 1].tolist()
+            text = self._text[ends[0] : ends[-1]]
+            start = 0
+            for end in ends[1:]:
+                end -= ends[0]
+                yield text[start : end - 1].decode("utf-8", "surrogatepass")
+                start = end
+
+    def __contains__(self, url: object) -> bool:
+        return isinstance(url, str) and self.find(url) != NO_PAGE
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, str) or not isinstance(other, Sequence):
+            return NotImplemented
+        return len(self) == len(other) and all(
+            one == another for one, another in zip(self, other, strict=True)
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"<Urls: {len(self)}>"
+
+
+def _short_hash(url: str) -> int:
+    """Return 31 bits of Python's own hash, which nobody can aim at from outside."""
+    return hash(url) & 0x7FFF_FFFF
+
 
 MAX_PAGES = 2**31 - 1
 """Page ids are int32."""
@@ -136,8 +349,8 @@ class LinkGraph:
         """Return the graph without self-links and duplicates, keeping the first of duplicates.
 
         Row order is kept. `n_dropped` is the number of links removed. With `in_place` the given
-        arrays may be overwritten, so that no links are copied. Cost: O(n_pages + n_links) time, 4
-        bytes per page in addition to the graph, and those of the copy while it is made.
+        arrays may be overwritten, so that no links are copied. O(n_pages + n_links) time, 4 bytes
+        per page in addition to the graph, and those of the copy while it is made.
         """
         sites = np.empty(0, dtype=np.int32) if site is None else site
         graph = cls(indptr, indices, sites, urls, hosts)
@@ -168,8 +381,7 @@ class LinkGraph:
     def out_links(self, page: int, *, between_sites: bool = False) -> PageIds:
         """Return the targets of a page in page order, or only those on other sites.
 
-        A view, O(1); with `between_sites` a copy, O(links of the page). Raises `GraphError` if the
-        graph has no such page.
+        A view, O(1); with `between_sites` a copy, O(links of the page).
         """
         self._check_page(page)
         row = self.indices[self.indptr[page] : self.indptr[page + 1]]
@@ -178,8 +390,7 @@ class LinkGraph:
     def in_links(self, page: int, *, between_sites: bool = False) -> PageIds:
         """Return the pages that link to a page, ascending, or only those on other sites.
 
-        A view, O(1); with `between_sites` a copy, O(links to the page). The first call transposes
-        the graph in O(n_pages + n_links). Raises `GraphError` if the graph has no such page.
+        As `out_links`; the first call transposes the graph in O(n_pages + n_links).
         """
         self._check_page(page)
         indptr, sources = self.transposed
@@ -205,8 +416,6 @@ class LinkGraph:
         """Return the graph of these pages and the links among them; its page i is `pages[i]`.
 
         Site ids are kept; repeated pages count once. O(n_pages + links of the pages).
-
-        Raises `GraphError` if a page is not in the graph.
         """
         chosen = self._distinct(pages)
         place = np.full(self.n_pages, NO_PAGE, dtype=np.int32)
@@ -240,8 +449,6 @@ class LinkGraph:
 
 NUMBERED = re.compile("n?[0-9]+")
 """Node names without meaning: numbers, and numbers after an n."""
-
-Sites = NDArray[np.int32]
 
 
 def first_seen() -> defaultdict[Any, int]:

@@ -28,8 +28,7 @@ class Topic:
 
     `terms`: a list, or one comma-separated string. A term of several words matches them in a row.
     `stem`: Snowball language ("english") of the stemmer that reduces words before they are
-    compared; None compares whole words. Raises `ConfigError` if there is no word in the terms, or
-    no such stemmer.
+    compared; None compares whole words.
     """
 
     def __init__(self, terms: str | Sequence[str], *, stem: str | None = None) -> None:

@@ -88,7 +88,7 @@ def _compile_graphs(folder: Path) -> None:
     from crawlprio.graph.synthetic import synthetic_web, twin
     from crawlprio.measure.crawl_models import BacklinksSeen, limited_buffer, pagerank_seen
     from crawlprio.measure.crawl_order import depth_from_seeds
-    from crawlprio.measure.metrics import importance_of
+    from crawlprio.measure.importance import importance_of
     from crawlprio.store.graph_files import read_graph
 
     (folder / "edges.txt").write_text(

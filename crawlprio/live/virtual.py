@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from crawlprio.demo.process import LoopbackServer
 from crawlprio.demo.recordings import StoreWeb, WarcWeb, open_web, page_key
+from crawlprio.demo.server import LoopbackServer
 from crawlprio.demo.web import DemoWeb
 from crawlprio.errors import ConfigError
 from crawlprio.graph.linkgraph import LinkGraph

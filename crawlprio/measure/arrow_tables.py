@@ -12,9 +12,8 @@ import numpy as np
 from crawlprio.errors import StoreError
 from crawlprio.extras import imported
 from crawlprio.graph.topic import Topic
-from crawlprio.measure.importance import open_repository
-from crawlprio.measure.metrics import importance_of, parts_of
-from crawlprio.outside.opening import open_file
+from crawlprio.measure.importance import importance_of, open_repository, parts_of
+from crawlprio.outside import open_file
 from crawlprio.plugins import load
 from crawlprio.store import Store
 

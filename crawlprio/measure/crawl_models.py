@@ -15,9 +15,8 @@ from numpy.typing import NDArray
 from crawlprio.errors import ConfigError, GraphError
 from crawlprio.graph.arrays import integers, mask, numbers, takes
 from crawlprio.graph.compiled import njit
-from crawlprio.graph.linkgraph import LinkGraph
+from crawlprio.graph.linkgraph import LinkGraph, links_of
 from crawlprio.graph.pages import PageIds
-from crawlprio.graph.rows import links_of
 from crawlprio.measure.crawl_order import Order, PageMask, checked_order
 from crawlprio.ranking.pagerank import partial_pagerank, round_significant
 
@@ -46,10 +45,8 @@ class PageRankSeen:
 
     A page discovered since the last computation is estimated by one step of the equation of Cho et
     al., `(1 - d) + d * sum(IR'(parent) / out-degree(parent))`, over the parents fetched since then.
-
-    `graph`: the link graph; the crawl does not know the links of pages not fetched yet. `every`:
-    fetches from one computation to the next, >= 1; by default a 35th of the crawl. `damping`:
-    probability of following a link, 0 <= damping < 1; 0.9 in Cho et al.
+    `every`: by default a 35th of the crawl. `damping`: probability of following a link; 0.9 in Cho
+    et al.
     """
 
     graph: LinkGraph
@@ -61,9 +58,8 @@ class PageRankSeen:
 class RenewedEstimate:
     """I'(P) from a user function, called again every `every` fetches.
 
-    `renew`: takes the pages fetched so far in order, int64, shape (n_fetched,), empty until a
-    buffer can be full. Returns the estimate of every page, float64, shape (n_pages,), larger is
-    more important, never NaN. `every`: fetches from one call to the next, >= 1.
+    `renew` takes the pages fetched so far in order, none until a buffer can be full, and returns
+    the estimate of every page, larger is more important, never NaN.
     """
 
     renew: Callable[[Longs], Floats]
@@ -80,11 +76,8 @@ def pagerank_seen(graph: LinkGraph, fetched: Longs | PageIds, *, damping: float 
 
     The pages seen are the fetched pages and those they link to, which count as dangling until they
     are fetched. Ranks are scaled as in Cho et al.: a page without backlinks has `1 - damping`, and
-    dangling mass is left out because it goes to all pages equally.
-
-    `fetched`: page ids, shape (n_fetched,), in any order. `damping`: probability of following a
-    link, 0 <= damping < 1. Returns float64, shape (n_pages,), rounded to 8 significant digits, so
-    that equal ranks tie.
+    dangling mass is left out because it goes to all pages equally. They are rounded to 8
+    significant digits, so that equal ranks tie.
     """
     pages = np.asarray(fetched, dtype=np.int64)
     strangers = pages[(pages < 0) | (pages >= graph.n_pages)]
@@ -113,11 +106,11 @@ def _rank_and_seen(graph: LinkGraph, fetched: Longs, damping: float) -> tuple[Fl
 
 @dataclass(frozen=True, slots=True)
 class EstimatePlan:
-    """How a compiled crawl updates an estimate.
+    """How a compiled crawl updates an estimate, by its mode: `FIXED`, `COUNT` or `SPREAD`.
 
-    `mode`: `FIXED`, `COUNT` or `SPREAD`. `every`: fetches from one renewal to the next. `renew`:
-    takes the pages fetched so far; returns the estimate of every page, and a mask of the known
-    pages. `indptr` and `indices`: the links that fetches reveal. `damping`: damping of `SPREAD`.
+    `every`: fetches from one renewal to the next. `renew`: takes the pages fetched so far; returns
+    the estimate of every page, and a mask of the known pages. `indptr` and `indices`: the links
+    that fetches reveal. `damping`: that of `SPREAD`.
     """
 
     mode: int
@@ -199,11 +192,6 @@ def crawl_into_buffers(
     evicted, which may be the new one; of equal estimates, the page fetched last is evicted. Evicted
     pages never return, but their links stay known.
 
-    `pages`: int64, shape (n_fetched,): page ids in the order fetched, distinct and in range.
-    `n_pages`: number of pages in the graph. `capacities`: pages that each buffer holds, >= 1.
-    `estimate`: the estimate of importance during the crawl. Returns one array of ascending page ids
-    per capacity.
-
     O(log B) per fetch and O(1) per link, except O(log B) for a link that raises the estimate of the
     page next to be evicted. Each renewal costs O(B) plus one computation for all buffers.
     """
@@ -275,10 +263,9 @@ def _fetch(
 class ModelCurve:
     """The performance of a crawl under one model, with an ideal and a random crawl, as shares of 1.
 
-    `x`: float64, ascending: share of all T pages that is fetched, or that the buffer holds.
-    `performance`, `ideal`, `random`: float64, shape of x: performance of this crawl, of a crawl in
-    order of importance, and the expectation for a crawl in random order. `n_hot`: int64, shape of
-    x: number of hot pages.
+    `x`: ascending: share of all T pages that is fetched, or that the buffer holds. `ideal` is that
+    of a crawl in order of importance, and `random` the expectation for one in random order.
+    `n_hot`: number of hot pages at each x.
     """
 
     x: Floats
@@ -302,16 +289,12 @@ def crawl_and_stop(
 
     After K fetches the hot pages are those with I(P) >= I(r_K), where r_K has the Kth highest
     importance. Pages that tie with r_K are hot, so there may be more than K. (Cho, Garcia-Molina &
-    Page, Efficient crawling through URL ordering, WWW7 1998, section 3.)
+    Page, Efficient crawling through URL ordering, WWW7 1998, section 3.) The ideal crawl has 1
+    throughout, the random crawl H/T with H hot pages: K/T, as in the paper, if no page ties with
+    r_K, and more otherwise.
 
-    `order`: distinct page ids in the order fetched; not all pages need be fetched. `importance`:
-    float64, shape (n_pages,): I(P), larger is more important; no NaN. `reachable`: bool, shape
-    (n_pages,): the T pages of this web; all by default. Returns one element per fetch. The ideal
-    crawl has 1 throughout, the random crawl H/T with H hot pages: K/T, as in the paper, if no page
-    ties with r_K, and more otherwise. Raises `GraphError` if the order has a page twice or a page
-    that is not reachable, or importance is NaN.
-
-    O(n log n).
+    `order`: distinct pages in the order fetched. `importance`: I(P), without NaN. `reachable`: the
+    T pages of this web; all by default. O(n log n).
     """
     pages, falling = _pages_and_ranking(order, importance, reachable)
     n_fetched, whole = len(pages), max(len(falling), 1)
@@ -336,11 +319,9 @@ def crawl_and_stop_with_threshold(
 ) -> ModelCurve:
     """Return P_ST for every K: the share of the hot pages, I(P) >= G, among the first K fetched.
 
-    `order`, `importance`, `reachable`: as for `crawl_and_stop`. If hotness is binary, such as being
-    on a topic, use importance 1 or 0 and threshold 1. `threshold`: g, in the unit of importance;
-    `top_threshold` computes it from a share of hot pages. Returns one element per fetch. The ideal
-    crawl has min(1, K/H), the random crawl K/T. Raises `GraphError` as `crawl_and_stop`, and if no
-    page is hot.
+    If hotness is binary, such as being on a topic, use importance 1 or 0 and threshold 1;
+    `top_threshold` computes G from a share of hot pages. The ideal crawl has min(1, K/H), the
+    random crawl K/T. GraphError if no page is hot.
     """
     pages, falling = _pages_and_ranking(order, importance, reachable)
     n_hot = int(np.searchsorted(-falling, -threshold, side="right"))
@@ -373,16 +354,10 @@ def limited_buffer(
     The paper does not specify the estimate, the tie-break (here: last fetched, first evicted), or
     whether links of evicted pages are forgotten (here: no).
 
-    `order`, `importance`, `reachable`: as for `crawl_and_stop`. In the paper the crawl fetches all
-    T pages. `buffers`: sizes B, as shares of the T pages: 0 < share <= 1, rounded to at least one
-    page. `estimate`: `BacklinksSeen`, `PageRankSeen`, `RenewedEstimate`, or a constant array, such
-    as an importance that depends on the page alone. `threshold`: g: pages with I(P) >= G are hot;
-    by default those with I(P) >= I(r_B), including ties. Returns one element per size, in the order
-    given; x is B/T. The ideal crawl has min(1, H/B), the random crawl H/T. Raises `ConfigError` if
-    a size is not a share, or estimates are never renewed. Raises `GraphError` as `crawl_and_stop`,
-    and if the estimates are for a different number of pages.
-
-    O(log B) per fetch and buffer; estimates are computed once for all sizes.
+    `buffers`: sizes B as shares of the T pages, above 0, rounded to at least one page. `threshold`:
+    pages with I(P) >= G are hot; by default those with I(P) >= I(r_B), including ties. The ideal
+    crawl has min(1, H/B), the random crawl H/T. O(log B) per fetch and buffer; estimates are
+    computed once for all sizes.
     """
     pages, falling = _pages_and_ranking(order, importance, reachable)
     whole = len(falling)
@@ -406,11 +381,7 @@ def limited_buffer(
 
 @takes(importance=numbers, reachable=mask)
 def top_threshold(importance: Floats, share: float, reachable: PageMask | None = None) -> float:
-    """Return the threshold G at which this share of the pages, or more with ties, is hot.
-
-    `importance` and `reachable`: as for `crawl_and_stop`. `share`: 0 < share <= 1; rounded to at
-    least one page.
-    """
+    """Return the threshold G at which this share of the pages, or more with ties, is hot."""
     falling = _ranking(importance, reachable)
     if not 0.0 < share <= 1.0 or len(falling) == 0:
         raise ConfigError(

@@ -76,14 +76,13 @@ def _depths(
 
 @takes(order=integers, ranks=numbers, reachable=mask)
 def cumulative_pagerank(order: Order, ranks: Floats, reachable: PageMask | None = None) -> Floats:
-    """Return the share of the reachable importance gathered after each fetch.
+    """Return the share of the reachable importance gathered after each fetch, from first to last.
 
-    `order`: distinct page ids in the order fetched; not all pages need be fetched. `ranks`:
-    float64, shape (n_pages,), >= 0: importance of each page, over the whole graph. `reachable`:
-    bool, shape (n_pages,): the pages whose importance sums to 1; all pages by default. Returns
-    float64, shape (n_fetched,): element k is the share after k + 1 fetches. It never decreases, and
-    ends at 1 if every reachable page is fetched. Raises `GraphError` if the order has a page twice
-    or a page that is not reachable, or no reachable page has any importance.
+    `order`: distinct page ids in the order fetched. `ranks`: importance of each page, 0 or more.
+    `reachable`: the pages whose importance sums to 1; all by default. The shares never decrease,
+    and end at 1 if every reachable page is fetched; over such a crawl, their mean is near 1 if the
+    order is good, and 1/2 if it is random. GraphError if the order has a page twice or one that is
+    not reachable, or nothing reachable has any importance.
     """
     pages = checked_order(order, ranks, reachable)
     whole = float(ranks.sum() if reachable is None else ranks[reachable].sum())
@@ -92,24 +91,11 @@ def cumulative_pagerank(order: Order, ranks: Floats, reachable: PageMask | None 
     return np.minimum(np.cumsum(ranks[pages]) / whole, 1.0)
 
 
-def average_cumulative_pagerank(
-    order: Order, ranks: Floats, reachable: PageMask | None = None
-) -> float:
-    """Return the mean of `cumulative_pagerank` over all fetches: near 1 is good, 1/2 is random.
-
-    Means can be compared across graphs only for crawls of every reachable page; on the same graph,
-    crawls with the same budget can be compared. NaN for an empty order.
-    """
-    shares = cumulative_pagerank(order, ranks, reachable)
-    return float(shares.mean()) if len(shares) else float("nan")
-
-
 @takes(ranks=numbers, reachable=mask)
 def best_order(ranks: Floats, reachable: PageMask | None = None) -> PageIds:
-    """Return the pages by descending importance, int32: no order gathers more at any time.
+    """Return the pages by descending importance, ties by page id: no order gathers more.
 
-    Its cumulative curve is the upper bound in plots. A crawl can rarely attain it, because it
-    fetches pages before a crawl could have found them. Ties are in order of page id.
+    A crawl can rarely attain it, because it fetches pages before it could have found them.
     """
     order = np.argsort(-ranks, kind="stable").astype(np.int32)
     return order if reachable is None else order[reachable[order]]
@@ -126,14 +112,10 @@ def kendall_tau(
     """Return the rank correlation of the order with importance: +1 if important pages come first.
 
     Kendall's tau-b (Kendall, The treatment of ties in ranking problems, Biometrika 1945) between
-    the reversed position in the order and importance, on a sample of pages. Pages not fetched are
-    tied in last place; pages of equal importance are tied.
-
-    `order`, `ranks`, `reachable`: as for `cumulative_pagerank`; the sample is drawn from the
-    reachable pages. `sample`: number of pages to compare, or all if there are fewer. The standard
-    error is below `1.5 / sqrt(sample)`, about 0.02 by default. `seed`: seed of the sample, so that
-    orders of the same graph are compared on the same pages. Returns -1 to 1; NaN if all pages tie
-    or there are fewer than two.
+    the reversed position in the order and importance, on a sample of the reachable pages, drawn
+    with a seed so that orders of one graph are compared on the same pages. Pages not fetched are
+    tied in last place; pages of equal importance are tied. NaN if all pages tie or there are fewer
+    than two. The standard error is below `1.5 / sqrt(sample)`, about 0.02 by default.
     """
     from scipy.stats import kendalltau
 
@@ -153,10 +135,8 @@ def kendall_tau(
 def curve(values: Floats, points: int = 101, n_pages: int | None = None) -> list[list[float]]:
     """Return `[fraction of pages fetched, share]` at evenly spaced fetches, from `[0, 0]` on.
 
-    `values`: float64, shape (n_fetched,): share after each fetch, as of `cumulative_pagerank`.
-    `points`: number of points, at least 2; fewer are returned if there were fewer fetches.
-    `n_pages`: number of pages that corresponds to fraction 1, such as the reachable pages; by
-    default n_fetched.
+    `values` are shares after each fetch, and `n_pages` the pages that correspond to fraction 1, by
+    default all those fetched. There are at most `points` points.
     """
     whole = max(len(values) if n_pages is None else n_pages, 1)
     fetches = np.unique(np.linspace(0, len(values), max(points, 2)).round().astype(np.int64))
@@ -200,13 +180,9 @@ def active_robots(
 ) -> tuple[Floats, Floats]:
     """Return the number of fetches in flight over time, which starts at the first fetch.
 
-    Castillo et al. (2004), figures 8 and 9.
-
-    `started` and `ended`: seconds, shape (n_fetched,): start and end of each fetch, in any order of
-    fetches; none ends before it starts. `points`: number of equal intervals to average over; None:
-    one point per change. Returns seconds and active robots, float64. Without `points`, `active[i]`
-    is the number from `seconds[i]` to `seconds[i + 1]`, and the last is 0. With `points`, it is the
-    mean over the interval around `seconds[i]`.
+    Castillo et al. (2004), figures 8 and 9. Without `points`, `active[i]` is the number from
+    `seconds[i]` to `seconds[i + 1]`, and the last is 0. With `points`, time is divided into as many
+    equal intervals, and each has its midpoint and its mean.
     """
     begins, ends = checked_times("started", started), checked_times("ended", ended)
     if len(begins) != len(ends):
@@ -236,8 +212,8 @@ def active_robots(
 class Means:
     """The means of a sequence of groups of pages.
 
-    `x`: the groups, ascending: slices counted from 1, sizes N of a top N, or depths. `mean`:
-    float64, shape of x; NaN for an empty group. `n`: int64, shape of x: pages in the group.
+    `x`: the groups, ascending: slices counted from 1, sizes N of a top N, or depths. `mean` is NaN
+    for an empty group, and `n` the pages in it.
     """
 
     x: Longs
@@ -252,10 +228,7 @@ class Means:
 
 
 def slices_by_fetch(n_fetched: int, n_slices: int) -> Longs:
-    """Return the slice of each fetch, counted from 1, for `n_slices` slices of equal length.
-
-    Lengths differ by at most one. int64, shape (n_fetched,).
-    """
+    """Return the slice of each fetch, from 1; the lengths of slices differ by at most one."""
     if n_slices < 1:
         raise ConfigError(f"n_slices is {n_slices}; it must be at least 1.")
     return np.arange(n_fetched, dtype=np.int64) * n_slices // max(n_fetched, 1) + 1
@@ -278,15 +251,11 @@ def scaled_to_mean_one(importance: Floats, reachable: PageMask | None = None) ->
 
 @takes(order=integers, importance=numbers, slices=integers)
 def mean_importance_by_slice(order: Order, importance: Floats, slices: Longs) -> Means:
-    """Return the mean importance of the pages fetched in each slice of the crawl.
+    """Return the mean importance of the pages fetched in each slice of the crawl, empty ones too.
 
     Najork & Wiener, Breadth-first search crawling yields high-quality pages, WWW10 2001, figure 1,
     where slices are days and importance is `scaled_to_mean_one`; Castillo et al., Scheduling
-    algorithms for Web crawling, LA-WEB 2004, figure 11.
-
-    `order` has distinct page ids in the order fetched. `slices`: int64, shape (n_fetched,): slice
-    of each fetch, counted from 1. Returns one element per slice up to the last, including empty
-    ones.
+    algorithms for Web crawling, LA-WEB 2004, figure 11. `slices`: the slice of each fetch, from 1.
     """
     pages = checked_order(order, importance, None)
     return _mean_by(_checked_slices(slices, len(pages)), importance[pages], 1)
@@ -299,11 +268,8 @@ def mean_slice_of_top(
     """Return the mean slice, such as the day, in which the N most important pages were fetched.
 
     Najork & Wiener (2001), figure 2. The top N are chosen among the fetched pages. If pages tie at
-    rank N, the result is the mean over all choices among them.
-
-    `order`, `importance`, `slices`: as for `mean_importance_by_slice`. `tops`: sizes N, >= 1; those
-    above n_fetched are dropped. By default 1, 10, 100, ... and n_fetched. Returns one element per
-    N; `n` is N.
+    rank N, the result is the mean over all choices among them. `tops`: sizes N, those above the
+    number of fetches dropped; by default 1, 10, 100, ... and that number.
     """
     pages = checked_order(order, importance, None)
     days = _checked_slices(slices, len(pages)).astype(np.float64)
@@ -326,15 +292,11 @@ def cumulative_by_time(
     reachable: PageMask | None = None,
     start: float | None = None,
 ) -> tuple[Floats, Floats, Floats]:
-    """Return the shares of the importance and of the pages gathered over time.
+    """Return seconds, share of importance and share of pages gathered, ascending, by end of fetch.
 
     Castillo et al. (2004), figure 10; Baeza-Yates et al., Crawling a country, WWW 2005, figure 6.
-
-    `order`: distinct page ids, in any order. `ended`: seconds, shape (n_fetched,): end of each
-    fetch. `importance`: float64, shape (n_pages,), >= 0. `reachable`: bool, shape (n_pages,): the
-    pages that count as the whole; all by default. `start`: time zero; by default the earliest of
-    `ended`. Returns seconds, share of importance and share of pages: float64, shape (n_fetched,)
-    each, ascending.
+    `ended`: seconds at which each fetch of the order ended. `start`: time zero; by default the
+    earliest of these.
     """
     pages = checked_order(order, importance, reachable)
     times = checked_times("ended", ended)
@@ -342,16 +304,13 @@ def cumulative_by_time(
         raise GraphError(
             f"ended has {len(times)} times for {len(pages)} fetches; give one per fetch."
         )
-    counted = importance if reachable is None else importance[reachable]
-    total = float(counted.sum())
-    if not total > 0.0:
-        raise GraphError(f"the importance of all reachable pages is {total:g}; it must be above 0.")
     by_time = np.argsort(times, kind="stable")
     begin = (float(times.min()) if len(times) else 0.0) if start is None else start
+    n_counted = len(importance) if reachable is None else int(reachable.sum())
     return (
         times[by_time] - begin,
-        np.minimum(np.cumsum(importance[pages[by_time]]) / total, 1.0),
-        np.arange(1, len(pages) + 1) / len(counted),
+        cumulative_pagerank(pages[by_time], importance, reachable),
+        np.arange(1, len(pages) + 1) / n_counted,
     )
 
 
@@ -360,11 +319,7 @@ def mean_importance_by_depth(
 ) -> Means:
     """Return the mean importance of the pages at each depth; seeds are at depth 0.
 
-    Castillo et al. (2004), figure 12.
-
-    `depth`: shape (n_pages,): links from the seeds, from `depth_from_seeds` or as recorded; pages
-    with a negative depth are unknown and left out. `importance`: float64, shape (n_pages,).
-    `pages`: bool, shape (n_pages,): the pages to include; all by default.
+    Castillo et al. (2004), figure 12. Pages with a negative depth are unknown and left out.
     """
     depths = np.asarray(depth, dtype=np.int64)
     counted = depths >= 0 if pages is None else (depths >= 0) & pages
@@ -378,13 +333,9 @@ def overlap_of_top(
 
     Najork & Wiener (2001), figure 3: PageRank of the graph after some of the days against that of
     the whole graph. If pages tie at rank N, the result is the expectation over independent choices
-    for each ranking; breaking ties by page id would make uninformative rankings agree.
-
-    `partial`, `whole`: float64, shape (n_pages,); NaN for pages not in that graph. Both are best
-    computed with `pagerank_seen`, which knows only the pages seen and makes equal ranks tie.
-    `tops`: sizes N, >= 1; those above the number of pages in the smaller graph are dropped. By
-    default 1, 10, 100, ... and that number. Returns one element per N: `mean` is the share and `n`
-    is N. O(n log n), plus O(n) per N.
+    for each ranking; breaking ties by page id would make uninformative rankings agree. Pages not in
+    a graph are NaN; both are best computed with `pagerank_seen`, which knows only the pages seen
+    and makes equal ranks tie. `tops` as for `mean_slice_of_top`. O(n log n), plus O(n) per N.
     """
     if len(partial) != len(whole):
         raise GraphError(

@@ -27,13 +27,14 @@ from crawlprio.graph.topic import HotQueue
 from crawlprio.measure.stored_crawl import (
     SETTING_OF,
     SETTINGS_KEY,
+    Pace,
     number_of,
     recorded_object,
 )
 from crawlprio.orderings import KeyHistory, Ordering, Part
 from crawlprio.store import SiteState, Store
 from crawlprio.store.outcomes import ROBOTS, failure_of, is_refusal
-from crawlprio.store.visit_columns import VisitColumns
+from crawlprio.store.visit_rows import VisitColumns
 from crawlprio.web.budgets import pattern_of
 from crawlprio.web.robots_txt import MAX_BYTES, rules_for
 from crawlprio.web.scope import registered_domain
@@ -46,10 +47,8 @@ class Policy:
 
     `ordering` makes the ordering of that name, or of the crawl's latest run if it is empty;
     `hot_queue` and `novelty` make the hot queue, and what puts off likely repeats, if there is one.
-    `priority_of` returns the priority of a stored request. `refuses` returns the rule by which the
-    scope refuses a URL at a depth, or an empty string; it is None if the crawl's scope is not
-    known.
-    `obeys_robots`: whether the crawl obeys the robots.txt files whose rules its store has.
+    `refuses` returns the rule by which the scope refuses a URL at a depth, or an empty string; it
+    is None if the crawl's scope is not known.
     """
 
     ordering: Callable[[str], Ordering]
@@ -116,20 +115,6 @@ class QueuePlace(NamedTuple):
 
 
 @dataclass
-class SitePast:
-    """What was fetched from a site: how often, for how long in all, and the end of the last."""
-
-    n_fetches: int = 0
-    seconds: float = 0.0
-    ended_at: float = 0.0
-
-    def add(self, seconds: float, ended_at: float) -> None:
-        self.n_fetches += 1
-        self.seconds += seconds
-        self.ended_at = max(self.ended_at, ended_at)
-
-
-@dataclass
 class Past:
     """A crawl, replayed from its store, inside a snapshot. O(visits log pages).
 
@@ -146,7 +131,7 @@ class Past:
     page: int = NO_PAGE
     ordering_name: str = ""
     linking: list[int] = field(default_factory=list)
-    site: SitePast = field(default_factory=SitePast)
+    site: Pace = field(default_factory=Pace)
     refused: dict[int, str] = field(default_factory=dict)
     n_visits: int = 0
 
@@ -231,7 +216,7 @@ class Past:
                 self.linking.append(int(pages[at]))
         is_own = is_evidence & (self._sites[pages] == self._site)
         for at in (done.start + np.flatnonzero(is_own)).tolist():
-            self.site.add(float(group.elapsed[at]), float(group.fetched_at[at]))
+            self.site.add(group.visit(at))
 
     @property
     def ranks_sites(self) -> bool:

@@ -1,9 +1,11 @@
-"""What an importance metric I(P) is, and what it is computed from: a graph, or a crawl store."""
+"""Importance metrics I(P), by name, and what they are computed from: a graph, or a crawl store."""
 
 from __future__ import annotations
 
+import inspect
+import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,11 +14,14 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from crawlprio.errors import GraphError
+from crawlprio.errors import ConfigError, GraphError
 from crawlprio.graph.arrays import checked_number
-from crawlprio.graph.linkgraph import LinkGraph
+from crawlprio.graph.linkgraph import LinkGraph, rows_between_sites
 from crawlprio.graph.pages import PageIds
-from crawlprio.measure.crawl_models import Estimate, PageRankSeen
+from crawlprio.graph.topic import Topic
+from crawlprio.measure.crawl_models import BacklinksSeen, Estimate, PageRankSeen
+from crawlprio.plugins import ByName
+from crawlprio.ranking.pagerank import pagerank as rank_pages
 from crawlprio.store.graph_files import is_store, read_graph
 
 Floats = NDArray[np.float64]
@@ -36,10 +41,9 @@ class Repository:
     """The data on a set of pages from which their importance is computed.
 
     `graph`: the links, with URLs if a metric by location is wanted. `name`: its name in messages.
-    `order`: int32, shape (n_fetched,): the distinct pages that were fetched, in the order of their
-    first fetch. None: the order is unknown, and the content of every page is known. `texts`: title
-    and text of pages, each page at most once; can be iterated any number of times. None: there are
-    no texts. `counted`: bool, shape (n_pages,): the pages that count; None: all.
+    `order`: the distinct pages that were fetched, in the order of their first fetch; None: the
+    order is unknown, and the content of every page is known. `texts`: title and text of each page
+    that has any; can be iterated any number of times. `counted`: the pages that count; None: all.
     """
 
     graph: LinkGraph
@@ -111,15 +115,13 @@ def checked_option(importance: str, option: str, value: object, **bounds: Any) -
 
 @dataclass(frozen=True, eq=False)
 class RecordedCrawl(Repository):
-    """The repository of a crawl store.
+    """The repository of a crawl store; `order` has the pages that got a response at least once.
 
-    `n_failed`: pages of `order` whose last fetch got no response, or one with a status other than
-    2xx or 3xx. `order` holds the pages that got a response at least once. `n_unanswered`: pages
-    that were tried but never got a response: forbidden by robots.txt, refused, unreachable.
-    `n_index_files`: pages of `order` with the body of another, of whose folder they are the index
-    file by name: `/` and `/index.html`. `orderings`: `(fetches before it, name)` of each ordering
-    that ruled the crawl, in turn; empty if the store does not say. `topic`: that of the crawl;
-    empty if there was none. `seeds`: pages that it started from.
+    `n_failed`: those of them whose last fetch got no response, or one with a status other than 2xx
+    or 3xx. `n_unanswered`: pages that were tried but never got a response: forbidden by robots.txt,
+    refused, unreachable. `n_index_files`: pages of `order` with the body of another, of whose
+    folder they are the index file by name: `/` and `/index.html`. `orderings`: `(fetches before it,
+    name)` of each ordering that ruled the crawl, in turn. `seeds`: pages that it started from.
     """
 
     n_failed: int = 0
@@ -145,8 +147,8 @@ class RecordedCrawl(Repository):
 class StoreTexts:
     """Title and text of each page of a crawl store at its last visit, read again on each iteration.
 
-    `last`: int64, shape (n_pages,): number of the last visit of each page, counted from 0 as in
-    `Store.visits`; -1 for none. Later visits are ignored.
+    `last`: number of the last visit of each page, counted from 0 as in `Store.visits`; -1 for none.
+    Later visits are ignored.
     """
 
     path: Path
@@ -165,11 +167,9 @@ class StoreTexts:
 def open_repository(path: str | Path, most_bytes: int | None = None) -> Repository:
     """Read a link graph, or a snapshot of a crawl store, even while its crawl is running.
 
-    `path` and `most_bytes`: as for `read_graph`. Returns a `RecordedCrawl` for a crawl store; its
-    pages are all that the crawl fetched or saw a link to. Raises `GraphError` or `StoreError` if it
-    cannot be read, or has no pages.
-
-    O(pages + links), and for a crawl store one pass over its visits; texts are read lazily.
+    The pages of a crawl store are all that the crawl fetched or saw a link to. GraphError or
+    StoreError if it cannot be read, or has no pages. O(pages + links), and for a crawl store one
+    pass over its visits; texts are read lazily.
     """
     path = Path(path)
     with suppress(OSError):  # which `read_graph` reports
@@ -217,3 +217,296 @@ def _read_crawl(path: Path) -> RecordedCrawl:
             topic=store.get_meta("topic"),
             seeds=tuple(seed for seed in store.seeds() if seed < graph.n_pages),
         )
+
+
+class Backlinks(Importance):
+    """The number of pages that link to the page, IB(P).
+
+    Source: Cho, Garcia-Molina & Page, Efficient crawling through URL ordering, WWW7, 1998, section
+    2. Several links from the same page count once, and self-links do not count, as in the ordering
+    `backlink-count`. O(links).
+    """
+
+    def of(self, repository: Repository) -> Floats:
+        graph = repository.graph
+        return np.bincount(graph.indices, minlength=graph.n_pages).astype(np.float64)
+
+    def estimate(self, repository: Repository, n_fetched: int) -> Estimate:
+        return BacklinksSeen(repository.graph)
+
+
+class ForwardLinks(Importance):
+    """The number of pages that the page links to, IF(P).
+
+    Source: Cho, Garcia-Molina & Page, extended version, section 2: it identifies directory pages.
+    O(pages).
+    """
+
+    of_content = True
+
+    def of(self, repository: Repository) -> Floats:
+        return np.diff(repository.graph.indptr).astype(np.float64)
+
+    def estimate(self, repository: Repository, n_fetched: int) -> Estimate:
+        return self.of(repository)
+
+
+class PageRankImportance(Importance):
+    """PageRank with sum 1, the default metric by which crawls are judged.
+
+    Teleport is uniform, and pages without links, including those not fetched, spread their rank
+    over all pages. Source: Baeza-Yates, Castillo, Marin & Rodriguez, Crawling a country, WWW 2005,
+    section 3. Cost and accuracy: `crawlprio.ranking.pagerank`.
+
+    `damping`: probability of following a link, 0 <= damping < 1; default 0.85.
+    """
+
+    name = "pagerank"
+
+    def __init__(self, damping: float = 0.85) -> None:
+        self._damping = checked_option(self.name, "damping", damping, least=0, below=1)
+
+    def of(self, repository: Repository) -> Floats:
+        graph = repository.graph
+        return rank_pages(graph.indptr, graph.indices, damping=self._damping)
+
+    def estimate(self, repository: Repository, n_fetched: int) -> Estimate:
+        return PageRankSeen(repository.graph, damping=self._damping)
+
+
+class ChoPageRank(PageRankImportance):
+    """PageRank with sum n and damping 0.9, IR(P) = (1 - d) + d (IR(T1)/c1 + ... + IR(Tn)/cn).
+
+    A page without backlinks has 1 - d plus its share of the rank that dangling pages spread over
+    all pages. Source: Cho, Garcia-Molina & Page 1998, section 2. Their text calls d the probability
+    of a jump; in their equation it is the probability of following a link.
+
+    `damping`: d, 0 <= damping < 1; default 0.9.
+    """
+
+    name = "cho-pagerank"
+
+    def __init__(self, damping: float = 0.9) -> None:
+        super().__init__(damping)
+
+    def of(self, repository: Repository) -> Floats:
+        return super().of(repository) * repository.graph.n_pages
+
+
+class RemotePageRank(PageRankImportance):
+    """PageRank over links between sites only, with sum n.
+
+    A link to a page of the same site is a self-endorsement. Source: Najork & Wiener, Breadth-first
+    search crawling yields high-quality pages, WWW10, 2001, section 4. Pages without links to other
+    sites count as dangling; most pages share the minimum value.
+
+    `damping`: as for `PageRankImportance`.
+    """
+
+    name = "remote-pagerank"
+
+    def of(self, repository: Repository) -> Floats:
+        graph = repository.graph
+        indptr, indices = rows_between_sites(graph.indptr, graph.indices, graph.site)
+        if not len(indices):
+            raise GraphError(
+                f"{repository.name} has no links between sites, which remote-pagerank needs; "
+                "choose another importance."
+            )
+        ranks = rank_pages(indptr, indices, damping=self._damping)
+        return ranks * graph.n_pages
+
+
+class LocationMetric(Importance):
+    """Importance by URL alone, IL(P): the key of the ordering `location` minus the smallest key.
+
+    Keys may be negative, but an importance must not be. Subtracting the smallest key gives the
+    least important page 0 and keeps differences and order. Source and options: `Location` in
+    `crawlprio.orderings.location`.
+
+    `slashes`, `tlds`, `words`: as for the ordering.
+    """
+
+    def __init__(
+        self,
+        slashes: float = 1.0,
+        tlds: Mapping[str, float] | None = None,
+        words: Mapping[str, float] | None = None,
+    ) -> None:
+        # Imported here because only this metric needs the orderings.
+        from crawlprio.orderings.location import Location
+
+        given: dict[str, Any] = {"slashes": slashes, "tlds": tlds, "words": words}
+        try:
+            self._rules = Location(**{name: x for name, x in given.items() if x is not None})
+        except ConfigError as error:
+            bad = str(error).removeprefix("ORDERING_OPTIONS of location: ")
+            raise ConfigError(f"Options of importance location: {bad}") from None
+
+    def of(self, repository: Repository) -> Floats:
+        urls = repository.graph.urls
+        if urls is None:
+            raise GraphError(
+                f"{repository.name} has no URLs, which the importance location needs; give a "
+                "crawl store or a graph with URLs."
+            )
+        keys = np.fromiter(map(self._rules.score, urls), dtype=np.float64, count=len(urls))
+        return keys - keys.min() if len(keys) else keys
+
+    def estimate(self, repository: Repository, n_fetched: int) -> Estimate:
+        return self.of(repository)
+
+
+IMPORTANCES: ByName[type[Importance]] = ByName(
+    {
+        "pagerank": PageRankImportance,
+        "cho-pagerank": ChoPageRank,
+        "remote-pagerank": RemotePageRank,
+        "backlinks": Backlinks,
+        "forward-links": ForwardLinks,
+        "location": LocationMetric,
+    },
+    "importances",
+)
+
+_PART = re.compile(r"(?:(?P<weight>\d+(?:\.\d*)?|\.\d+)\s*\*\s*)?(?P<name>[a-z-]+)")
+
+
+class WeightedSum(Importance):
+    """A weighted sum of importances, each divided by its mean: IC(P) = k1 I1(P) + k2 I2(P) + ...
+
+    When each part has mean 1, the share of the combination that a crawl has gathered is the
+    weighted average of the shares of its parts. No part counts for more because its numbers are
+    larger, or for less because one page has a huge value, as it would if parts were scaled by their
+    maximum. The mean is over the pages for which all parts are known. A part that is 0 for all
+    pages stays 0.
+
+    Source: Cho, Garcia-Molina & Page, extended version, section 2, which leaves the scale open.
+
+    `parts`: weight, above 0, and importance of each part.
+    """
+
+    def __init__(self, parts: Sequence[tuple[float, Importance]]) -> None:
+        self._parts = list(parts)
+        self.of_content = any(part.of_content for _, part in self._parts)
+
+    def of(self, repository: Repository) -> Floats:
+        total = np.zeros(repository.graph.n_pages)
+        counted = repository.fetched() if self.of_content else repository.counted
+        known = slice(None) if counted is None else counted
+        for weight, part in self._parts:
+            values = part.of(repository)
+            mean = values[known].mean() if len(values[known]) else 0.0
+            if mean > 0.0:
+                total += values * (weight / mean)
+        return total
+
+    def remarks(self, repository: Repository) -> list[str]:
+        return [remark for _, part in self._parts for remark in part.remarks(repository)]
+
+
+def make_importance(
+    name: str, options: Mapping[str, Mapping[str, Any]] | None = None, topic: Topic | None = None
+) -> Importance:
+    """Return the importance with this name, or a weighted sum such as `0.5*pagerank+2*backlinks`.
+
+    A single name is not scaled; `WeightedSum` describes how the parts of a sum are. `options` are
+    by name of an importance; those of others are ignored. ConfigError if there is no such
+    importance, an option is unknown or invalid, or a topic is missing.
+    """
+    parts = parts_of(name)
+    made = [(weight, _make(part, (options or {}).get(part, {}), topic)) for weight, part in parts]
+    return made[0][1] if parts == [(1.0, name.strip())] else WeightedSum(made)
+
+
+def importance_of(
+    source: LinkGraph | Repository,
+    name: str = "pagerank",
+    *,
+    options: Mapping[str, Any] | None = None,
+    topic: Topic | str | None = None,
+) -> Floats:
+    """Return the importance of each page by a metric in `IMPORTANCES`, or a sum of metrics.
+
+    Parameters
+    ----------
+    source
+        A link graph, or a repository with texts, as `importance.open_repository` returns.
+    name, topic
+        As for `make_importance`; a topic may also be given as a string of words.
+    options
+        Options of the importance; for a sum, options by name.
+
+    Returns
+    -------
+    float64, shape (n_pages,), 0 or more; larger is better.
+
+    Raises
+    ------
+    ConfigError
+        As `make_importance`.
+    GraphError
+        If the source lacks the data that the metric needs.
+    """
+    repository = Repository(source) if isinstance(source, LinkGraph) else source
+    by_name = {name: options or {}} if name in IMPORTANCES else options
+    asked = Topic(topic) if isinstance(topic, str) else topic
+    return make_importance(name, by_name, asked).of(repository)
+
+
+def pagerank(graph: LinkGraph, damping: float = 0.85) -> Floats:
+    """Return the PageRank of each page: float64, shape (n_pages,), sum 1.
+
+    `crawlprio.ranking.pagerank.pagerank` takes arrays instead of a graph; `importance_of` computes
+    the other measures, by name.
+    """
+    return importance_of(graph, "pagerank", options={"damping": damping})
+
+
+def parts_of(name: str) -> list[tuple[float, str]]:
+    """Return weight and name of each part of an importance, as `make_importance` reads it."""
+    parts = []
+    for text in name.split("+"):
+        found = _PART.fullmatch(text.strip())
+        if found is None:
+            raise ConfigError(
+                f"Importance {name!r} cannot be parsed at {text.strip()!r}; give a name, or names "
+                "with weights, as in 0.5*pagerank+2*backlinks."
+            )
+        part = found["name"]
+        if part not in IMPORTANCES:
+            raise ConfigError(
+                f"Importance {part!r} is unknown; known importances: "
+                f"{', '.join(sorted(IMPORTANCES))}; or a sum of them, as in "
+                "0.5*pagerank+2*backlinks."
+            )
+        weight = 1.0 if found["weight"] is None else float(found["weight"])
+        if weight == 0.0:
+            raise ConfigError(f"Importance {name!r} gives {part} the weight 0; leave it out.")
+        parts.append((weight, part))
+    return parts
+
+
+def option_names(name: str) -> list[str]:
+    """Return the names of the options of an importance, except the topic."""
+    return [
+        option for option in inspect.signature(IMPORTANCES[name]).parameters if option != "topic"
+    ]
+
+
+def _make(name: str, options: Mapping[str, Any], topic: Topic | None) -> Importance:
+    """Construct one importance with its options."""
+    cls = IMPORTANCES[name]
+    known = option_names(name)
+    for option in options:
+        if option not in known:
+            allowed = f"known options: {', '.join(known)}" if known else "it has no options"
+            raise ConfigError(f"Importance {name} has no option {option!r}; {allowed}.")
+    if not cls.needs_topic:
+        return cls(**options)
+    if topic is None:
+        raise ConfigError(
+            f"Importance {name} needs a topic; give comma-separated terms, as in "
+            '--topic "machine learning, statistics".'
+        )
+    return cls(**{"topic": topic, **options})

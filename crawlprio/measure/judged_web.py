@@ -26,7 +26,7 @@ import numpy as np
 from crawlprio.errors import StoreError
 from crawlprio.graph.pages import MAX_DEPTH, NO_PAGE, Visit
 from crawlprio.measure.stored_crawl import CERTIFICATE_KEY, StoredCrawl
-from crawlprio.outside.opening import open_file, replacing
+from crawlprio.outside import open_file, replacing
 from crawlprio.ranking.walks import CONFIDENCE, Walks
 from crawlprio.store import Store
 from crawlprio.store.outcomes import REFUSED, ROBOTS, failure_of

@@ -28,7 +28,7 @@ from crawlprio.measure.stored_crawl import (
     number_of,
     recorded_object,
 )
-from crawlprio.outside.opening import open_file, replacing
+from crawlprio.outside import open_file, replacing
 from crawlprio.ranking.likely import DAMPING, WIDEST, Likely, likely_coverage
 from crawlprio.store import Store
 from crawlprio.store.crawl_state import SiteState

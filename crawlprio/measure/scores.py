@@ -35,9 +35,9 @@ HEAD = 0.01
 class OrderScore:
     """The importance gathered by an order of fetches.
 
-    `average`: mean, over all fetches, of the share of the importance gathered. `gathered_at`: share
-    gathered after each of `MARKS` of the fetches, rounded up. `curve`: up to 101 points [fraction
-    of the pages fetched, fraction of their importance].
+    `average`: mean, over all fetches, of the share gathered. `gathered_at`: share gathered after
+    each of `MARKS` of the fetches, rounded up. `curve`: up to 101 points [fraction of the pages
+    fetched, fraction of their importance].
     """
 
     average: float
@@ -57,14 +57,13 @@ class OrderScore:
 class Score:
     """One importance of all pages, and the quality of an order by it.
 
-    `values`: float64, shape (n_pages,). `known`: bool, shape (n_pages,): the pages that count in
-    all figures. These are the pages that the crawl fetched or saw, or only those fetched if the
-    importance is computed from content. For an order of a graph's pages, they are those that can be
-    reached from a page of the order. `remarks`: notes that a reader of the figures needs, one
-    sentence each. `fetched`: pages of the order that count; None without an order. `order` and
-    `bound`: importance gathered by the order, and by equally many pages of the greatest importance.
-    None without an order, or if no page has any importance. `kendall_tau`: Kendall's tau of the
-    order against importance; NaN if undefined.
+    `known`: the pages that count in all figures: those that the crawl fetched or saw, or only those
+    fetched if the importance is computed from content; for an order of a graph's pages, those that
+    can be reached from a page of the order. `remarks`: notes that a reader of the figures needs.
+    `fetched`: pages of the order that count; None without an order. `order` and `bound`: importance
+    gathered by the order, and by equally many pages of the greatest importance; None without an
+    order, or if no page has any importance. `kendall_tau`: of the order against importance; NaN if
+    undefined.
     """
 
     importance: str
@@ -144,10 +143,8 @@ def score(
     """Return the importance of all pages, and the quality of the order in which they were fetched.
 
     `given`: distinct pages in the order fetched, to judge instead of the order of the repository.
-    Raises `GraphError` if the repository lacks the data that the metric needs, or the order is
-    invalid for it.
-
-    The cost of the importance, plus O(pages log pages).
+    GraphError if the repository lacks the data that the metric needs, or the order is invalid for
+    it. The cost of the importance, plus O(pages log pages).
     """
     values = importance.of(repository)
     remarks = list(dict.fromkeys(importance.remarks(repository)))

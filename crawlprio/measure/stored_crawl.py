@@ -126,12 +126,12 @@ class Pace:
 class StoredCrawl:
     """The outcome of a crawl, by page. A page that was visited again counts as last visited.
 
-    `sites` and `hosts`: the site of every page, and the host of every site. `seeds`: pages that the
-    crawl started from. `folders`: the folder of every page. `statuses`: pages got, by status.
-    `failures`: pages not got, in the order of their first visit, with the cause. `paces`: by site.
-    `has_links`: whether a page got, redirects aside, has a link that the crawl may follow. `looks`:
-    what pages without links look like: `empty`, `redirected`, `other`. `n_bytes`, `begin`, `end`:
-    length of all bodies, start of the first fetch and end of the last one; 0 without fetches.
+    `sites` and `hosts`: the site of every page, and the host of every site. `folders`: the folder
+    of every page. `statuses`: pages got, by status. `failures`: pages not got, in the order of
+    their first visit, with the cause. `has_links`: whether a page got, redirects aside, has a link
+    that the crawl may follow. `looks`: what pages without links look like: `empty`, `redirected`,
+    `other`. `n_bytes`, `begin`, `end`: length of all bodies, start of the first fetch and end of
+    the last one; 0 without fetches.
     """
 
     sites: NDArray[np.int32]

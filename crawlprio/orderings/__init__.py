@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from crawlprio.errors import ConfigError, CrawlprioError
+from crawlprio.extras import load_named
 from crawlprio.orderings.base import (
     ALL_PAGES,
     Changed,
@@ -31,7 +32,6 @@ from crawlprio.orderings.opic import Opic
 from crawlprio.orderings.rankmass import RankMass
 from crawlprio.orderings.scout import Scout
 from crawlprio.orderings.siblings import SiblingSampling
-from crawlprio.outside.import_path import load_named
 from crawlprio.plugins import ByName
 
 __all__ = [

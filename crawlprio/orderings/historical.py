@@ -13,8 +13,8 @@ import numpy as np
 
 from crawlprio.errors import ConfigError, GraphError
 from crawlprio.graph.compiled import Addresses, njit
+from crawlprio.graph.npz import read_arrays
 from crawlprio.graph.pages import PageIds, Visit
-from crawlprio.graph.unpacking import read_arrays
 from crawlprio.orderings.base import (
     CompiledOrdering,
     KeyHistory,

@@ -16,9 +16,9 @@ from crawlprio.errors import ConfigError
 
 ADDED: dict[str, dict[str, str]] = {
     "orderings": {
-        "batched": "papers.combined.Batched",
-        "combined": "papers.combined.Combined",
-        "fica": "papers.fica.Fica",
+        "batched": "papers.rare_orderings.Batched",
+        "combined": "papers.rare_orderings.Combined",
+        "fica": "papers.rare_orderings.Fica",
     },
     "orderings by value": {
         "value": "value.orderings.Value",
@@ -27,12 +27,12 @@ ADDED: dict[str, dict[str, str]] = {
         "parent-quality": "value.orderings.ParentQuality",
     },
     "importances": {
-        "weighted-pagerank": "papers.centrality.WeightedPageRank",
-        "similarity": "papers.similarity.Similarity",
-        "term-count": "papers.similarity.TermCount",
-        "harmonic": "papers.centrality.Harmonic",
-        "authorities": "papers.centrality.Authorities",
-        "hubs": "papers.centrality.Hubs",
+        "weighted-pagerank": "papers.rare_importances.WeightedPageRank",
+        "similarity": "papers.rare_importances.Similarity",
+        "term-count": "papers.rare_importances.TermCount",
+        "harmonic": "papers.rare_importances.Harmonic",
+        "authorities": "papers.rare_importances.Authorities",
+        "hubs": "papers.rare_importances.Hubs",
     },
     "settings": {
         "CRAWLPRIO_NOVELTY": "value.fingerprints.fingerprints",

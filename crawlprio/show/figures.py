@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crawlprio.errors import ConfigError
-from crawlprio.outside.opening import open_file
+from crawlprio.outside import open_file
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -168,10 +168,9 @@ class Series:
     """One named series of a panel.
 
     `points`: `(x, y)` with ascending x; on a logarithmic axis only positive values are drawn. `low`
-    and `high`: lower and upper edge of a band around the line, one number per point; both or
-    neither. `mark`: `"line"` joins the points, `"steps"` holds each value until the next point,
-    `"points"` and `"bars"` are for histograms. `like`: name of the series whose colour to use, such
-    as that of the series a reference belongs to.
+    and `high`: edges of a band around the line, one number per point. `mark`: `"line"` joins the
+    points, `"steps"` holds each value until the next point, `"points"` and `"bars"` are for
+    histograms. `like`: name of the series whose colour to use.
     """
 
     points: Points
@@ -185,12 +184,11 @@ class Series:
 class Panel:
     """One plot of a figure.
 
-    `series`: points or `Series` by name. A name that is an ordering, or an ordering followed by a
-    comma and more (`"opic, r = 64"`), has the ordering's colour in every figure.  `x_scale` and
-    `y_scale`: `"linear"` or `"log"`. `x_percent` and `y_percent`: whether numbers are shares of 1,
-    to be shown in percent. `references`: thin lines behind the others, by name: `"ideal"` is
-    dashed, `"random"` dotted. `x_limits` and `y_limits`: limits of the axes; None: fit the data,
-    starting at 0 if nothing is negative.
+    A name of `series` that is an ordering, or an ordering followed by a comma and more (`"opic, r =
+    64"`), has the ordering's colour in every figure. `x_percent` and `y_percent`: whether numbers
+    are shares of 1, to be shown in percent. `references`: thin lines behind the others, by name:
+    `"ideal"` is dashed, `"random"` dotted. Limits that are None fit the data, starting at 0 if
+    nothing is negative.
     """
 
     series: Mapping[str, Points | Series]
@@ -400,15 +398,12 @@ def plot_cumulative(
     xlabel: str = "share of pages fetched",
     ylabel: str = "share of all PageRank",
 ) -> None:
-    """Plot one curve per ordering and write it as PNG, SVG or PDF, depending on the suffix.
+    """Plot one curve per ordering, of points `(x, y)` as fractions of 1, as PNG, SVG or PDF.
 
     Both axes are in percent, from 0 to the end of the longest curve. The legend has the names in
     the order of the curves from top to bottom. A thin diagonal shows the expectation for a random
-    choice of pages. The same curves always give the same file.
-
-    `curves`: points `(x, y)` by name, with ascending x, both as fractions of 1. Names in
-    `ORDERING_STYLES` have the style given there; the others take `OTHER_STYLES` in turn.  Raises
-    `ConfigError` if the file has another suffix or cannot be written, or there is no curve.
+    choice of pages. The same curves always give the same file. ConfigError if the file has another
+    suffix or cannot be written, or there is no curve.
     """
     check_plot_path(path)
     drawn = {name: points for name, points in curves.items() if len(points)}
@@ -440,16 +435,13 @@ def plot_panels(
     columns: int = 2,
     own_legends: bool = False,
 ) -> None:
-    """Draw panels in a grid with a common legend, and write PNG, SVG or PDF.
+    """Draw panels in a grid, in reading order, with a common legend, and write PNG, SVG or PDF.
 
     A name has the same style in all panels that share a legend. A legend lists names in order of
     first use, references last. An axis that has the label of the one beside or below it has none.
-
-    `panels`: in reading order; the last row may be incomplete. `columns`: panels per row, >= 1, of
-    which at most `MOST_COLUMNS` are beside each other. `own_legends`: give each panel its own
-    legend below it, for panels with different names. Default: one legend below all panels. Raises
-    `ConfigError` if the file has another suffix or cannot be written, or a panel has nothing to
-    draw.
+    `columns`: panels per row, of which at most `MOST_COLUMNS` are beside each other. `own_legends`:
+    give each panel its own legend below it, for panels with different names. ConfigError if the
+    file has another suffix or cannot be written, or a panel has nothing to draw.
     """
     path = Path(path)
     check_plot_path(path)

@@ -38,8 +38,13 @@ from crawlprio.measure.crawl_order import (
     scaled_to_mean_one,
     slices_by_fetch,
 )
-from crawlprio.measure.importance import Importance, RecordedCrawl, Repository
-from crawlprio.measure.metrics import make_importance, parts_of
+from crawlprio.measure.importance import (
+    Importance,
+    RecordedCrawl,
+    Repository,
+    make_importance,
+    parts_of,
+)
 from crawlprio.measure.scores import MARKS, Score, score
 from crawlprio.ranking.pagerank import round_significant
 from crawlprio.show.figures import Panel, Points, plot_cumulative, plot_panels, split_at
@@ -66,14 +71,14 @@ Options = Mapping[str, Mapping[str, Any]]
 
 @dataclass(frozen=True)
 class AskedScores:
-    """What is asked of a repository.
+    """What is asked of a repository; 0, None or nothing: not asked.
 
     `importances`: names, and `options` by name of an importance. `order`: pages to judge instead of
     those of the repository, in the order fetched, read from `order_file`. `models`: names of
     `MODELS`. `threshold`: importance from which a page is hot; None: that of the top 1 % of the
-    pages. `days`: number of stretches with equally many fetches; 0: not requested. `tops`: sizes N,
-    ascending. `overlap`: percentage of the fetches after which the top pages are compared with
-    those of the whole crawl; 0: not requested. `by_depth`: whether importance by depth is.
+    pages. `days`: number of stretches with equally many fetches. `tops`: sizes N, ascending.
+    `overlap`: percentage of the fetches after which the top pages are compared with those of the
+    whole crawl.
     """
 
     importances: tuple[str, ...]
@@ -428,8 +433,7 @@ class ScoreReport:
         """Yield URL and score of each page that counts, in page order.
 
         Scores have 8 significant digits, so that scores that are equal in theory are equal in the
-        file. The ordering `historical-pagerank` reads it. `for_spreadsheets` is as for
-        `export_links`.
+        file, which the ordering `historical-pagerank` reads.
         """
         urls = self.repository.graph.urls
         assert urls is not None

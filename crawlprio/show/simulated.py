@@ -364,12 +364,10 @@ class Simulation:
     """Crawls of one graph from the same seeds under different orderings, measured the same way.
 
     The PageRank of the whole graph and the set of reachable pages are computed once, on first use.
-
-    `graph`, `seeds`, `budget`, `recorded`: as for `timed_crawl`. `hot_queue`: makes a new hot queue
-    for each crawl; None: no topic. `network`: the cost of fetches; None (the default): one fetch at
-    a time, which takes no time. If no time passes, the faster order-only simulation is used. Raises
-    `GraphError` if a seed is not a page of the graph. Raises `ConfigError` if an array of the
-    network does not fit the graph.
+    `budget`, `recorded`: as for `timed_crawl`. `hot_queue`: makes a new hot queue for each crawl.
+    `network`: the cost of fetches; if no time passes, as by default, the faster order-only
+    simulation is used. GraphError if a seed is not a page of the graph; ConfigError if an array of
+    the network does not fit it.
     """
 
     def __init__(
@@ -555,11 +553,8 @@ def compile_kernels(
 ) -> None:
     """Compile all code that a simulation runs, or load it from numba's cache.
 
-    Called before a run so that compilation does not count in its time.
-
-    `orderings`: the orderings to be simulated; their rules and loops are compiled. `in_time`: also
-    compile code that only a network that takes time needs. `by_site`: also compile code that only
-    orderings with a `site_share` need.
+    Called before a run so that compilation does not count in its time. `in_time` and `by_site`:
+    also what only a network that takes time needs, and orderings with a `site_share`.
     """
     chosen = [cls for cls in orderings if issubclass(cls, CompiledOrdering)]
     for cls in chosen:

@@ -16,7 +16,7 @@ from rich.progress import track
 from rich.table import Table
 
 from crawlprio.errors import ConfigError
-from crawlprio.outside.opening import open_file
+from crawlprio.outside import open_file
 
 T = TypeVar("T")
 

@@ -26,10 +26,8 @@ class GraphPages:
     """The page table of a simulation: local ids in order of discovery <-> page ids of the graph.
 
     Orderings use it like the page table of a live crawl. Memory: 12 bytes per page of the graph.
-
-    `local_of`: int32, shape (graph.n_pages,): local id of each page of the graph, -1 before its
-    discovery. `graph_of`: int32, shape (graph.n_pages,): page of the graph for each local id
-    assigned so far. `n_known`: number of pages discovered so far.
+    `local_of` has the local id of each page of the graph, -1 before its discovery; `graph_of` the
+    page of each of the `n_known` local ids.
     """
 
     def __init__(self, graph: LinkGraph) -> None:

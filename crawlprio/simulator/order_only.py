@@ -40,12 +40,9 @@ PROGRESS = np.dtype(
 class WebArrays(NamedTuple):
     """A link graph, and which of its pages the crawl knows.
 
-    indptr, indices
-        The links.
-    page_sites, graph_sites
-        int32: the site of each page in the queue, and in the graph.
-    local_of, graph_of
-        The id maps of `GraphPages`, in which the seeds already have ids and are waiting.
+    `page_sites` and `graph_sites` have the site of each page in the queue, and in the graph;
+    `local_of` and `graph_of` are the id maps of `GraphPages`, in which the seeds already have ids
+    and wait.
     """
 
     indptr: NDArray[np.int64]
@@ -59,18 +56,11 @@ class WebArrays(NamedTuple):
 class Evidence(NamedTuple):
     """What a rule reads and writes.
 
-    keys
-        By local id, a view of those in the queue.
-    scores
-        The first key of each page of the graph, NaN where the rule decides; or empty.
-    numbers, sites, addresses
-        As for a rule; `sites` is empty if it does not read them.
-    changed, before
-        As in the state of the rule.
-    changes_known
-        Whether keys of known pages may change.
-    targets, old_keys
-        Scratch space for the links of any page.
+    `keys`: by local id, a view of those in the queue. `scores`: the first key of each page of the
+    graph, NaN where the rule decides; or empty. `numbers`, `sites`, `addresses`: as for a rule;
+    `sites` is empty if it does not read them. `changed`, `before`: as in the state of the rule.
+    `changes_known`: whether keys of known pages may change. `targets`, `old_keys`: scratch space
+    for the links of any page.
     """
 
     keys: Floats
@@ -178,10 +168,8 @@ def _fetch_pages(
     updated. Takes about 0.25 microseconds for a page of ten links. Each link costs a lookup in
     `local_of` and, if it may change a key, one in the record of its target.
 
-    `rule`: the visit rule of the ordering. `progress`: one `PROGRESS` row, updated in place.
-    `order`: int32: output; pages of the graph in the order fetched. `until`: total number of
-    fetches at which to stop. `while_ranked_wait`: also stop as soon as no page below `n_ranked` is
-    waiting.
+    `order` gets the pages of the graph as they are fetched. `while_ranked_wait`: also stop as soon
+    as no page below `n_ranked` is waiting.
     """
     indptr, graph_of = web.indptr, web.graph_of
     keys, targets, changed = known.keys, known.targets, known.changed
@@ -316,12 +304,9 @@ def depends_on_sites(ordering: Ordering) -> bool:
 class CompiledCrawl:
     """The state of a crawl in a compiled loop: the queue, the rule, and the progress so far.
 
-    `pages`: the page table, empty. `seeds`: distinct pages of the graph; they are queued here.
-    `ordering`: an ordering whose rule is its whole behaviour; it is opened here. `truth`: PageRank
-    of the whole graph, for orderings that need it. `by_site`: whether to keep one queue per site;
-    otherwise one for all sites, which is faster, and the same without delays: the best page of the
-    best site is the best page. `pages_per_visit`: pages fetched from a site
-    before its delay applies.
+    The seeds are queued and the ordering is opened here. `by_site`: whether to keep one queue per
+    site; otherwise one for all sites, which is faster, and the same without delays: the best page
+    of the best site is the best page.
     """
 
     def __init__(

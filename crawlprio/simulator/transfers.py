@@ -53,16 +53,9 @@ transfers began or ended since the shares were set."""
 class Flight(NamedTuple):
     """The fetches in flight: 48 bytes per robot, and the caller's `times`.
 
-    counts
-        One row of `COUNTS`.
-    ends, latent
-        Heaps of fetches.
-    moving, moving_fetch
-        The transfers in progress: one column, and the fetch, of each.
-    speeds
-        The site speeds of the transfers in progress, ascending.
-    times
-        By fetch: when it ends, or its transfer begins.
+    `counts`: one row of `COUNTS`. `ends`, `latent`: heaps of fetches. `moving`, `moving_fetch`: the
+    transfers in progress, a column and the fetch of each. `speeds`: their site speeds, ascending.
+    `times`: by fetch, when it ends, or its transfer begins.
     """
 
     counts: Records

@@ -10,9 +10,8 @@ from crawlprio.store.files import (
     make_private_folder,
 )
 from crawlprio.store.schema import SCHEMA_VERSION
-from crawlprio.store.store import Store
+from crawlprio.store.store import Companion, Store
 from crawlprio.store.stored_pages import StoredPages
-from crawlprio.store.transaction import Companion
 from crawlprio.store.visit_rows import MAX_TEXT
 
 __all__ = [

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from crawlprio.errors import StoreError, printable
-from crawlprio.outside.opening import check_file
+from crawlprio.outside import check_file
 
 _REMEDIES = {
     sqlite3.SQLITE_FULL: "the disk is full; free some space, then resume the crawl",
@@ -150,12 +150,10 @@ class Connection(sqlite3.Connection):
 def connect(path: Path, mode: str, *, timeout: float = 10.0, exclusive: bool = False) -> Connection:
     """Open an existing database file, whatever it contains, and read its schema.
 
-    `mode`: `rw` or `ro`, optionally with further parameters of an SQLite URI. `timeout`: seconds to
-    wait for a lock that another connection holds. `exclusive`: lock the file so that no other
-    connection has it open; held until the connection closes.
-
-    Raises `StoreError` if it, or a file that SQLite opens beside it, is a link or a pipe. Raises
-    `sqlite3.Error` if the file cannot be opened, is not a database, or is locked.
+    `mode`: `rw` or `ro`, optionally with further parameters of an SQLite URI. `exclusive`: lock the
+    file so that no other connection has it open until this one closes. StoreError if it, or a file
+    that SQLite opens beside it, is a link or a pipe; `sqlite3.Error` if it cannot be opened, is not
+    a database, or is locked.
     """
     try:
         check_file(path, follow=True)
@@ -227,11 +225,8 @@ class WriterLock:
     The lock on the name is an SQLite write lock on the empty file `PATH-lock`. The system releases
     it with the process, it works wherever the store itself does, and it is taken before the store
     exists. `lock_file` adds a lock on the file itself, which holds even if the file is renamed.
-    Neither affects readers.
-
-    The store need not exist, but its folder must. Raises `StoreInUse` if another store object, of
-    this or another process, holds the lock, and `StoreError` if the folder is missing or not
-    writable.
+    Neither affects readers. StoreInUse if another store object, of this or another process, holds
+    the lock.
     """
 
     def __init__(self, path: Path) -> None:
@@ -267,9 +262,8 @@ class WriterLock:
     def check_file(self) -> None:
         """Check, before the store is opened, that its file can have only one writer.
 
-        Raises `StoreInUse` if this process writes to the file under another name. Raises
-        `StoreError` if it is a link, or has several names: SQLite keeps a log for each, which
-        damages it.
+        StoreInUse if this process writes to the file under another name; StoreError if it is a
+        link, or has several names: SQLite keeps a log for each, which damages it.
         """
         with contextlib.suppress(OSError):
             if self._path.is_symlink():
@@ -287,9 +281,8 @@ class WriterLock:
         """Lock the file of the store, once a connection of this process has it open.
 
         This is a POSIX lock on SQLite's own descriptor of the file. A separate descriptor would not
-        work, because closing it would release SQLite's locks.
-
-        Raises `StoreInUse` if another process writes to the file under another name.
+        work, because closing it would release SQLite's locks. StoreInUse if another process writes
+        to the file under another name.
         """
         inode = inode_of(self._path)
         if fcntl is None or inode is None:
@@ -481,8 +474,7 @@ def numbered(path: Path) -> Iterator[Path]:
 def reserve(path: Path) -> None:
     """Create an empty file that only this user may read and write, whatever the umask.
 
-    SQLite gives the files beside it the same mode. Raise NameTaken if the file, or a log of that
-    name, exists.
+    SQLite gives the files beside it the same mode. NameTaken if the file, or a log of it, exists.
     """
     try:
         if any(os.path.lexists(f"{path}{companion}") for companion in COMPANIONS):
@@ -499,8 +491,6 @@ def make_private_folder(folder: str | Path) -> None:
     """Create a folder that only this user may enter, and its parents, unless it exists.
 
     Call it for a job directory before anything else creates that: Scrapy uses the umask's mode.
-
-    Raises `StoreError` if a file has its name, or it cannot be created.
     """
     folder = Path(folder)
     if folder.is_dir():

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 from crawlprio.errors import GraphError, StoreError
 from crawlprio.graph.linkgraph import LinkGraph
 from crawlprio.graph.pages import PageTable
-from crawlprio.outside.opening import open_file
+from crawlprio.outside import open_file
 from crawlprio.plugins import ADDED, load
 from crawlprio.store import Store
 
@@ -155,16 +155,13 @@ def export_links(
 
     A page visited more than once has the links of its last visit. Sources come in the order of
     those visits (in `.npz`: of pages), their links in page order. `path` is replaced once
-    everything is written, and left alone on failure. Memory holds the page table and the links of
-    one page at a time; for `.npz`, all links as ids.
+    everything is written, and left alone on failure. A crawl may be writing to the store: the
+    export is a snapshot. Memory holds the page table and the links of one page at a time; for
+    `.npz`, all links as ids.
 
-    `store`: a crawl may be writing to it: the export is a snapshot. `track`: takes the rows, one
-    per visited page, and returns them unchanged: a progress bar. `for_spreadsheets`: in `.csv`, put
-    an apostrophe before texts that a spreadsheet would take for formulas; `read_graph` does not
-    remove them again.
-
-    Raises `StoreError` if the extension is unknown, pyarrow is missing for `.parquet`, the file
-    cannot be written, or the store is damaged.
+    `track` takes the rows, one per visited page, and returns them unchanged: a progress bar.
+    `for_spreadsheets`: in `.csv`, put an apostrophe before texts that a spreadsheet would take for
+    formulas; `read_graph` does not remove them again.
     """
     path = Path(path)
     suffix = suffix_of(path)

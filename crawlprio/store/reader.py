@@ -33,7 +33,6 @@ from crawlprio.store.files import Connection, increasing, inode_of, open_databas
 from crawlprio.store.side_tables import SideTable
 from crawlprio.store.stored_pages import UrlRow, read_hosts, read_pages
 from crawlprio.store.stored_pages import read_urls as read_url_rows
-from crawlprio.store.visit_columns import VisitColumns, read_visit_columns
 from crawlprio.store.visit_rows import (
     BODIES,
     DIRECTIVES,
@@ -43,11 +42,13 @@ from crawlprio.store.visit_rows import (
     NOTES,
     VALUES,
     VISIT_COLUMNS,
+    VisitColumns,
     add_late_links,
     anchor_list,
     checked_value,
     inflated,
     pair_list,
+    read_visit_columns,
     row_visit,
     target_list,
 )

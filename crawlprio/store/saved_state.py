@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from crawlprio.outside.opening import open_file, replacing
+from crawlprio.outside import open_file, replacing
 
 Array = NDArray[Any]
 

@@ -1,14 +1,16 @@
-"""The store object, which records visits atomically and reads them back."""
+"""The store object, which records visits in transactions, moves the log, and reads them back."""
 
 from __future__ import annotations
 
 import contextlib
 import json
 import os
+import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from threading import Thread
 from types import MappingProxyType, TracebackType
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from crawlprio.errors import StoreError
 from crawlprio.graph.pages import NO_PAGE, PageTable, Visit
@@ -26,9 +28,12 @@ from crawlprio.store.files import (
     WriterLock,
     numbered,
     open_database,
+    primary_code,
     remove,
     reserve,
+    store_error,
     store_errors,
+    too_large,
 )
 from crawlprio.store.reader import ITEMS, ItemRow, StoreReader, seconds_of
 from crawlprio.store.saved_state import SavedState
@@ -48,7 +53,6 @@ from crawlprio.store.stored_pages import (
     load_stored_pages,
     mark_seeds,
 )
-from crawlprio.store.transaction import Checkpoints, Companion, Transaction
 from crawlprio.store.visit_rows import (
     copy_beside_visits,
     fill_late_links,
@@ -56,7 +60,164 @@ from crawlprio.store.visit_rows import (
     storable,
 )
 
-_DELETE_REQUEST = "DELETE FROM requests WHERE id = ?"
+VISITS = 2_000
+"""Maximum number of visits between two checkpoints."""
+
+LOG_BYTES = 2**26
+"""Bytes by which the log grows between two checkpoints, or little more."""
+
+_KEPT_BYTES = 2**25
+"""Bytes that the log file keeps when it starts over, to avoid allocating them again."""
+
+
+class Checkpoints:
+    """Moves the log into the store after a number of visits, or of bytes if visits are large.
+
+    SQLite's own checkpoints run within a commit, which then waits until the disk has everything.
+    Here a thread with its own connection moves most of the log, twice, so that little is left for
+    the writer. The writer's checkpoint then lets the log start over, which requires that all of it
+    is moved. While a reader stays in one transaction, the log cannot start over, and grows.
+
+    `db` is the writer's connection; its automatic checkpoints are turned off. `visits` and
+    `log_bytes` bound the visits, and the bytes of the log, between two checkpoints.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        db: sqlite3.Connection,
+        visits: int = VISITS,
+        log_bytes: int = LOG_BYTES,
+    ) -> None:
+        self._path = path
+        self._log = f"{path.resolve()}-wal"
+        self._db = db
+        self._visits = visits
+        self._log_bytes = log_bytes
+        self._n_left = visits
+        self._size_before: int | None = None
+        self._thread: Thread | None = None
+        self.before: list[Callable[[], object]] = []
+        """Called in the thread before it moves the log."""
+        db.execute("PRAGMA wal_autocheckpoint = 0")
+        db.execute(f"PRAGMA journal_size_limit = {min(_KEPT_BYTES, log_bytes // 2)}")
+
+    def count_commit(self, n_visits: int) -> None:
+        """Count the visits of a commit, or 1 for any other commit; call it after each commit."""
+        self._n_left -= n_visits
+        if self._n_left > 0 and self._n_grown() < self._log_bytes:
+            return
+        if self._thread is None:
+            self._thread = Thread(target=self._move_most, name="crawlprio-checkpoint", daemon=True)
+            self._thread.start()
+        elif not self._thread.is_alive():
+            self._thread = None
+            _move(self._db)
+            self._n_left = self._visits
+            self._size_before = None
+
+    def _n_grown(self) -> int:
+        """Return the growth of the log, in bytes, since the first commit after a checkpoint."""
+        try:
+            size = os.stat(self._log).st_size
+        except OSError:
+            return 0
+        if self._size_before is None or size < self._size_before:
+            self._size_before = size
+        return size - self._size_before
+
+    def stop(self) -> None:
+        """Wait for the running checkpoint."""
+        if self._thread is not None:
+            self._thread.join()
+            self._thread = None
+
+    def move_all(self) -> None:
+        """Move the whole log into the store and empty it, as far as readers allow.
+
+        Wait up to a second for transactions that are reading.
+        """
+        with contextlib.suppress(sqlite3.Error):
+            self._db.execute("PRAGMA busy_timeout = 1000")
+            self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+
+    def _move_most(self) -> None:
+        for prepare in self.before:
+            prepare()
+        with contextlib.suppress(sqlite3.Error), contextlib.closing(self._connection()) as db:
+            _move(db)
+            _move(db)
+
+    def _connection(self) -> sqlite3.Connection:
+        db = sqlite3.connect(f"{self._path.resolve().as_uri()}?mode=rw", uri=True)
+        db.execute("PRAGMA synchronous = NORMAL")
+        return db
+
+
+def _move(db: sqlite3.Connection) -> None:
+    """Move what can be moved now; if that fails, on a full disk say, leave it to the next time."""
+    with contextlib.suppress(sqlite3.Error):
+        db.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
+
+
+class Companion(Protocol):
+    """Writes its part of each transaction of a store while it is attached; does nothing itself.
+
+    What it writes to a file of its own in `write` is there before the transaction is committed. A
+    kill in between leaves more in the file than the store knows of, which `open` cuts off.
+    """
+
+    def open(self, cursor: sqlite3.Cursor) -> None:
+        """Create or read its tables, in a transaction of its own."""
+
+    def write(self, cursor: sqlite3.Cursor) -> None:
+        """Write what is new, inside a transaction; an error rolls all of it back."""
+
+    def committed(self) -> None:
+        """Take note that the transaction was committed."""
+
+    def sync(self) -> None:
+        """Wait until the disk has its files; called in another thread, before a checkpoint."""
+
+
+@contextlib.contextmanager
+def transaction(
+    path: Path, cursor: sqlite3.Cursor, checkpoints: Checkpoints | None, n_visits: int
+) -> Iterator[None]:
+    """Commit at the end of the block, or roll back if anything was raised inside.
+
+    Errors of SQLite become a `StoreError` of one sentence.
+    """
+    try:
+        cursor.execute("BEGIN IMMEDIATE")
+    except sqlite3.ProgrammingError:
+        raise
+    except sqlite3.Error as error:
+        raise store_error(path, error) from None
+    try:
+        yield
+        cursor.execute("COMMIT")
+        if checkpoints is not None:
+            checkpoints.count_commit(n_visits)
+    except BaseException as error:
+        # SQLite rolls back by itself after some errors, such as a full disk.
+        if cursor.connection.in_transaction:
+            with contextlib.suppress(sqlite3.Error):
+                cursor.execute("ROLLBACK")
+        if not isinstance(error, sqlite3.Error) or isinstance(error, sqlite3.ProgrammingError):
+            raise
+        if primary_code(error) == sqlite3.SQLITE_FULL and _is_at_limit(cursor):
+            raise too_large(path) from None
+        raise store_error(path, error) from None
+
+
+def _is_at_limit(cursor: sqlite3.Cursor) -> bool:
+    """Return whether the size limit, and not the disk, stopped the write."""
+    n_pages, most = (
+        cursor.execute(f"PRAGMA {name}").fetchone()[0] for name in ("page_count", "max_page_count")
+    )
+    # Rolled back pages are not in the file, so it may be somewhat smaller.
+    return bool(n_pages >= 0.9 * most)
 
 
 class _Recorded(NamedTuple):
@@ -269,7 +430,7 @@ class Store(StoreReader):
                 if requests:
                     put_requests(self._cursor, requests)
                 if ended is not None:
-                    self._cursor.execute(_DELETE_REQUEST, (ended,))
+                    self._cursor.execute("DELETE FROM requests WHERE id = ?", (ended,))
                 self._put_items([(visit.page, item) for item in items])
             for key, value in facts.items():
                 self._put_meta(key, value)
@@ -432,7 +593,7 @@ class Store(StoreReader):
         if self._is_together:
             return contextlib.nullcontext()
         self._db.lift()
-        return Transaction(self.path, self._cursor, self._checkpoints, n_visits)
+        return transaction(self.path, self._cursor, self._checkpoints, n_visits)
 
     def _put_meta(self, key: str, value: str) -> None:
         """Insert or replace one row of `meta`, inside a transaction."""

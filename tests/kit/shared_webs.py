@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from crawlprio.demo.process import LoopbackServer
+from crawlprio.demo.server import LoopbackServer
 
 
 @cache

@@ -22,7 +22,7 @@ from time import time
 
 from crawlprio.errors import StoreError
 from crawlprio.frontier.protocol import Exchange
-from crawlprio.outside.opening import open_file, replacing
+from crawlprio.outside import open_file, replacing
 from crawlprio.plugins.archive.warc_records import (
     Fetched,
     Original,

@@ -6,8 +6,15 @@ import argparse
 from pathlib import Path
 from typing import ClassVar
 
-from crawlprio.commands import OneLineCommand, Option, program, refuse_unknown_options
-from crawlprio.commands.arguments import check_outputs, named_outputs, write_json
+from crawlprio.commands import (
+    OneLineCommand,
+    Option,
+    check_outputs,
+    named_outputs,
+    program,
+    refuse_unknown_options,
+    write_json,
+)
 from crawlprio.errors import ConfigError
 from crawlprio.settings_table.kinds import Choice, Number, Whole, checked
 
@@ -65,12 +72,12 @@ class Command(OneLineCommand):
         from crawlprio.plugins.manners.judge import (
             Judge,
             Limits,
+            RobotsHistory,
             Rule,
             as_json,
             most_frequent,
             print_report,
         )
-        from crawlprio.plugins.manners.robots_history import RobotsHistory
         from crawlprio.web.robots_txt import products
 
         if not products(opts.agent or ""):

@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
 from crawlprio.errors import ConfigError
-from crawlprio.outside.opening import open_file
+from crawlprio.outside import open_file
 from crawlprio.web.urls import parse_url
 
 SECONDS = 600

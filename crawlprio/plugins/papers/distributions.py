@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -10,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crawlprio.errors import ConfigError, GraphError
-from crawlprio.show.figures import Panel, Series
 
 Floats = NDArray[np.float64]
 Longs = NDArray[np.int64]
@@ -26,27 +24,14 @@ MAX_EXPONENT = 20.0
 """Upper bound of the search for an exponent."""
 
 
-def sizes_falling(groups: Counts) -> Longs:
-    """Return the sizes of the non-empty groups, largest first: a rank curve.
-
-    Castillo et al., Scheduling algorithms for Web crawling, LA-WEB 2004, figures 3 and 7, where
-    groups are sites: `sizes_falling(site)`, or `sizes_falling(site[order])` for fetched pages.
-
-    `groups`: integers >= 0, the group of each member. Returns int64, descending.
-    """
-    sizes = np.bincount(_checked_counts(groups))
-    return np.sort(sizes[sizes > 0])[::-1].astype(np.int64)
-
-
 @dataclass(frozen=True, slots=True)
 class LogHistogram:
-    """A histogram of counts of 1 or more, with bins that grow with the counts.
+    """A histogram of counts of 1 or more in bins that grow with the counts, without empty ones.
 
-    `first`, `last`: int64, shape (n_bins,): smallest and largest count of each bin; empty bins are
-    omitted. `centre`: float64: geometric mean of the two. `n`: int64: number of elements in the
-    bin. `per_count`: float64: `n` divided by the number of counts that the bin spans. `share`:
-    `per_count` as a share of all elements, including the `n_zero` zeros, which do not fit on a
-    logarithmic axis.
+    `first`, `last`, `centre`: smallest and largest count of each bin, and their geometric mean.
+    `n`: elements in the bin. `per_count`: `n` divided by the number of counts that the bin spans.
+    `share`: `per_count` as a share of all elements, including the `n_zero` zeros, which do not fit
+    on a logarithmic axis.
     """
 
     first: Longs
@@ -101,10 +86,9 @@ def log_histogram(counts: Counts, bins_per_decade: int = 10) -> LogHistogram:
 class PowerLaw:
     """P(count = x) proportional to `x ** -exponent` for x >= minimum.
 
-    `exponent`: above 1; usually reported as about 2.1 for in-degrees on the Web. `minimum`: start
-    of the tail. `n_tail`, `n`: number of counts in the tail, and in total. `standard_error`: that
-    of the exponent; for least squares, of the slope. `distance`: Kolmogorov-Smirnov distance
-    between the tail and the law. `method`: of the fit.
+    `exponent`: usually reported as about 2.1 for in-degrees on the Web. `n_tail`, `n`: number of
+    counts in the tail, and in total. `standard_error`: that of the exponent; for least squares, of
+    the slope. `distance`: Kolmogorov-Smirnov distance between the tail and the law.
     """
 
     exponent: float
@@ -269,27 +253,3 @@ def _checked_counts(counts: Counts) -> Longs:
     if len(checked) and checked.min() < 0:
         raise GraphError(f"a count is {checked.min()}; counts must be 0 or more.")
     return checked
-
-
-def distribution_panel(
-    histograms: Mapping[str, LogHistogram],
-    *,
-    title: str,
-    xlabel: str,
-    ylabel: str,
-    fits: Mapping[str, PowerLaw] | None = None,
-) -> Panel:
-    """Return a panel of histograms as points on logarithmic axes, with lines for fitted laws.
-
-    The height of a point is its `per_count`. `title`, `xlabel`, `ylabel`: as for `Panel`. `fits`:
-    fitted laws by name of the histogram; the legend shows their exponents.
-    """
-    references = {}
-    for name, law in (fits or {}).items():
-        largest = int(histograms[name].last[-1])
-        label = f"{name}: exponent {law.exponent:.2f} from {law.minimum} on"
-        references[label] = Series(law.points(largest), like=name)
-    return Panel(
-        {name: Series(h.points(), mark="points") for name, h in histograms.items()},
-        title, xlabel, ylabel, "log", "log", references=references,
-    )  # fmt: skip

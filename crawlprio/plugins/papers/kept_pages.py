@@ -12,6 +12,7 @@ from crawlprio.errors import ConfigError
 from crawlprio.graph.pages import NO_PAGE
 from crawlprio.live.running import CrawlPart
 from crawlprio.settings_table.config import read_setting
+from crawlprio.store import Companion
 from crawlprio.store.visit_rows import BODIES, NOTES
 
 if TYPE_CHECKING:
@@ -21,15 +22,15 @@ if TYPE_CHECKING:
 _OWN = "CRAWLPRIO_BUFFER"
 
 
-class KeptPages(CrawlPart):
+class KeptPages(CrawlPart, Companion):
     """Keeps the bodies and texts of so many pages, those with most links from fetched pages.
 
     Each page that answers enters the buffer. If it is full, the page with the fewest links from
     pages fetched so far is dropped, of several the one fetched last, which may be the new one. Its
     visit and links stay, so the order of the crawl does not depend on the buffer.
 
-    It is a `crawlprio.store.Companion`: what is dropped leaves the store with a later visit, or at
-    the end. After a kill, the resumed crawl drops the same pages.
+    What is dropped leaves the store with a later visit, or at the end. After a kill, the resumed
+    crawl drops the same pages.
 
     Source: Cho, Garcia-Molina & Page, Efficient crawling through URL ordering, WWW7, 1998, section
     3, which leaves open how the crawler guesses I(P); here by IB'(P). `limited_buffer` in
@@ -103,11 +104,6 @@ class KeptPages(CrawlPart):
             recorder.flush()  # the last visits
             recorder.flush()  # what they crowded out
 
-    # As the companion of the store
-
-    def open(self, cursor: sqlite3.Cursor) -> None:
-        """Nothing to create: the tables are those of bodies and texts."""
-
     def write(self, cursor: sqlite3.Cursor) -> None:
         """Delete what was kept of dropped pages, as far as their visits are on disk."""
         known = cursor.execute(
@@ -124,9 +120,3 @@ class KeptPages(CrawlPart):
             if rows and table.exists(cursor):
                 key = table.columns.split()[0]
                 cursor.executemany(f"DELETE FROM {table.name} WHERE {key} = ?", rows)
-
-    def committed(self) -> None:
-        """Nothing: what was deleted was forgotten already."""
-
-    def sync(self) -> None:
-        """Nothing: there is no file besides the store."""

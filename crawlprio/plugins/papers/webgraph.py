@@ -13,10 +13,9 @@ from numpy.typing import NDArray
 
 from crawlprio.errors import GraphError
 from crawlprio.graph.compiled import njit
-from crawlprio.graph.linkgraph import MAX_PAGES, LinkGraph
+from crawlprio.graph.linkgraph import MAX_PAGES, Indptr, LinkGraph
 from crawlprio.graph.npz import read_urls, urls_path
 from crawlprio.graph.pages import PageIds
-from crawlprio.graph.rows import Indptr
 
 Words = NDArray[np.uint64]
 

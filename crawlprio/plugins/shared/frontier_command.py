@@ -7,8 +7,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from crawlprio.commands import OneLineCommand
-from crawlprio.commands.arguments import check_writable, write_text
+from crawlprio.commands import OneLineCommand, check_writable, write_text
 from crawlprio.errors import CrawlprioError, printable
 from crawlprio.settings_table.kinds import Whole, checked
 

@@ -28,7 +28,7 @@ from typing import Any, NamedTuple, TypeVar
 from redis.exceptions import RedisError
 
 from crawlprio.errors import CrawlprioError
-from crawlprio.outside.opening import open_file
+from crawlprio.outside import open_file
 from crawlprio.plugins.shared.connection import failure, is_transient, refresh_topology
 from crawlprio.plugins.shared.mailbox import START, Mail, Mailbox
 from crawlprio.plugins.shared.messages import Statement, is_statements, written

@@ -153,7 +153,7 @@ _OUTBOX = SideTable(
 class Outbox:
     """The links of a brain to pages of other shards, in its store until those have them.
 
-    A `crawlprio.store.transaction.Companion`: the links of visits are on disk with them, as
+    A `crawlprio.store.store.Companion`: the links of visits are on disk with them, as
     numbered messages, one for each shard and transaction. Messages of shards that have them are
     deleted, but for the last, which keeps the number.
     """

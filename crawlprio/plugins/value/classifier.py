@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crawlprio.errors import ConfigError
-from crawlprio.outside.opening import open_file
+from crawlprio.outside import open_file
 from crawlprio.plugins.value.model import Page, page_of
 from crawlprio.web.anchors import words_of
 

@@ -14,7 +14,7 @@ import numpy as np
 from crawlprio.extras import require
 from crawlprio.graph.pages import NO_PAGE, PageIds
 from crawlprio.items import content_hash
-from crawlprio.outside.opening import open_file
+from crawlprio.outside import open_file
 from crawlprio.plugins.value.fingerprints import NEAR, Seen, fingerprints
 from crawlprio.store import Store
 from crawlprio.store.files import store_errors

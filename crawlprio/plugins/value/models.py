@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from crawlprio.errors import ConfigError, CrawlprioError
+from crawlprio.extras import load_named
 from crawlprio.graph.topic import Topic
-from crawlprio.outside.import_path import load_named
 from crawlprio.plugins.value.classifier import Classifier, read_examples
 from crawlprio.plugins.value.fasttext import FastText
 from crawlprio.plugins.value.model import Page, ScoredModel, ValueModelError, languages

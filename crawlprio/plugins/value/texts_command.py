@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from crawlprio.commands.arguments import ExportCommand
+from crawlprio.commands import ExportCommand
 
 
 class Command(ExportCommand):

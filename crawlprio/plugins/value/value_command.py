@@ -6,8 +6,7 @@ import argparse
 from pathlib import Path
 from typing import ClassVar
 
-from crawlprio.commands import OneLineCommand, Option, program
-from crawlprio.commands.arguments import check_outputs
+from crawlprio.commands import OneLineCommand, Option, check_outputs, program
 from crawlprio.errors import ConfigError
 
 

@@ -1,33 +1,45 @@
-"""The live view of a crawl: opened, paced and obeyed."""
+"""The live view of a crawl: what it shows, and what a person may ask of the crawl in it."""
 
 from __future__ import annotations
 
 import logging
 import secrets
-from collections.abc import Mapping
+from collections import OrderedDict, deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
-from time import thread_time
-from typing import TYPE_CHECKING, Any
+from itertools import islice
+from operator import attrgetter
+from time import monotonic, thread_time
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
 from scrapy import Request
+from scrapy.http import Response
 from scrapy.utils.asyncio import call_later, run_in_thread
 from twisted.internet.error import CannotListenError
 from twisted.python.failure import Failure
 
 from crawlprio.errors import ConfigError, CrawlprioError
+from crawlprio.frontier.protocol import Frontier
 from crawlprio.frontier.records import LEASED, UNKNOWN, WAITING
 from crawlprio.graph.compiled import say
+from crawlprio.graph.pages import NO_PAGE, PageIds, Visit
 from crawlprio.live import engine
-from crawlprio.live.downloader import observe_fetches
+from crawlprio.live.counts import time_left
+from crawlprio.live.dispatch import site_of
+from crawlprio.live.downloader import FetchObserver, observe_fetches
+from crawlprio.live.leases import Lease, LeaseState
 from crawlprio.live.local_frontier import LocalFrontier
 from crawlprio.live.running import CrawlPart, RunningCrawl, policy_of
 from crawlprio.measure.explanations import explain_url
-from crawlprio.measure.receipt_document import sentences
+from crawlprio.measure.receipt_document import duration, sentences
+from crawlprio.middlewares import RobotsMiddleware
 from crawlprio.plugins.watch.monitor_server import Action, FewConnections, QuietSite, View
-from crawlprio.plugins.watch.snapshot import N_ROWS, LinkNotes, SiteTallies, Snapshots
 from crawlprio.settings_table.config import read_setting
-from crawlprio.show.explained import lines_of_url
-from crawlprio.show.report_parts import MAX_URL, text
+from crawlprio.show.explained import lines_of_url, reasons
+from crawlprio.show.report_parts import MAX_URL, page, text
+from crawlprio.store.outcomes import ROBOTS
 from crawlprio.web.addresses import ALLOW_PRIVATE
 from crawlprio.web.scope import Scope
 from crawlprio.web.urls import normalise_url
@@ -37,6 +49,402 @@ if TYPE_CHECKING:
     from scrapy.utils.asyncio import CallLaterResult
 
     from crawlprio.graph.pages import Visit
+
+
+MAX_SITES = 10_000
+"""Sites that are noted: those fetched from last."""
+
+_WEIGHT = 0.2
+"""Weight of a fetch in the averages of its site; of those before it, a fifth less each."""
+
+_BATCH = 256
+"""Visits that are taken in at once."""
+
+_HARMLESS = frozenset((404, 410))
+"""Error statuses that say something of a page, and nothing of its site."""
+
+
+@dataclass(slots=True)
+class SiteTally:
+    """The last fetches on a site, averaged with more weight on later ones."""
+
+    n_fetches: int = 0
+    seconds: float = 0.0
+    failing: float = 0.0
+    status: int = 0
+
+    def add(self, seconds: float, status: int) -> None:
+        """Add a fetch; `status` 0 if no response came."""
+        has_failed = not status or (status >= 400 and status not in _HARMLESS)
+        weight = max(_WEIGHT, 1 / (self.n_fetches + 1))
+        self.n_fetches += 1
+        self.seconds += weight * (seconds - self.seconds)
+        self.failing += weight * (has_failed - self.failing)
+        self.status = status
+
+
+class SiteTallies(FetchObserver):
+    """Tallies every fetch by its site, robots.txt included. Some 2 microseconds a fetch."""
+
+    def __init__(self) -> None:
+        self.tallies: OrderedDict[str, SiteTally] = OrderedDict()
+        self._begun: dict[Request, float] = {}
+        self._statuses: dict[Request, int] = {}
+
+    def fetch_started(self, request: Request) -> None:
+        self._begun[request] = monotonic()
+
+    def fetch_answered(self, request: Request, response: Response) -> None:
+        self._statuses[request] = response.status
+
+    def fetch_ended(self, request: Request) -> None:
+        begun, status = self._begun.pop(request, None), self._statuses.pop(request, 0)
+        if begun is not None:
+            self.count(site_of(request), monotonic() - begun, status)
+
+    def count(self, site: str, seconds: float, status: int) -> None:
+        """Tally a fetch that has ended; `status` 0 if no response came."""
+        tally = self.tallies.pop(site, None) or SiteTally()
+        tally.add(seconds, status)
+        self.tallies[site] = tally
+        if len(self.tallies) > MAX_SITES:
+            self.tallies.popitem(last=False)
+
+
+class Latest(NamedTuple):
+    """A visit, as it is shown."""
+
+    page: int
+    title: str
+    got: str
+    elapsed: float
+
+
+class LinkNotes:
+    """Which page showed each page first, how many link to it, and the last visits.
+
+    Visits are taken in by batches, some 3 microseconds each. Memory: 8 bytes a page. `latest` has
+    the last visits, latest first.
+    """
+
+    def __init__(self, most: int) -> None:
+        self.latest: deque[Latest] = deque(maxlen=most)
+        self._sources: list[int] = []
+        self._targets: list[PageIds] = []
+        self._found_by = np.full(1024, NO_PAGE, dtype=np.int32)
+        self._n_linking = np.zeros(1024, dtype=np.int32)
+
+    def note(self, visit: Visit) -> None:
+        """Note a visit of the crawl."""
+        got = visit.error or str(visit.status)
+        self.latest.appendleft(Latest(visit.page, visit.title, got, visit.elapsed))
+        self._sources.append(visit.page)
+        self._targets.append(visit.targets)
+        if len(self._sources) >= _BATCH:
+            self._take_in()
+
+    def finders(self, pages: Sequence[int]) -> list[tuple[int, int]]:
+        """Return for each page the one that showed it first, and how many visits link to it.
+
+        The first is `NO_PAGE` if none did.
+        """
+        self._take_in()
+        self._grow(max(pages, default=0) + 1)
+        return list(
+            zip(self._found_by[pages].tolist(), self._n_linking[pages].tolist(), strict=True)
+        )
+
+    def _take_in(self) -> None:
+        """Count the links of the visits since the last call."""
+        if not self._sources:
+            return
+        targets = np.concatenate(self._targets)
+        sources = np.repeat(self._sources, [len(each) for each in self._targets])
+        self._sources, self._targets = [], []
+        if len(targets):
+            self._grow(int(targets.max()) + 1)
+            np.add.at(self._n_linking, targets, np.int32(1))  # 1 takes forty times as long
+            is_new = self._found_by[targets] == NO_PAGE
+            # Of several sources of a page, the last one assigned stays: the first visit.
+            self._found_by[targets[is_new][::-1]] = sources[is_new][::-1]
+
+    def _grow(self, n_pages: int) -> None:
+        n_more = n_pages - len(self._found_by)
+        if n_more > 0:
+            n_more = max(n_more, len(self._found_by))
+            self._found_by = np.append(self._found_by, np.full(n_more, NO_PAGE, dtype=np.int32))
+            self._n_linking = np.append(self._n_linking, np.zeros(n_more, dtype=np.int32))
+
+
+N_NEXT = 20
+"""Next pages shown."""
+
+N_ROWS = 10
+"""Rows of the other tables."""
+
+_N_JUDGED = 100
+"""Pages of which those are shown that no robots.txt read so far forbids."""
+
+_RATE_SECONDS = 10.0
+_SLOW_SECONDS = 1.0
+_FAILING = 0.1
+
+Cell = str | list[str]
+Rows = list[list[Cell]]
+
+
+class Snapshots:
+    """Makes the documents of the live view, each in time O(waiting pages + sites).
+
+    A text is a cell of a table; of a pair, the second is where it leads. All are cut and printable.
+    """
+
+    def __init__(self, crawler: Crawler, tallies: SiteTallies, notes: LinkNotes) -> None:
+        self._crawler = crawler
+        self._crawl = RunningCrawl.of(crawler)
+        self._tallies = tallies.tallies
+        self._notes = notes
+        self._began_at = monotonic()
+        self._n_before = self._crawl.recorder.figures.n_fetched
+        self._last_rate = 0.0
+        self._samples: deque[tuple[float, int]] = deque([(self._began_at, self._n_before)])
+
+    def make(self) -> dict[str, Any]:
+        """Return the state of the crawl, its figures, and the tables by name."""
+        frontier = self._crawl.frontier
+        tables = {
+            "flight": self._flight(),
+            "failing": self._sites("failing", _FAILING),
+            "slow": self._sites("seconds", _SLOW_SECONDS),
+            "latest": list(self._latest()),
+            "causes": self._causes(),
+        }
+        waits = list(self._waits())
+        if isinstance(frontier, LocalFrontier):
+            tables["next"] = self._next(frontier)
+            waits = [*_sites_waiting(frontier), *waits]
+            tables["resting"] = _resting(frontier, self._crawl.recorder.pages.host)
+        if self._crawl.workers is not None:
+            tables["workers"] = [
+                [text(hand.name).text, f"{len(hand.leases):,}", f"{hand.fetching.total():,}"]
+                for hand in self._crawl.workers.hands
+            ]
+        return {
+            "state": self.state,
+            "of": text(self._of).text,
+            "ordering": text(self._crawl.config.ordering_name).text,
+            "rate": self._rate(),
+            "figures": self._figures(frontier),
+            "waits": waits,
+            "tables": tables,
+        }
+
+    @property
+    def _of(self) -> str:
+        """The site of the crawl, or the first of several; without seeds the name of its spider."""
+        pages = self._crawl.recorder.pages
+        hosts = dict.fromkeys(
+            pages.host(int(pages.sites[page])) for page in self._crawl.recorder.seeds
+        )
+        first = next(iter(hosts), self._crawler.spider.name if self._crawler.spider else "")
+        return first if len(hosts) < 2 else f"{first} and {len(hosts) - 1:,} more"
+
+    @property
+    def state(self) -> str:
+        """Whether the crawl is running, paused or ending."""
+        if engine.is_closing(self._crawler):
+            return "ending"
+        return "paused" if self._crawler.engine.paused else "running"
+
+    def _figures(self, frontier: Frontier | None) -> list[list[str]]:
+        """Return the name and the value of each figure."""
+        crawl = self._crawl
+        counts, pages = crawl.recorder.figures, crawl.recorder.pages
+        n_fetched, seconds, rate = counts.n_fetched, monotonic() - self._began_at, self._last_rate
+        found = {
+            "Pages per second": f"{rate:,.1f}",
+            "Since the start": f"{(n_fetched - self._n_before) / max(seconds, 1e-9):,.1f}",
+            "Fetched": f"{n_fetched:,}",
+            "Waiting": "-" if frontier is None else f"{len(frontier):,}",
+            "Failed": f"{counts.n_failed:,}",
+            "Forbidden": f"{counts.n_forbidden:,}",
+            "Sites fetched from": f"{counts.n_sites:,}",
+            "Pages known": f"{len(pages):,}",
+            "Running for": duration(seconds),
+        }
+        so_far = crawl.coverage_so_far
+        importance = "" if so_far is None else so_far.text(n_fetched)
+        if importance:
+            found["Importance"] = importance.removeprefix("importance ")
+        if crawl.recorder.certain_share is not None:
+            found["Importance, certain"] = f"{int(100 * crawl.recorder.certain_share)}%"
+        left = time_left(crawl.recorder.n_left, rate)
+        if left:
+            found["To the page limit"] = left
+        return [[name, shown] for name, shown in found.items()]
+
+    def _rate(self) -> float:
+        """Return the pages per second in the last seconds."""
+        now, n_fetched = monotonic(), self._crawl.recorder.figures.n_fetched
+        samples = self._samples
+        samples.append((now, n_fetched))
+        while len(samples) > 2 and samples[1][0] <= now - _RATE_SECONDS:
+            samples.popleft()
+        at, n_then = samples[0]
+        self._last_rate = (n_fetched - n_then) / max(now - at, 1e-9)
+        return self._last_rate
+
+    def _next(self, frontier: LocalFrontier) -> Rows:
+        queue, recorder = frontier.queue, self._crawl.recorder
+        known = queue.page_records
+        robots = self._crawler.get_downloader_middleware(RobotsMiddleware)
+        judged = robots.judged if isinstance(robots, RobotsMiddleware) else lambda url: ""
+        found = queue.upcoming(_N_JUDGED)
+        allowed = zip(found, map(judged, recorder.pages.urls(found)), strict=True)
+        found = [each for each, cause in allowed if not cause.startswith(ROBOTS)][:N_NEXT]
+        linked = dict(zip(found, self._notes.finders(found), strict=True))
+        named = sorted({*found, *(finder for finder, _ in linked.values())} - {NO_PAGE})
+        urls = dict(zip(named, recorder.pages.urls(named), strict=True))
+        rows: Rows = []
+        for each, (finder, n_linking) in linked.items():
+            priority, hot = divmod(queue.usual_tier(each), 2)
+            why = {
+                "in_flight": False,
+                "priority": priority,
+                "hot": hot,
+                "put_off": queue.is_put_off(each),
+                "refused": None,
+                "linked_by": n_linking,
+                "found_by": None if each in recorder.seeds else urls.get(finder),
+            }
+            rows.append([_page(urls[each]), f"{known['key'][each]:.6g}", text(reasons(why)).text])
+        return rows
+
+    def _flight(self) -> Rows:
+        """Return the requests that are handed out, oldest first."""
+        dispatcher = self._crawl.dispatcher
+        if dispatcher is None:
+            active = list(self._crawler.engine.downloader.active)[:N_ROWS]
+            return [[_page(request.url), "", ""] for request in active]
+        now = monotonic()
+        leases = sorted(dispatcher.leases, key=lambda lease: lease.started_at or now)
+        workers = self._crawl.workers
+        if workers is not None:
+            given = islice(workers.flight(), N_ROWS)
+            return [[_page(url), "at a worker", f"{seconds:.1f} s"] for url, seconds in given]
+        return [
+            [
+                _page(lease.request.url),
+                _doing(lease),
+                "" if lease.started_at is None else f"{now - lease.started_at:.1f} s",
+            ]
+            for lease in leases[:N_ROWS]
+        ]
+
+    def _sites(self, average: str, least: float) -> Rows:
+        """Return the sites with the largest averages of a kind, from a least one on."""
+        worst = attrgetter(average)
+        found = [each for each in self._tallies.items() if worst(each[1]) >= least]
+        found = sorted(found, key=lambda each: -worst(each[1]))[:N_ROWS]
+        return [
+            [
+                text(host).text,
+                f"{tally.failing:.0%}",
+                f"{tally.seconds:.2f} s",
+                f"{tally.status}" if tally.status else "no response",
+                f"{tally.n_fetches:,}",
+            ]
+            for host, tally in found
+        ]
+
+    def _latest(self) -> Iterator[list[Cell]]:
+        """Yield the last visits."""
+        visits = [visit for visit in self._notes.latest if visit.page != NO_PAGE]
+        urls = self._crawl.recorder.pages.urls([visit.page for visit in visits])
+        for visit, url in zip(visits, urls, strict=True):
+            title, got = text(visit.title).text, text(visit.got).text
+            yield [_page(url), title, got, f"{visit.elapsed:.2f} s"]
+
+    def _causes(self) -> Rows:
+        failures = self._crawl.recorder.figures.failures
+        return [[text(cause).text, f"{n:,}"] for cause, n in failures.most_common(N_ROWS)]
+
+    def _waits(self) -> Iterator[str]:
+        """Yield what waits for a robots.txt or after a failed fetch, in sentences."""
+        robots = self._crawler.get_downloader_middleware(RobotsMiddleware)
+        reading = robots.waiting() if isinstance(robots, RobotsMiddleware) else {}
+        if reading:
+            hosts = ", ".join(sorted(reading)[:3]) + (", ..." if len(reading) > 3 else "")
+            yield text(f"Pages that wait for a robots.txt: {sum(reading.values())} ({hosts}).").text
+        stats, dispatcher = self._crawler.stats, self._crawl.dispatcher
+        assert stats is not None
+        n_retries = int(stats.get_value("retry/count", 0))
+        if n_retries:
+            again = [] if dispatcher is None else list(dispatcher.retried.values())
+            for_one = f", {again[-1]} among them" if again else ""
+            given_up = int(stats.get_value("retry/max_reached", 0))
+            yield text(
+                f"Pages that wait again after a failed fetch: {len(again):,}{for_one}. Retries so "
+                f"far: {n_retries:,}, given up: {given_up:,}."
+            ).text
+
+
+def _page(url: str) -> list[str]:
+    cell = page(url)
+    return [cell.text, cell.url]
+
+
+def _doing(lease: Lease) -> str:
+    """Return what a lease waits for."""
+    tries = lease.request.meta.get("retry_times", 0)
+    again = f", try {tries + 1}" if isinstance(tries, int) and tries else ""
+    if lease.state is LeaseState.FETCHING:
+        return f"being fetched{again}"
+    if lease.state is LeaseState.ANSWERED:
+        return "in its callback"
+    return f"waits for robots.txt or a middleware{again}"
+
+
+def _sites_waiting(frontier: LocalFrontier) -> Iterator[str]:
+    """Yield what the sites with waiting pages wait for."""
+    sites = frontier.queue.site_records
+    waits = sites["n_waiting"] > 0
+    is_busy = waits & (sites["n_leased"] >= sites["limit"])
+    rests = waits & ~is_busy & (sites["ready_at"] > monotonic())
+    ready = waits & ~is_busy & ~rests
+    for which, doing in (
+        (ready, "can be fetched from now"),
+        (rests, "rest until their delay is over"),
+        (is_busy, "are busy with a fetch"),
+    ):
+        n_pages = int(sites["n_waiting"][which].sum())
+        yield f"Sites that {doing}: {int(which.sum()):,}, with {n_pages:,} waiting pages."
+
+
+def _resting(frontier: LocalFrontier, host: Callable[[int], str]) -> Rows:
+    """Return the sites that rest longest, and why."""
+    sites, clock, now = frontier.queue.site_records, frontier.clock.sites, monotonic()
+    resting = np.flatnonzero((sites["n_waiting"] > 0) & (sites["ready_at"] > now))
+    if len(resting) > N_ROWS:
+        longest = np.argpartition(-sites["ready_at"][resting], N_ROWS)[:N_ROWS]
+        resting = resting[longest]
+    rows: Rows = []
+    for site in resting[np.argsort(-sites["ready_at"][resting], kind="stable")].tolist():
+        learned, delay = clock.learned(site), clock.delay(site)
+        why = f"delay of {delay:g} s"
+        if learned.n_refusals:
+            why = f"asked for a pause (429 or 503), {learned.n_refusals:,} times in a row"
+        elif learned.crawl_delay and learned.crawl_delay >= delay:
+            why = f"Crawl-delay of {learned.crawl_delay:g} s in its robots.txt"
+        rows.append(
+            [
+                text(host(site)).text,
+                f"{sites['n_waiting'][site]:,}",
+                duration(sites["ready_at"][site] - now),
+                why,
+            ]
+        )
+    return rows
 
 
 FIRST = 1_000_000
