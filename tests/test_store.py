@@ -19,6 +19,7 @@ from crawlprio.errors import StoreError
 from crawlprio.graph.pages import NO_PAGE
 from crawlprio.items import Directives
 from crawlprio.store import MAX_TEXT, SCHEMA_VERSION, Store, StoreInUse, keep_existing
+from crawlprio.store.crawl_state import MAX_RULES
 
 ANY_TEXT = st.text(st.characters(codec=None, exclude_categories=()), max_size=12)
 
@@ -632,3 +633,16 @@ def test_what_a_running_callback_yielded_is_recognised_once_for_each_time_after_
         store.record(visit(0), pages)
     with Store.open(path) as store:
         assert not store.marks.was_yielded(source, request)
+
+
+def test_rules_of_a_robots_txt_are_kept_up_to_their_limit(path):
+    """Subdomains without end, each with such a file, filled the disk: 70 kB a site."""
+    short = "User-agent: *\n" + "Disallow: /q*\n" * 10
+    long = "User-agent: *\n" + "Disallow: /q*\n" * MAX_RULES
+    pages = letters(1)
+    with Store.create(path) as store:
+        for number, (site, rules) in enumerate([("h", short), ("i", long), ("h", long), ("h", "")]):
+            store.marks.keep_robots(site, rules)
+            store.record(visit(0), pages)
+            kept = store.robots("h"), store.robots("i")
+            assert kept == [(short, None), (short, None), (None, None), ("", None)][number]

@@ -158,6 +158,8 @@ _YIELDED = SideTable(
     "yielded", "source INTEGER NOT NULL, source_request INTEGER NOT NULL, hash INTEGER NOT NULL"
 )
 ROBOTS = SideTable("robots", "site TEXT PRIMARY KEY, rules TEXT NOT NULL")
+MAX_RULES = 32_768
+"""Characters of rules that are kept of a site: a host can invent subdomains, each with such a file."""
 
 
 class Marks:
@@ -175,12 +177,15 @@ class Marks:
         self._before: dict[Source, Counter[int]] = {}
         self._ended: set[Source] = set()
         self._on_disk: set[Source] = set()
-        self._robots: dict[str, str] = {}
+        self._robots: dict[str, str | None] = {}
         self.refusals = Refusals()
 
     def keep_robots(self, site: str, rules: str) -> None:
-        """Keep what the robots.txt of a site, by host and port, tells this crawl's robot."""
-        self._robots[site] = storable(rules)
+        """Keep what the robots.txt of a site, by host and port, tells this crawl's robot.
+
+        Nothing is kept of a site that has more rules than `MAX_RULES`: a part of them would mislead.
+        """
+        self._robots[site] = storable(rules) if len(rules) <= MAX_RULES else None
 
     def restore_leased(self, pages: Iterable[int]) -> None:
         """Load marks that are on disk."""
@@ -244,7 +249,10 @@ class Marks:
             cursor.executemany(ends, self._ended)
         hashes = self._yielded.items()
         _YIELDED.put(cursor, [(*source, hashed) for source, found in hashes for hashed in found])
-        ROBOTS.put(cursor, list(self._robots.items()))
+        ROBOTS.put(cursor, [item for item in self._robots.items() if item[1] is not None])
+        too_long = [(site,) for site, rules in self._robots.items() if rules is None]
+        if too_long and ROBOTS.exists(cursor):
+            cursor.executemany("DELETE FROM robots WHERE site = ?", too_long)
         self.refusals.write(cursor, can_wait=counts_can_wait)
 
     def committed(self) -> None:
