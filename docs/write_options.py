@@ -26,16 +26,7 @@ and `simulate`: `--importance-options '{"weighted-pagerank": {"share": 0.8}}'`. 
 for, and what it costs, is on [the page of orderings](orderings.md).
 
 Every ordering takes `site_share`: sites take turns, and each contributes its best pages, up to so
-many per round (default: no turns).
-
-    crawlprio simulate web.npz --ordering historical-pagerank \\
-        --ordering-options '{"scores": "earlier.sqlite", "new": "parent"}'
-    crawlprio simulate web.npz --ordering combined \\
-        --ordering-options '{"weights": {"opic": 1, "location": 0.1}}'
-    scrapy crawl site -a url=https://example.org/ -s ORDERING=anchor-similarity \\
-        -s 'ORDERING_OPTIONS={"words": "vacuum, dead tuples", "stem": "english"}'
-    scrapy crawl site -a url=https://example.org/ -s ORDERING=batch-pagerank \\
-        -s 'ORDERING_OPTIONS={"every": 5000, "fill": true}'
+many per round (default: no turns). [Examples](papers.md).
 """
 
 _KEEPS = "topic"

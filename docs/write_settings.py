@@ -26,10 +26,8 @@ polite, such as `DOWNLOAD_DELAY`, it stops the crawl.
 apply, private addresses are open and nothing is printed, but links are recorded. For Scrapy's own
 settings, this column shows Scrapy's default.
 
-The add-on also sets `SCHEDULER`, `DOWNLOADER`, `REDIRECT_PRIORITY_ADJUST` (0)
-and `RETRY_PRIORITY_ADJUST` (0) unless the project does. It installs its middlewares, pipeline and
-report, and replaces Scrapy's robots.txt middleware, if enabled, with its own `RobotsMiddleware`.
-`crawlprio/settings.py` lists the other Scrapy settings that the bundled project changes for speed.
+What else the add-on sets is on [its page](add-on.md); `crawlprio/settings.py` lists the other
+Scrapy settings that the bundled project changes for speed.
 """
 
 

@@ -195,7 +195,7 @@ CHANGED_BY_THE_ADDON = {
     *("SPIDER_MIDDLEWARES", "DOWNLOADER_MIDDLEWARES", "ITEM_PIPELINES", "EXTENSIONS"),
     "DOWNLOADER_MIDDLEWARES_BASE",
 }
-"""What the add-on sets, according to `docs/settings.md`."""
+"""What the add-on sets, according to `docs/settings.md` and `docs/add-on.md`."""
 
 
 def test_the_addon_changes_no_other_setting_of_a_project():
