@@ -21,19 +21,35 @@ __all__ = ["redis_cluster", "redis_server", "shared_cluster", "shared_server"]
 _SLOW = frozenset(("crawls", "redis_servers", "suite", "subprocess", "multiprocessing"))
 """Modules whose users run a crawl, a server or another process."""
 
+_LONGEST = (
+    *("test_redis_brain", "test_redis_faults", "test_certified_webs", "test_workers"),
+    *("test_docs_code", "test_upstream_selection", "test_live_order", "test_pieces"),
+    *("test_faults", "test_shards", "test_redis_shards", "test_random_spiders"),
+    *("test_foreign_folders", "test_container", "test_without_plugins", "test_kills"),
+)
+"""The modules that take longest, half a minute and more of one process."""
+
 
 @pytest.hookimpl(tryfirst=True)  # before -m chooses
 def pytest_collection_modifyitems(items):
     """Mark as `slow` the tests of modules that import, even indirectly, one of `_SLOW`.
 
-    Their modules run first, those with the fewest tests before others: a module with two tests that
-    kill crawls takes minutes, and started last it would keep one process busy and the others idle.
+    Their modules run first, `_LONGEST` before others and then those with the fewest tests: a module
+    with two tests that kill crawls takes minutes, and started last it would keep one process busy
+    and the others idle.
     """
     n_tests = Counter(item.path for item in items)
+    rank = {f"{name}.py": number for number, name in enumerate(_LONGEST)}
     for item in items:
         if _reaches(item.path, _SLOW):
             item.add_marker("slow")
-    items.sort(key=lambda item: (not _reaches(item.path, _SLOW), n_tests[item.path]))
+    items.sort(
+        key=lambda item: (
+            not _reaches(item.path, _SLOW),
+            rank.get(item.path.name, len(rank)),
+            n_tests[item.path],
+        )
+    )
 
 
 @cache

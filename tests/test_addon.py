@@ -9,6 +9,7 @@ from collections import Counter
 
 import pytest
 from crawls import ADDON, Site, page, run_spider
+from forked import run_forked
 from scrapy import Request, Spider
 from scrapy.core.scheduler import Scheduler as StockScheduler
 from scrapy.http import HtmlResponse, TextResponse
@@ -55,15 +56,7 @@ LOG_LEVEL = "INFO"
 
 def in_project(folder, arguments, **environment):
     """Run scrapy in a project; return its stderr."""
-    done = subprocess.run(
-        [sys.executable, "-m", "scrapy", *arguments],
-        cwd=folder,
-        env={**os.environ, **environment},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    done = run_forked("scrapy", arguments, folder, environment=environment)
     assert done.returncode == 0, done.stderr
     return done.stderr
 

@@ -13,12 +13,12 @@ from contextlib import closing, suppress
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from time import sleep
 
 import pytest
 from crawls import ROOT, Answer, Site, page
-from forked import run_forked
+from forked import Forked, run_forked
 from stores import query, visited_urls
+from waiting import until
 
 from crawlprio import __version__
 from crawlprio.commands.cli import COMMANDS, main
@@ -212,24 +212,17 @@ def test_a_second_interrupt_ends_the_crawl_with_its_table_and_status_130(tmp_pat
         return Answer(seconds=600.0)
 
     with Site({"/": page("/1")}, answer) as site:
-        line = [sys.executable, "-m", "crawlprio.commands.cli", "crawl", f"http://{site.address}/"]
-        process = subprocess.Popen(
-            [*line, *FAST, "--folder", "job", "-L", "INFO"],
-            cwd=tmp_path,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        assert asked.wait(60)
+        words = ["crawl", f"http://{site.address}/", *FAST, "--folder", "job", "-L", "INFO"]
+        shown, log = tmp_path / "shown.txt", tmp_path / "log.txt"
+        process = Forked("crawlprio", words, tmp_path, stdout=shown, stderr=log)
+        until(asked.is_set, process=process, said=log.read_text)
         process.send_signal(signal.SIGINT)
-        while "shutting down gracefully" not in process.stderr.readline():
-            assert process.poll() is None
+        until(lambda: "shutting down gracefully" in log.read_text(), process=process)
         process.send_signal(signal.SIGINT)
-        shown, logged = process.communicate(timeout=60)
-        assert process.returncode == 130
-        assert "Traceback" not in logged
-        assert re.search(r"ended because +│ interrupted", shown)
-        assert re.search(r"pages fetched +│ 1 ", shown)
+        assert process.wait() == 130
+        assert "Traceback" not in log.read_text()
+        assert re.search(r"ended because +│ interrupted", shown.read_text())
+        assert re.search(r"pages fetched +│ 1 ", shown.read_text())
     assert urls(tmp_path / "job" / "crawl.sqlite") == ["/"]
 
 
@@ -263,10 +256,8 @@ def test_interrupts_end_a_busy_crawl_with_status_130_even_in_the_background_of_a
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_IGN),
     )
     try:
-        while not (tmp_path / "busy").exists():
-            assert process.poll() is None
-            sleep(0.01)
-        for _ in range(100):
+        until((tmp_path / "busy").exists, process=process)
+        for _ in range(400):
             process.send_signal(signal.SIGINT)
             with suppress(subprocess.TimeoutExpired):
                 process.wait(0.3)

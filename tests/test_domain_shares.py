@@ -7,6 +7,7 @@ from time import process_time
 import numpy as np
 import pytest
 from crawls import ADDON, Answer, Site, page, run_spider
+from twisted.internet.defer import Deferred
 
 from crawlprio.frontier import PageQueue
 from crawlprio.frontier.domain_shares import LATELY, DomainShares
@@ -140,9 +141,14 @@ def test_looking_for_others_is_rare_when_there_are_none():
 def test_sites_that_never_answer_do_not_starve_others():
     """Forty subdomains hang until the time limit, and would take all sixteen fetches."""
 
+    others_ended, asked = Deferred(), []
+
     def answer(host, path):
         if host.endswith(".slow.test"):
-            return Answer("", seconds=8.0)
+            return Answer("", after=others_ended)
+        asked.append(path)
+        if len(asked) == 3 * 31:
+            others_ended.callback(None)
         return page(*(f"/{n}" for n in range(30)))
 
     slow = [f"http://{n}.slow.test/" for n in range(40)]

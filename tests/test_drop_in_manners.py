@@ -200,7 +200,7 @@ def test_commands_that_do_not_crawl_leave_the_last_crawls_store_alone(tmp_path):
             )
             for name, line in COMMANDS.items()
         }
-        said = {name: process.communicate(timeout=300) for name, process in running.items()}
+        said = {name: process.communicate(timeout=600) for name, process in running.items()}
     assert {name: process.returncode for name, process in running.items()} == dict.fromkeys(
         COMMANDS, 0
     )

@@ -8,7 +8,7 @@ import asyncio
 from collections import Counter
 
 import pytest
-from crawls import ADDON, Answer, Site, run_spider
+from crawls import ADDON, Answer, Site, Together, run_spider
 from drop_in import CountingSite, html
 from scrapy import Request, Spider, signals
 
@@ -21,8 +21,8 @@ PLAIN = {}
 class Any200(Site):
     """A site that has every page."""
 
-    def __init__(self, seconds=0.0, **headers):
-        super().__init__({}, lambda host, path: html("there", **headers)._replace(seconds=seconds))
+    def __init__(self, hold=lambda answer: answer):
+        super().__init__({}, lambda host, path: hold(html("there")))
 
 
 class Anchored(Spider):
@@ -60,22 +60,12 @@ class Crowd(Spider):
         yield {"jar": response.meta["cookiejar"]}
 
 
-def most_at_once(site):
-    """Return the largest number of requests that a site handled at once."""
-    events = [(fetch.start, 1) for fetch in site.fetches]
-    events += [(fetch.end, -1) for fetch in site.fetches]
-    n_now = n_most = 0
-    for _, change in sorted(events):
-        n_now += change
-        n_most = max(n_most, n_now)
-    return n_most
-
-
 def test_requests_for_one_url_are_fetched_as_concurrently_as_others():
-    with Any200(seconds=0.1) as site:
+    together = Together(8)  # CONCURRENT_REQUESTS_PER_DOMAIN
+    with Any200(together.hold) as site:
         run = run_spider(Crowd, {**ADDON, "CONCURRENT_REQUESTS": 16}, site=site)
     assert sorted(item["jar"] for item in run.items) == list(range(40))
-    assert most_at_once(site) == 8  # CONCURRENT_REQUESTS_PER_DOMAIN
+    assert together.most == 8
 
 
 class Sleeper(Spider):

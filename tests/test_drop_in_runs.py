@@ -6,15 +6,13 @@ Stopped and resumed, several in a process, without a reactor, or driven by hand 
 import asyncio
 import contextlib
 import json
-import os
-import subprocess
-import sys
 from collections import Counter
 from pathlib import Path
 
 import pytest
 from crawls import ADDON, Site, run_spider
 from drop_in import CountingSite, Kind, assert_alike, html, kinds
+from forked import run_forked
 from scrapy import Request, Spider, signals
 
 ROOT = "http://shop.test"
@@ -235,15 +233,8 @@ process.start()
 def run_process(script, folder, site, settings):
     """Run a script against a site; return its printed lines, sorted, and its log."""
     folder.mkdir()
-    done = subprocess.run(
-        [sys.executable, "-c", script, site.address, json.dumps(settings)],
-        cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(HERE.parent)},
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
+    (folder / "script.py").write_text(script)
+    done = run_forked(folder / "script.py", [site.address, json.dumps(settings)], folder)
     assert done.returncode == 0, done.stderr[-3000:]
     return sorted(done.stdout.splitlines()), done.stderr
 
@@ -275,21 +266,14 @@ def test_consecutive_crawlers_have_the_same_results(tmp_path):
     assert len(set(counts)) == 1
 
 
-def test_a_projects_unit_tests_can_make_a_crawler_without_a_reactor():
+def test_a_projects_unit_tests_can_make_a_crawler_without_a_reactor(tmp_path):
     """`get_crawler` of `scrapy.utils.test`, as projects use it."""
-    script = (
+    (tmp_path / "script.py").write_text(
         "from scrapy.utils.test import get_crawler\n"
         "from scrapy import Spider\n"
         "crawler = get_crawler(Spider, {'ADDONS': {'crawlprio.Addon': 500}})\n"
         "print(crawler.settings.getbool('TWISTED_REACTOR_ENABLED'))\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", script],
-        env={**os.environ, "PYTHONPATH": str(HERE.parent)},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    done = run_forked(tmp_path / "script.py", [], tmp_path)
     assert done.returncode == 0, done.stderr[-2000:]
     assert done.stdout.strip() == "False"

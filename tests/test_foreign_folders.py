@@ -11,6 +11,7 @@ from pathlib import Path
 import numba
 import pytest
 from crawls import Site, page
+from forked import run_forked
 
 import crawlprio
 
@@ -52,6 +53,11 @@ def run(words, folder, **environment):
     )
 
 
+def fork(words, folder):
+    """Run the program where its imports are not judged."""
+    return run_forked("crawlprio", words.split(), folder)
+
+
 @pytest.fixture(scope="module")
 def site():
     """A site of 40 pages, each of which links to the next three."""
@@ -65,7 +71,7 @@ def crawled(site, tmp_path_factory):
     """A folder with a crawl that has an archive."""
     folder = tmp_path_factory.mktemp("crawled")
     given = "--folder job --warc job/warc --delay 0 --pages 10"
-    done = run(f"crawl http://{site.address}/ {given}", folder)
+    done = fork(f"crawl http://{site.address}/ {given}", folder)
     assert done.returncode == 0, done.stderr
     return folder
 
@@ -225,7 +231,7 @@ def test_no_file_outside_a_folder_is_written_through_a_link(folder, tmp_path):
         "links export job/crawl.sqlite named.csv",
         "links export job/crawl.sqlite links.csv --json named.json",
     ):
-        done = run(command, folder)
+        done = fork(command, folder)
         assert done.returncode in (0, 1, 2), done.stderr
         assert "Traceback" not in done.stderr
         assert victim.read_bytes() == before, command
@@ -239,7 +245,7 @@ def test_sqlite_writes_through_no_link(folder, tmp_path, suffix):
     before = victim.read_bytes()
     linked.unlink(missing_ok=True)
     linked.symlink_to(victim)
-    done = run("resume job --delay 0 --pages 2", folder)
+    done = fork("resume job --delay 0 --pages 2", folder)
     assert victim.read_bytes() == before
     assert done.returncode in (1, 2)
     assert "a symbolic link" in done.stderr
@@ -255,7 +261,7 @@ def test_a_pipe_in_the_place_of_a_file_keeps_no_command_waiting(folder, name):
     pipe.unlink(missing_ok=True)
     os.mkfifo(pipe)
     for command in ("receipt job --check", "receipt job", "resume job --pages 2 --delay 0", WALK):
-        done = run(command, folder)
+        done = fork(command, folder)
         assert "Traceback" not in done.stderr, done.stderr
         assert len([line for line in done.stderr.splitlines() if "pipe" in line]) <= 1
 

@@ -63,7 +63,7 @@ BYTES = st.one_of(
 
 @pytest.mark.parametrize("target", TARGETS.values(), ids=TARGETS.keys())
 def test_any_bytes_are_handled(target):
-    n_examples = 100 if target.__name__ in ("store", "schema", "row", "graph") else 300
+    n_examples = 50 if target.__name__ in ("store", "schema", "row", "graph") else 100
 
     @settings(max_examples=n_examples, deadline=None, derandomize=True, database=None)
     @given(BYTES)

@@ -56,36 +56,53 @@ ZEROS = bytes(40_000_000)
 DEFLATED = zlib.compress(ZEROS, 9)
 
 
-@pytest.mark.parametrize(
-    "hostile",
-    [
-        pytest.param(lambda: None, id="never answers"),
-        pytest.param(drip, id="drips a byte at a time"),
-        pytest.param(lambda: b"", id="closes at once"),
-        pytest.param(lambda: b"\x00\xff garbage\r\n\r\n" * 100, id="no HTTP"),
-        pytest.param(lambda: b"HTTP/1.1 999999999999 \r\n\r\n", id="impossible status"),
-        pytest.param(lambda: b"HTTP/1.1 -1 x\r\n\r\n", id="negative status"),
-        pytest.param(lambda: raw(b"x", "Content-Length: 99"), id="shorter than it says"),
-        pytest.param(lambda: raw(b"x", "Content-Length: -5"), id="negative length"),
-        pytest.param(lambda: raw(b"x", "Content-Length: 1", "Content-Length: 9"), id="two lengths"),
-        pytest.param(lambda: raw(b"zz\r\n", "Transfer-Encoding: chunked"), id="bad chunks"),
-        pytest.param(lambda: raw(b"x", "X-Y: " + "y" * 1_000_000), id="a header of a megabyte"),
-        pytest.param(lambda: raw(b"x", *["X-Y: y"] * 50_000), id="50,000 headers"),
-        pytest.param(lambda: raw(b"x", *["Set-Cookie: a=b"] * 5_000), id="5,000 cookies"),
-        pytest.param(lambda: raw(b"x", "Content-Type: \xff\xfe; charset=\x00"), id="odd type"),
-        pytest.param(lambda: raw(b"x", "Content-Encoding: gzip"), id="not the encoding it says"),
-        pytest.param(lambda: raw(b"x", "Content-Encoding: magic"), id="unknown encoding"),
-        pytest.param(lambda: raw(b"", status="204 No"), id="no content"),
-        pytest.param(lambda: raw(bytes(range(256)) * 4_000), id="binary sent as HTML"),
-        pytest.param(lambda: [b"HTTP/1.1 100 Continue\r\n\r\n"] * 1_000, id="continue for ever"),
-    ],
-)
-def test_a_broken_response_costs_only_its_own_page(hostile):
-    with RawSite(around(hostile)) as site:
-        run = crawl(site, silent=["/x"])
+def requested(site, names):
+    """Return the paths that were requested from the site of each name, sorted, by name."""
+    return {
+        name: sorted(path for found, path in site.requests if found == f"{number}.test")
+        for number, name in enumerate(names)
+    }
+
+
+def seeds_of(names):
+    """Return the home page of a site for each name."""
+    return ",".join(f"http://{number}.test/" for number in range(len(names)))
+
+
+BROKEN = {
+    "never answers": lambda: None,
+    "drips a byte at a time": drip,
+    "closes at once": lambda: b"",
+    "no HTTP": lambda: b"\x00\xff garbage\r\n\r\n" * 100,
+    "impossible status": lambda: b"HTTP/1.1 999999999999 \r\n\r\n",
+    "negative status": lambda: b"HTTP/1.1 -1 x\r\n\r\n",
+    "shorter than it says": lambda: raw(b"x", "Content-Length: 99"),
+    "negative length": lambda: raw(b"x", "Content-Length: -5"),
+    "two lengths": lambda: raw(b"x", "Content-Length: 1", "Content-Length: 9"),
+    "bad chunks": lambda: raw(b"zz\r\n", "Transfer-Encoding: chunked"),
+    "a header of a megabyte": lambda: raw(b"x", "X-Y: " + "y" * 1_000_000),
+    "50,000 headers": lambda: raw(b"x", *["X-Y: y"] * 50_000),
+    "5,000 cookies": lambda: raw(b"x", *["Set-Cookie: a=b"] * 5_000),
+    "odd type": lambda: raw(b"x", "Content-Type: \xff\xfe; charset=\x00"),
+    "not the encoding it says": lambda: raw(b"x", "Content-Encoding: gzip"),
+    "unknown encoding": lambda: raw(b"x", "Content-Encoding: magic"),
+    "no content": lambda: raw(b"", status="204 No"),
+    "binary sent as HTML": lambda: raw(bytes(range(256)) * 4_000),
+    "continue for ever": lambda: [b"HTTP/1.1 100 Continue\r\n\r\n"] * 1_000,
+}
+
+
+def test_a_broken_response_costs_only_its_own_page():
+    hostile = list(BROKEN.values())
+
+    def answer(host, path):
+        return hostile[int(host.partition(".")[0])]() if path == "/x" else raw(LINKS)
+
+    with RawSite(answer) as site:
+        run = crawl(site, silent=["/x"], seeds=seeds_of(BROKEN))
     assert run.reason == "finished"
-    assert sorted(path for _, path in site.requests) == ["/", "/x", "/y"]
-    assert 2 <= run.stats["crawlprio/pages_fetched"] <= 3
+    assert requested(site, BROKEN) == {name: ["/", "/x", "/y"] for name in BROKEN}
+    assert 2 * len(BROKEN) <= run.stats["crawlprio/pages_fetched"] <= 3 * len(BROKEN)
 
 
 @pytest.mark.parametrize(
@@ -115,32 +132,32 @@ def test_html_sent_as_text_has_no_links():
     assert sorted(path for _, path in site.requests) == ["/", "/x", "/y"]
 
 
-@pytest.mark.parametrize(
-    ("location", "reason"),
-    [
-        ("file:///etc/passwd", "redirect-scheme"),
-        ("javascript:alert(1)", "redirect-scheme"),
-        ("data:text/html,<a href=/z>", "redirect-scheme"),
-        ("ftp://a.test/", "redirect-scheme"),
-        ("http://[", ""),
-        ("http://", ""),
-        ("", ""),
-        ("http://a.test:99999999/", ""),
-        ("\x00\x01\x02", ""),
-        ("?" + "q" * 100_000, ""),
-        ("//", ""),
-        ("http://\xff\xfe.test/", ""),
-    ],
-)
-def test_a_redirect_to_nowhere_ends_there(location, reason):
-    with RawSite(around(lambda: raw(b"", f"Location: {location}", status="302 Found"))) as site:
-        run = crawl(site)
+OF_ANOTHER_SCHEME = [
+    *("file:///etc/passwd", "javascript:alert(1)", "data:text/html,<a href=/z>", "ftp://a.test/"),
+]
+NOWHERE = [
+    *("http://[", "http://", "", "http://a.test:99999999/", "\x00\x01\x02", "?" + "q" * 100_000),
+    *("//", "http://\xff\xfe.test/"),
+]
+
+
+def test_a_redirect_to_nowhere_ends_there():
+    locations = OF_ANOTHER_SCHEME + NOWHERE
+
+    def answer(host, path):
+        if path != "/x":
+            return raw(LINKS)
+        location = locations[int(host.partition(".")[0])]
+        return raw(b"", f"Location: {location}", status="302 Found")
+
+    with RawSite(answer) as site:
+        run = crawl(site, seeds=seeds_of(locations))
     assert run.reason == "finished"
-    assert ("a.test", "/y") in site.requests
-    assert len(site.requests) <= 4
-    assert {name for name in refused(run) if "redirect" in name} == (
-        {f"refused/{reason}"} if reason else set()
-    )
+    for location, paths in requested(site, locations).items():
+        assert "/y" in paths, location
+        assert len(paths) <= 4, location
+    redirects = {name: n for name, n in refused(run).items() if "redirect" in name}
+    assert redirects == {"refused/redirect-scheme": len(OF_ANOTHER_SCHEME)}
 
 
 def test_a_redirect_to_a_non_ascii_name_is_followed():
@@ -166,34 +183,36 @@ def test_endless_and_circular_redirects_end(tmp_path):
     assert "http://a.test/chain20" in urls_in(store)
 
 
-@pytest.mark.parametrize(
-    "robots",
-    [
-        pytest.param(lambda: raw(bytes(range(256)) * 1_000), id="binary"),
-        pytest.param(lambda: raw(b"<html><a href=/>"), id="HTML"),
-        pytest.param(lambda: raw(b"", status="503 Busy"), id="503"),
-        pytest.param(lambda: raw(b"", "Location: /robots.txt", status="302 Found"), id="to itself"),
-        pytest.param(lambda: raw(b"", "Location: file:///", status="302 Found"), id="to a file"),
-        pytest.param(lambda: None, id="never answers"),
-        pytest.param(endless, id="endless"),
-        pytest.param(
-            lambda: raw(b"Disallow: /q\n" * 700_000, "Content-Type: text/plain"), id="9 MB"
-        ),
-        pytest.param(lambda: raw(b"User-agent: *\nDisallow: /" + b"*a" * 50_000), id="many stars"),
-        pytest.param(lambda: raw(b"\xff\xfeU\0s\0e\0r\0"), id="UTF-16"),
-    ],
-)
-def test_no_robots_txt_keeps_a_crawl_from_ending(robots):
+ROBOTS = {
+    "binary": lambda: raw(bytes(range(256)) * 1_000),
+    "HTML": lambda: raw(b"<html><a href=/>"),
+    "503": lambda: raw(b"", status="503 Busy"),
+    "to itself": lambda: raw(b"", "Location: /robots.txt", status="302 Found"),
+    "to a file": lambda: raw(b"", "Location: file:///", status="302 Found"),
+    "never answers": lambda: None,
+    "endless": endless,
+    "9 MB": lambda: raw(b"Disallow: /q\n" * 700_000, "Content-Type: text/plain"),
+    "many stars": lambda: raw(b"User-agent: *\nDisallow: /" + b"*a" * 50_000),
+    "UTF-16": lambda: raw(b"\xff\xfeU\0s\0e\0r\0"),
+}
+
+
+def test_no_robots_txt_keeps_a_crawl_from_ending():
+    robots = list(ROBOTS.values())
+
     def answer(host, path):
-        return robots() if path == "/robots.txt" else raw(LINKS)
+        if path != "/robots.txt":
+            return raw(LINKS)
+        return robots[int(host.partition(".")[0])]()
 
     open_anyway = {"CRAWLPRIO_ROBOTS_UNREACHABLE": "allow"}
     with RawSite(answer) as site:
         settings = {**OBEY, **open_anyway, "CRAWLPRIO_MAX_BACK_OFF": 1}
-        run = crawl(site, settings, silent=["/robots.txt"])
+        run = crawl(site, settings, silent=["/robots.txt"], seeds=seeds_of(ROBOTS))
     assert run.reason == "finished"
-    assert sorted({path for _, path in site.requests} - {"/robots.txt"}) == ["/", "/x", "/y"]
-    assert len(site.requests) <= 3 + 6
+    for name, paths in requested(site, ROBOTS).items():
+        assert sorted(set(paths) - {"/robots.txt"}) == ["/", "/x", "/y"], name
+        assert len(paths) <= 3 + 6, name
 
 
 def test_no_crawl_delay_exceeds_its_bound_or_is_not_a_number():

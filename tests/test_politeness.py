@@ -118,8 +118,8 @@ def gaps(fetches):
     return [b.start - a.end for host in by_host(fetches).values() for a, b in pairwise(host)]
 
 
-CONNECTING = 0.04
-"""Seconds by which a request may reach the server after the next one; starts differ by this."""
+CONNECTING = 0.2
+"""Seconds by which a request may reach the server late on a busy machine: starts differ by them."""
 
 
 def steps(fetches):
@@ -266,11 +266,11 @@ def test_the_pages_of_a_visit_are_fetched_on_one_connection_before_the_delay():
 
 def test_with_several_fetches_at_once_the_delay_runs_from_start_to_start():
     pages = {path: found._replace(seconds=1) for path, found in fan(8).items()}
-    settings = {"CONCURRENT_REQUESTS_PER_DOMAIN": 3, "DOWNLOAD_DELAY": 0.07}
+    settings = {"CONCURRENT_REQUESTS_PER_DOMAIN": 3, "DOWNLOAD_DELAY": 0.25}
     with Site(pages) as site:
         crawl(site, settings)
     rest = sorted(site.fetches, key=lambda fetch: fetch.start)[1:]
-    assert min(steps(rest)) >= 0.07 - CONNECTING
+    assert min(steps(rest)) >= 0.25 - CONNECTING
     assert max(_at_once(rest)) == 3
 
 
@@ -283,12 +283,12 @@ def test_pages_that_waited_together_for_robots_txt_do_not_start_together():
     class Several(OneByOne):
         start_urls = tuple(f"http://a.test/{k}" for k in range(4))
 
-    settings = {"CONCURRENT_REQUESTS_PER_DOMAIN": 4, "DOWNLOAD_DELAY": 0.1, "ROBOTSTXT_OBEY": True}
+    settings = {"CONCURRENT_REQUESTS_PER_DOMAIN": 4, "DOWNLOAD_DELAY": 0.4, "ROBOTSTXT_OBEY": True}
     slow_robots = Answer("", seconds=0.3)
     with Site({**fan(4), "/robots.txt": slow_robots}) as site:
         crawl(site, settings, Several)
     assert len(site.fetches) == 5
-    assert min(steps(site.fetches)) >= 0.1 - CONNECTING
+    assert min(steps(site.fetches)) >= 0.4 - CONNECTING
 
 
 def test_a_refusal_stops_a_site_with_several_fetches_at_once():
@@ -428,7 +428,7 @@ def test_download_slots_give_a_host_its_own_delay_and_number_of_fetches():
         "DOWNLOAD_DELAY": 0.1,
         "DOWNLOAD_SLOTS": {"b.test": {"delay": 0.02}, "c.test": {"delay": 0, "concurrency": 4}},
     }
-    pages = {path: found._replace(seconds=0.3) for path, found in fan(4).items()}
+    pages = {path: found._replace(seconds=0.6) for path, found in fan(4).items()}
     with Site(pages) as site:
         crawl(site, settings, Three)
     hosts = by_host(site.fetches)

@@ -1,6 +1,6 @@
 """Random spiders have the same results with the add-on: nothing lost, nothing doubled.
 
-By default 24 run. `CRAWLPRIO_SPIDERS=1000 pytest tests/test_random_spiders.py` draws a
+By default 12 run. `CRAWLPRIO_SPIDERS=1000 pytest tests/test_random_spiders.py` draws a
 thousand and kills every 20th. `CRAWLPRIO_SPIDERS_SEED` draws others. `python
 tests/kit/random_spiders.py SEED` runs one.
 """
@@ -19,7 +19,7 @@ from random_spiders import PLAIN, compare, crawl
 from spider_plans import draw_plan
 from waiting import until
 
-N_SPIDERS = int(os.environ.get("CRAWLPRIO_SPIDERS", "24"))
+N_SPIDERS = int(os.environ.get("CRAWLPRIO_SPIDERS", "12"))
 SEED = int(os.environ.get("CRAWLPRIO_SPIDERS_SEED", "20261122"))
 N_KILLED = max(N_SPIDERS // 20, 2)
 HERE = Path(__file__).parent

@@ -5,7 +5,6 @@ import json
 import os
 import re
 import sqlite3
-import subprocess
 import sys
 from pathlib import Path
 
@@ -14,6 +13,7 @@ import pytest
 from commands import run_scrapy_command
 from crawls import options, scrapy
 from driver import WebPages
+from forked import run_forked
 from graphs import power_law_web
 from linkgraphs import as_arrays, graph_of_web
 from oracles import evaluation as oracle
@@ -508,12 +508,9 @@ def test_a_crawl_of_the_demo_web_is_scored_outside_a_project(tmp_path):
     assert crawl.texts is not None
     assert any(page.text for page in crawl.texts)
     (tmp_path / "scrapy.cfg").unlink()
-    scored = subprocess.run(
-        [sys.executable, "-m", "scrapy", "score", "crawl.sqlite", "--importance", "term-count",
-         "--importance", "pagerank", "--plot", "%s.png", "--json", "out.json"],
-        cwd=tmp_path, env={**os.environ, "NO_COLOR": "1"}, capture_output=True, text=True,
-        timeout=120, check=False,
-    )  # fmt: skip
+    measures = ["--importance", "term-count", "--importance", "pagerank"]
+    words = ["score", "crawl.sqlite", *measures, "--plot", "%s.png", "--json", "out.json"]
+    scored = run_forked("scrapy", words, tmp_path)
     assert (scored.returncode, scored.stderr) == (0, "")
     figures = json.loads((tmp_path / "out.json").read_text())
     by_name = {entry["importance"]: entry for entry in figures["importances"]}

@@ -191,14 +191,14 @@ def test_a_fetch_is_aborted_before_its_lease_is_lost_to_a_server_that_hangs(redi
             self.n_slow += 1
             if self.n_slow > 1:
                 return page()
-            redis_server.client().execute_command("CLIENT", "PAUSE", 3000)
+            redis_server.client().execute_command("CLIENT", "PAUSE", 6000)
             return Answer(seconds=math.inf)
 
     settings = {
         **ADDON,
         "CRAWLPRIO_FRONTIER": "redis",
         "REDIS_URL": redis_server.url,
-        "CRAWLPRIO_LEASE_SECONDS": 2.0,
+        "CRAWLPRIO_LEASE_SECONDS": 4.0,
         "DOWNLOAD_TIMEOUT": 600,
         "ROBOTSTXT_OBEY": False,
     }

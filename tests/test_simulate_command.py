@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from commands import run_scrapy_command
 from driver import WebPages
+from forked import run_forked
 from graphs import power_law_web
 from linkgraphs import as_arrays, graph_of_web
 
@@ -48,14 +49,7 @@ def simulate(*arguments):
 
 def scrapy_simulate(*arguments):
     """Run the command as a user would, in the current folder."""
-    return subprocess.run(
-        [sys.executable, "-m", "scrapy", "simulate", *arguments],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-        env={**os.environ, "NO_COLOR": "1"},
-    )
+    return run_forked("scrapy", ["simulate", *arguments], ".")
 
 
 def order_in(path):

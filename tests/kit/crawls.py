@@ -209,6 +209,47 @@ class Site:
         ]
 
 
+class Together:
+    """Holds the answers of a `Site` until so many requests are in flight, and a moment longer.
+
+    So the most that are in flight at once does not depend on how fast a machine is: fewer would
+    wait for `MAX_WAIT`, and more would come in the moment.
+    """
+
+    MAX_WAIT, MOMENT = 60.0, 0.2
+
+    def __init__(self, n_together):
+        self.most = self._n_now = 0
+        self._n_together = n_together
+        self._is_open = False
+        self._held = []
+
+    def hold(self, answer):
+        """Return an answer that is held. It is called as each request comes."""
+        self._n_now += 1
+        self.most = max(self.most, self._n_now)
+        if self._n_now >= self._n_together:
+            _reactor().callLater(self.MOMENT, self._open)
+        held = Deferred()
+        held.addCallback(self._ended)
+        if self._is_open:
+            _reactor().callLater(self.MOMENT, held.callback, None)
+        else:
+            if not self._held:
+                _reactor().callLater(self.MAX_WAIT, self._open)
+            self._held.append(held)
+        return answer._replace(after=held)
+
+    def _ended(self, _):
+        self._n_now -= 1
+
+    def _open(self):
+        self._is_open = True
+        held, self._held = self._held, []
+        for each in held:
+            each.callback(None)
+
+
 class _SiteRequest(http.Request):
     site: Site
     connection: int

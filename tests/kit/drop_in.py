@@ -86,7 +86,7 @@ class Kind:
         folder.mkdir(exist_ok=True)
         every = {**cls.settings(folder), **settings}
         with _debugging("scrapy" if cls.logged else ""):
-            return run_spider(cls, every, site=site, timeout=30)
+            return run_spider(cls, every, site=site)
 
     @classmethod
     def brought(cls, run, site):
