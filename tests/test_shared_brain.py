@@ -6,7 +6,7 @@ from time import monotonic
 from typing import Any
 
 import pytest
-from remote_frontier import local_frontier
+from shared_frontier import local_frontier
 
 from crawlprio.frontier.protocol import Entry, Exchange, Handout, PageVisit
 from crawlprio.items import Directives, LinkPairs, TextNotes

@@ -1,16 +1,30 @@
-"""A brain and one hand in one process, with messages written and read as between two."""
+"""A frontier in this process; and a brain and one hand, with messages as between two processes."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-from remote_frontier import local_frontier
+from scrapy.utils.test import get_crawler
 
 from crawlprio.frontier.protocol import Handout
+from crawlprio.live.local_frontier import LocalFrontier
+from crawlprio.live.recorder import Recorder
+from crawlprio.live.requests import Identities
 from crawlprio.plugins.shared.brain import Brain, Hand
 from crawlprio.plugins.shared.hand_frontier import HandFrontier
 from crawlprio.plugins.shared.messages import Statement, read, written
+from crawlprio.settings_table.config import CrawlConfig
+
+
+def local_frontier(settings: Mapping[str, Any]) -> LocalFrontier:
+    """Return a frontier in this process that records nothing, and computes keys at once."""
+    crawler = get_crawler(settings_dict={**settings, "CRAWLPRIO_STORE": None})
+    config = CrawlConfig.from_settings(crawler.settings)
+    recorder = Recorder(config, Identities(crawler))
+    frontier = LocalFrontier(config, recorder)
+    frontier.queue.recompute = lambda work: frontier.queue.accept(work())
+    return frontier
 
 
 class SettledShared(HandFrontier):
