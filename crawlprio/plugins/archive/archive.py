@@ -1,6 +1,7 @@
 """The archive of one crawl: its WARC files, its CDXJ index, and where each record is.
 
-Records are those of WARC 1.1 (ISO 28500:2017), each compressed by itself. The lines of the index are those of pywb's cdx-indexer: <https://pywb.readthedocs.io/en/latest/manual/indexing.html>.
+Records are those of WARC 1.1 (ISO 28500:2017), each compressed by itself. The lines are those of
+pywb's cdx-indexer: <https://pywb.readthedocs.io/en/latest/manual/indexing.html>.
 """
 
 from __future__ import annotations
