@@ -11,7 +11,7 @@ from crawls import ROOT
 from crawlprio.commands import certify, planning
 from crawlprio.live import state_keeper
 from crawlprio.middlewares import permission
-from crawlprio.plugins.archive import page_requisites
+from crawlprio.plugins.archive import requisite_fetches
 from crawlprio.plugins.manners import judge
 from crawlprio.settings_table import SETTINGS
 from crawlprio.store import files, store
@@ -147,7 +147,11 @@ def test_a_limit_that_a_page_states_is_the_default(page, sentence, names):
         (
             "docs/archive.md",
             "{:,} characters, and {:,} strings, functions and the like; {:,} URLs",
-            (page_requisites.MAX_STYLE, page_requisites.MAX_TOKENS, page_requisites.MAX_NAMES),
+            (
+                requisite_fetches.MAX_STYLE,
+                requisite_fetches.MAX_TOKENS,
+                requisite_fetches.MAX_NAMES,
+            ),
         ),
         ("docs/sitemaps.md", "| {:,}, as the standard says of URLs |", (sitemaps.MAX_URLS,)),
         ("docs/manners.md", "At most {:,} hosts are judged", (judge.MAX_HOSTS,)),

@@ -12,7 +12,7 @@ from stores import query
 from test_archive import OneRetry, crawl, store_of
 from warcs import check_archive, responses
 
-from crawlprio.plugins.archive.page_requisites import (
+from crawlprio.plugins.archive.requisite_fetches import (
     MAX_NAMES,
     MAX_STYLE,
     MAX_TOKENS,

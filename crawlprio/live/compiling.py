@@ -31,7 +31,7 @@ def compile_crawl(ordering: Ordering) -> None:
     """Compile, or load from numba's cache, the code that a live crawl runs between two fetches.
 
     Otherwise the first pages would block the event loop for that time: half a second with a warm
-    compiled, about 15 seconds of processor time on the very first crawl.
+    cache, about 15 seconds of processor time on the very first crawl.
     """
     compiled.load()
     ordering.compile()

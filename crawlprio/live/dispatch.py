@@ -350,13 +350,12 @@ class Dispatcher(FetchObserver):
         if not (repeats or is_start) and self._frontier.is_duplicate(identity):
             return False
         forget_inherited(request)
-        depth = request.meta.get("depth", 0)
         is_kept = self._frontier.add(
             Entry(
                 identity=identity,
                 url=without_credentials(request.url).partition("#")[0],
                 site=site_of(request),
-                depth=depth if isinstance(depth, int) else 0,
+                depth=depth_of(request),
                 priority=request.priority,
                 request=self._packing.pack(request),
                 repeats=repeats,
@@ -535,6 +534,12 @@ class Dispatcher(FetchObserver):
 def _is_from_outside(request: Request) -> bool:
     """Return whether a request came from neither a callback nor a redirect."""
     return "depth" not in request.meta and "redirect_urls" not in request.meta
+
+
+def depth_of(request: Request) -> int:
+    """Return the number of links followed from a seed to a request, as far as it says so."""
+    depth = request.meta.get("depth", 0)
+    return depth if isinstance(depth, int) else 0
 
 
 def site_of(request: Request) -> str:

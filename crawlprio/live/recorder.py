@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, suppress
+from contextlib import AbstractContextManager, ExitStack, suppress
 from itertools import repeat
 from time import time
 from typing import TYPE_CHECKING
@@ -336,19 +336,16 @@ class Recorder:
 
     def close(self) -> None:
         """Flush what was added after the last visit, and close the archive and the store."""
-        if self.store is None:
-            if self.archive is not None:
-                self.archive.close(has_failed=self.has_failed)
-            return
-        with self.store:
-            try:
-                if not self.has_failed:
-                    with self._writing:
-                        self.flush()
-                        self.store.end_run(time(), self.pages)
-            finally:
-                if self.archive is not None:
-                    self.archive.close(has_failed=self.has_failed)
+        store, archive = self.store, self.archive
+        with ExitStack() as last:
+            if store is not None:
+                last.enter_context(store)
+            if archive is not None:
+                last.callback(lambda: archive.close(has_failed=self.has_failed))
+            if store is not None and not self.has_failed:
+                with self._writing:
+                    self.flush()
+                    store.end_run(time(), self.pages)
 
     def _existing_store(self) -> Store | None:
         """Open the store of the crawl to resume; None if the job directory has none."""

@@ -11,7 +11,7 @@ extracted from a document, such as the `link_text` of a `CrawlSpider`, is writte
 
 A request is an object of those of its attributes that differ from Scrapy's defaults. Callbacks are
 names of spider methods, the body is base64, and headers are lists of a name and its values, in
-Latin-1. `tagged_json` writes everything else. `class` names the class of a `Request` subclass.
+Latin-1. Everything else is as above. `class` names the class of a `Request` subclass.
 """
 
 from __future__ import annotations

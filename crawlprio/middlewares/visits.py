@@ -13,7 +13,7 @@ from scrapy.utils.httpobj import urlparse_cached
 
 from crawlprio.items import LinkPairs
 from crawlprio.live import engine
-from crawlprio.live.dispatch import site_of
+from crawlprio.live.dispatch import depth_of, site_of
 from crawlprio.live.page_reading import YIELDED, Reading
 from crawlprio.live.running import RunningCrawl
 from crawlprio.pipelines import LinkPairPipeline
@@ -175,12 +175,11 @@ class LinksMiddleware:
 
     def _page_of(self, request: Request) -> int:
         """Return the page of a request, adding it under the next id if it is new."""
-        depth = request.meta.get("depth", 0)
         return self._crawl.recorder.discovery.page_of(
             self._crawl.identities.of_request(request),
             without_credentials(request.url),
             site_of(request),
-            depth if isinstance(depth, int) else 0,
+            depth_of(request),
         )
 
 

@@ -39,7 +39,7 @@ from crawlprio.web.scope import SKIP_EXTENSIONS
 _NO_LIMIT = "no limit"
 
 PLOT_SUFFIXES = (".png", ".svg", ".pdf")
-"""The supported extensions of a plot file; `evaluation.plots` writes these formats."""
+"""The supported extensions of a plot file; `show.figures` writes these formats."""
 
 ORDER = Section(
     "Order",

@@ -159,7 +159,7 @@ _YIELDED = SideTable(
 )
 ROBOTS = SideTable("robots", "site TEXT PRIMARY KEY, rules TEXT NOT NULL")
 MAX_RULES = 32_768
-"""Characters of rules that are kept of a site: a host can invent subdomains, each with such a file."""
+"""Characters of rules that are kept of a site: a host can invent subdomains, each with many."""
 
 
 class Marks:
@@ -183,7 +183,7 @@ class Marks:
     def keep_robots(self, site: str, rules: str) -> None:
         """Keep what the robots.txt of a site, by host and port, tells this crawl's robot.
 
-        Nothing is kept of a site that has more rules than `MAX_RULES`: a part of them would mislead.
+        Nothing is kept of a site whose rules are longer than `MAX_RULES`: a part would mislead.
         """
         self._robots[site] = storable(rules) if len(rules) <= MAX_RULES else None
 

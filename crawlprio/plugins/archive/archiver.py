@@ -22,8 +22,7 @@ from crawlprio.live.downloader import SIDE_FETCH, FetchObserver, observe_fetches
 from crawlprio.live.page_reading import content_type_of
 from crawlprio.live.running import CrawlPart
 from crawlprio.live.spider_arguments import is_plain
-from crawlprio.plugins.archive.archive import Archive
-from crawlprio.plugins.archive.warc_records import Fetched, packed
+from crawlprio.plugins.archive.archive import Archive, Fetched, packed
 from crawlprio.settings_table.config import changed_settings, read_setting
 from crawlprio.web.urls import without_credentials
 
