@@ -15,6 +15,7 @@ from crawlprio.frontier import PageQueue, Politeness, heaps
 from crawlprio.frontier.page_queue import JudgesRepeats
 from crawlprio.frontier.politeness import pause_for_fetch, usual_pause
 from crawlprio.frontier.records import QUEUE, Records, wide
+from crawlprio.graph.arrays import Floats
 from crawlprio.graph.compiled import Addresses, njit
 from crawlprio.graph.linkgraph import LinkGraph
 from crawlprio.graph.pages import NO_PAGE, PageIds, Visit
@@ -41,8 +42,6 @@ from crawlprio.simulator.order_only import (
     truth_of,
     visit_page,
 )
-
-Floats = NDArray[np.float64]
 
 CLOCK = np.dtype([("now", np.float64), ("n_started", np.int64)], align=True)
 """The progress of a timed crawl; its visits are counted in `PROGRESS`."""
@@ -393,12 +392,9 @@ def crawl_order(
 
     The links of a page are discovered in the order of its row, seeds in the order given, duplicates
     dropped. The crawl ends when no page is waiting. The result is the order of a live crawl with
-    one fetch at a time and no delay: int32, shape (n_fetched,), distinct page ids. The ordering is
-    opened here.
-
-    Raises `GraphError` if a seed is not a page of the graph, or the ordering reads URLs and the
-    graph has none; `ConfigError` if the budget is negative, or no earlier score belongs to a page
-    of the graph.
+    one fetch at a time and no delay. The ordering is opened here. GraphError if a seed is not a
+    page of the graph, or the ordering reads URLs and the graph has none; ConfigError if the budget
+    is negative, or no earlier score belongs to a page of the graph.
 
     Orderings with a compiled rule take about 0.25 microseconds for a page of ten links, and 52
     bytes per page of the graph, or 60 with external scores. Those that compute PageRank during the

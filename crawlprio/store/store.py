@@ -77,9 +77,6 @@ class Checkpoints:
     Here a thread with its own connection moves most of the log, twice, so that little is left for
     the writer. The writer's checkpoint then lets the log start over, which requires that all of it
     is moved. While a reader stays in one transaction, the log cannot start over, and grows.
-
-    `db` is the writer's connection; its automatic checkpoints are turned off. `visits` and
-    `log_bytes` bound the visits, and the bytes of the log, between two checkpoints.
     """
 
     def __init__(
