@@ -410,14 +410,7 @@ def timed_crawl(
     seeds: Sequence[int],
     ordering: Ordering,
     network: Network,
-    *,
-    budget: int | None = None,
-    hot_queue: HotQueue | None = None,
-    novelty: JudgesRepeats | None = None,
-    truth: Floats | None = None,
-    recorded: RecordedVisits | None = None,
-    compiled: bool = True,
-    on_progress: OnProgress | None = None,
+    **options: Unpack[CrawlOptions],
 ) -> TimedCrawl:
     """Crawl a graph under an ordering and return the order with the times of all fetches.
 
@@ -430,7 +423,7 @@ def timed_crawl(
     number of known pages that makes a site small. Every fetch succeeds: none is refused, whatever
     status a crawl store recorded.
 
-    The options are `CrawlOptions`. Raises as `crawl_order` does, and `ConfigError` if an array of
+    Raises as `crawl_order` does, and `ConfigError` if an array of
     the network does not fit the graph.
 
     With one robot and a network that takes no time, the order is that of `crawl_order`. The
@@ -442,12 +435,13 @@ def timed_crawl(
     """
     network.check(graph)
     distinct = checked_seeds(graph, seeds)
-    until = checked_until(graph, budget)
-    truth = truth_for(graph, ordering, truth)
+    until = checked_until(graph, options.get("budget"))
+    truth = truth_for(graph, ordering, options.get("truth"))
     pages = GraphPages(graph)
-    report: OnProgress = on_progress or (lambda n_fetched: None)
+    report: OnProgress = options.get("on_progress") or (lambda n_fetched: None)
+    hot_queue, novelty = options.get("hot_queue"), options.get("novelty")
     if (
-        compiled
+        options.get("compiled", True)
         and isinstance(ordering, CompiledOrdering)
         and runs_compiled(ordering, hot_queue)
         and novelty is None
@@ -467,7 +461,7 @@ def timed_crawl(
         truth=truth_of(pages, truth),
     )
     frontier.observe(Visit(NO_PAGE, pages.discover(distinct)))
-    driver = EventByEvent(pages, frontier, network, recorded)
+    driver = EventByEvent(pages, frontier, network, options.get("recorded"))
     if network.takes_time:
         return driver.crawl(until, report)
     return TimedCrawl.at_once(driver.order(until, report))
