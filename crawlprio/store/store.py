@@ -9,7 +9,7 @@ import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from threading import Thread
-from types import MappingProxyType, TracebackType
+from types import MappingProxyType
 from typing import NamedTuple, Protocol
 
 from crawlprio.errors import StoreError
@@ -339,12 +339,7 @@ class Store(StoreReader):
     def __enter__(self) -> Store:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
     @property
