@@ -51,7 +51,7 @@ __all__ = [
 
 _HOMES = {
     "ALL_PAGES": "orderings",
-    "IMPORTANCES": "measure.metrics",
+    "IMPORTANCES": "measure.importance",
     "ORDERINGS": "orderings",
     "Addon": "addon",
     "Crawl": "measure.arrow_tables",
@@ -65,9 +65,9 @@ _HOMES = {
     "Store": "store",
     "Table": "measure.arrow_tables",
     "Visit": "graph.pages",
-    "importance_of": "measure.metrics",
+    "importance_of": "measure.importance",
     "make_ordering": "orderings",
-    "pagerank": "measure.metrics",
+    "pagerank": "measure.importance",
     "read": "measure.arrow_tables",
     "read_graph": "store.graph_files",
     "simulate": "show.simulated",

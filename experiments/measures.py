@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crawlprio.errors import ConfigError
-from crawlprio.measure.crawl_order import Floats, checked_times
+from crawlprio.graph.arrays import Floats
+from crawlprio.measure.crawl_order import checked_times
 from crawlprio.show.figures import Points, Series
 
 Longs = NDArray[np.int64]

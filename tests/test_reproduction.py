@@ -37,7 +37,6 @@ def experiments():
     """The modules of the folder `experiments`, which is not a package."""
     sys.path.insert(0, str(ROOT / "experiments"))
     try:
-        import advice
         import batched
         import castillo_time
         import cho_similarity
@@ -51,7 +50,7 @@ def experiments():
         import webs
 
         yield SimpleNamespace(
-            advice=advice, batched=batched, castillo_time=castillo_time, drawing=drawing,
+            batched=batched, castillo_time=castillo_time, drawing=drawing,
             crawls=paper_crawls, measured=measured, report=report, similarity=cho_similarity,
             sources=sources, summary=summary, verdicts=verdicts, webs=webs,
         )  # fmt: skip

@@ -16,7 +16,7 @@ from operator import not_
 from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 from scrapy import Request, signals
 from scrapy.exceptions import DontCloseSpider
@@ -47,8 +47,6 @@ from crawlprio.web.html import ParsedPage
 from crawlprio.web.urls import host_of
 
 if TYPE_CHECKING:
-    from typing import Self
-
     from scrapy.crawler import Crawler
     from scrapy.settings import BaseSettings
 

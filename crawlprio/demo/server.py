@@ -16,7 +16,6 @@ from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
 from threading import Thread
 from time import monotonic
-from types import TracebackType
 from typing import Any, TextIO
 
 from twisted.internet.error import CannotListenError, ReactorNotRunning
@@ -119,12 +118,7 @@ class LoopbackServer:
     def __enter__(self) -> LoopbackServer:
         return self.start()
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.stop()
 
     def _ready_line(self, process: subprocess.Popen[bytes]) -> str:

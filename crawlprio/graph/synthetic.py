@@ -419,56 +419,31 @@ def synthetic_web(
 ) -> LinkGraph:
     """Return a synthetic web with realistic distributions of degrees, site sizes and PageRank.
 
-    Site sizes follow a power law, and the number of links per page is log-normal over the sites.
-    Sites are generated one after the other; the first page of each is its home page. Every further
-    page is generated from a *model*, an earlier page of the site that has links, either recent or
-    any. The page becomes a child of its model or a sibling of it, and its parent links to it. All
-    pages are therefore reachable from the home page, and the number of children follows a power law
-    (redirection: Krapivsky & Redner, Organization of growing random networks, Phys. Rev. E 2001).
-    Unless it is dangling, a page writes as many links as its model or, as in a new section, a
-    number drawn from a power law. It keeps each link of its model with a fixed probability, at the
-    same position, as pages share menus; this gives in-degrees their power law (copying: Kumar et
-    al., Stochastic models for the Web graph, FOCS 2000). The other links are new: to another site,
-    at its home page or another early page; to a recent page of its own site; or to an early one.
-    Links to its children follow. "Recent" and "early" are log-uniform: each doubling of the
-    distance, from the page or from the home page, is equally likely. The probabilities
-    (`sites.GrowthParameters`) were chosen once, so that crawls of a twin match crawls of the real
-    graph over all orderings.
+    Site sizes follow a power law up to `max_pages_per_site`, and the number of links per page is
+    log-normal over the sites. Sites are generated one after the other; the first page of each is
+    its home page. Every further page is generated from a *model*, an earlier page of the site that
+    has links, either recent or any. The page becomes a child of its model or a sibling of it, and
+    its parent links to it. All pages are therefore reachable from the home page, and the number of
+    children follows a power law (redirection: Krapivsky & Redner, Organization of growing random
+    networks, Phys. Rev. E 2001). Unless it is dangling, a page writes as many links as its model
+    or, as in a new section, a number drawn from a power law. It keeps each link of its model with a
+    fixed probability, at the same position, as pages share menus; this gives in-degrees their power
+    law (copying: Kumar et al., Stochastic models for the Web graph, FOCS 2000). The other links are
+    new: to another site, at its home page or another early page; to a recent page of its own site;
+    or to an early one. Links to its children follow. "Recent" and "early" are log-uniform: each
+    doubling of the distance, from the page or from the home page, is equally likely. The
+    probabilities (`GrowthParameters`) were chosen once, so that crawls of a twin match crawls of
+    the real graph over all orderings.
 
-    Parameters
-    ----------
-    n_pages, n_sites
-        At least one page per site, and at most `max_pages_per_site`.
-    links_per_page
-        Mean number of links wanted over all pages; 2 to 1,000. Met within a few per cent on webs of
-        many sites.
-    share_between_sites
-        Share of links wanted between sites, 0 to 0.9; met within a few per cent of all links. Sites
-        of one page have no other links.
-    dangling
-        Share of pages without links, below 1; home pages have some.
-    hosts
-        A graph of at least `n_sites` hosts that says which sites link to each other. The
-        best-linked host becomes the largest site, and so on. Links follow those of the host, with
-        equal weights, or, if it has none, lead back along those that lead to it. By default, links
-        between sites lead to sites in proportion to their pages.
-    max_pages_per_site
-        Cut-off of the power law of sizes.
-    seed
-        0 or more; the same arguments give the same web bit for bit.
+    `links_per_page`: mean number wanted over all pages, 2 to 1,000, met within a few per cent on
+    webs of many sites. `share_between_sites`: share of links wanted between sites, 0 to 0.9, met
+    within a few per cent of all links; sites of one page have no other links. `dangling`: share of
+    pages without links; home pages have some. `hosts`: a graph of at least `n_sites` hosts that
+    says which sites link to each other: the best-linked host becomes the largest site, and so on,
+    and links follow those of the host, with equal weights, or, if it has none, lead back along
+    those that lead to it; by default, links between sites lead to sites in proportion to their
+    pages. The same arguments give the same web bit for bit; GraphError if they are out of bounds.
 
-    Returns
-    -------
-    LinkGraph
-        With sites; rows list copied and new links first, then children, as a page would.
-
-    Raises
-    ------
-    GraphError
-        If the arguments are out of bounds.
-
-    Notes
-    -----
     O(n_links) time, about 10 million links per second. In addition to the result it takes 4 bytes
     per page, and address space but no memory for links that turn out to be repeats. With ten links
     per page, 200,000 to 30 million pages have exponents of 2.2 to 2.3 for in-degree and PageRank,

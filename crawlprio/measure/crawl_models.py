@@ -13,15 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crawlprio.errors import ConfigError, GraphError
-from crawlprio.graph.arrays import integers, mask, numbers, takes
+from crawlprio.graph.arrays import Flags, Floats, Longs, integers, mask, numbers, takes
 from crawlprio.graph.compiled import njit
 from crawlprio.graph.linkgraph import LinkGraph, links_of
 from crawlprio.graph.pages import PageIds
-from crawlprio.measure.crawl_order import Order, PageMask, checked_order
+from crawlprio.measure.crawl_order import Order, checked_order
 from crawlprio.ranking.pagerank import partial_pagerank, round_significant
-
-Floats = NDArray[np.float64]
-Longs = NDArray[np.int64]
 
 RENEWALS = 35
 """Default number of PageRank computations during a crawl: Baeza-Yates et al. (2005) recompute it
@@ -89,7 +86,7 @@ def pagerank_seen(graph: LinkGraph, fetched: Longs | PageIds, *, damping: float 
     return np.where(seen, ranks, np.nan)
 
 
-def _rank_and_seen(graph: LinkGraph, fetched: Longs, damping: float) -> tuple[Floats, PageMask]:
+def _rank_and_seen(graph: LinkGraph, fetched: Longs, damping: float) -> tuple[Floats, Flags]:
     """Return the scaled PageRank of all pages, and a mask of those seen."""
     n_pages = graph.n_pages
     degree = np.diff(graph.indptr)
@@ -115,7 +112,7 @@ class EstimatePlan:
 
     mode: int
     every: int
-    renew: Callable[[Longs], tuple[Floats, PageMask]]
+    renew: Callable[[Longs], tuple[Floats, Flags]]
     indptr: Longs
     indices: PageIds
     damping: float = 0.0
@@ -139,7 +136,7 @@ def plan_estimate(estimate: Estimate, n_pages: int, n_fetched: int) -> EstimateP
         every = -(-whole // RENEWALS) if estimate.every is None else _checked_every(estimate.every)
         base = np.full(n_pages, 1.0 - damping, dtype=np.float64)
 
-        def rank(fetched: Longs) -> tuple[Floats, PageMask]:
+        def rank(fetched: Longs) -> tuple[Floats, Flags]:
             return (
                 _rank_and_seen(graph, fetched, damping) if len(fetched) else (base, nothing_known)
             )
@@ -282,9 +279,7 @@ class ModelCurve:
 
 
 @takes(order=integers, importance=numbers, reachable=mask)
-def crawl_and_stop(
-    order: Order, importance: Floats, reachable: PageMask | None = None
-) -> ModelCurve:
+def crawl_and_stop(order: Order, importance: Floats, reachable: Flags | None = None) -> ModelCurve:
     """Return P_CS for every K: the share of the first K pages fetched that are hot at that point.
 
     After K fetches the hot pages are those with I(P) >= I(r_K), where r_K has the Kth highest
@@ -315,7 +310,7 @@ def crawl_and_stop(
 
 @takes(order=integers, importance=numbers, reachable=mask)
 def crawl_and_stop_with_threshold(
-    order: Order, importance: Floats, threshold: float, reachable: PageMask | None = None
+    order: Order, importance: Floats, threshold: float, reachable: Flags | None = None
 ) -> ModelCurve:
     """Return P_ST for every K: the share of the hot pages, I(P) >= G, among the first K fetched.
 
@@ -345,7 +340,7 @@ def limited_buffer(
     estimate: Estimate,
     *,
     threshold: float | None = None,
-    reachable: PageMask | None = None,
+    reachable: Flags | None = None,
 ) -> ModelCurve:
     """Return P_BC for each buffer size: the share of its B pages that are hot at the end.
 
@@ -380,7 +375,7 @@ def limited_buffer(
 
 
 @takes(importance=numbers, reachable=mask)
-def top_threshold(importance: Floats, share: float, reachable: PageMask | None = None) -> float:
+def top_threshold(importance: Floats, share: float, reachable: Flags | None = None) -> float:
     """Return the threshold G at which this share of the pages, or more with ties, is hot."""
     falling = _ranking(importance, reachable)
     if not 0.0 < share <= 1.0 or len(falling) == 0:
@@ -391,14 +386,14 @@ def top_threshold(importance: Floats, share: float, reachable: PageMask | None =
 
 
 def _pages_and_ranking(
-    order: Order, importance: Floats, reachable: PageMask | None
+    order: Order, importance: Floats, reachable: Flags | None
 ) -> tuple[Longs, Floats]:
     """Return the validated order, and the importance of all pages of this web, descending."""
     pages = checked_order(order, importance, reachable)
     return pages, _ranking(importance, reachable)
 
 
-def _ranking(importance: Floats, reachable: PageMask | None) -> Floats:
+def _ranking(importance: Floats, reachable: Flags | None) -> Floats:
     """Return the importance of all pages of this web, descending."""
     if np.isnan(importance).any():
         page = int(np.argmax(np.isnan(importance)))

@@ -14,17 +14,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crawlprio.errors import ConfigError, GraphError
-from crawlprio.graph.arrays import integers, mask, numbers, takes
+from crawlprio.graph.arrays import Flags, Floats, Longs, integers, mask, numbers, takes
 from crawlprio.graph.compiled import njit
 from crawlprio.graph.linkgraph import LinkGraph
 from crawlprio.graph.pages import PageIds
 
-Floats = NDArray[np.float64]
-PageMask = NDArray[np.bool_]
 Order = Sequence[int] | NDArray[Any]
 
 
-def reachable(graph: LinkGraph, seeds: Order) -> PageMask:
+def reachable(graph: LinkGraph, seeds: Order) -> Flags:
     """Return a mask of the pages that a crawl can reach; arguments as for `depth_from_seeds`."""
     return depth_from_seeds(graph, seeds) >= 0
 
@@ -32,10 +30,8 @@ def reachable(graph: LinkGraph, seeds: Order) -> PageMask:
 def depth_from_seeds(graph: LinkGraph, seeds: Order) -> NDArray[np.int32]:
     """Return the distance in links of each page from the nearest seed, -1 if unreachable.
 
-    `seeds`: page ids; at least one. Returns int32, shape (n_pages,). Raises `GraphError` if there
-    is no seed, or one is not a page of the graph.
-
-    O(reached pages and links) time and O(n_pages) memory.
+    GraphError if there is no seed, or one is not a page of the graph. O(reached pages and links)
+    time and O(n_pages) memory.
     """
     starts = integers("seeds", seeds)
     if len(starts) == 0:
@@ -75,7 +71,7 @@ def _depths(
 
 
 @takes(order=integers, ranks=numbers, reachable=mask)
-def cumulative_pagerank(order: Order, ranks: Floats, reachable: PageMask | None = None) -> Floats:
+def cumulative_pagerank(order: Order, ranks: Floats, reachable: Flags | None = None) -> Floats:
     """Return the share of the reachable importance gathered after each fetch, from first to last.
 
     `order`: distinct page ids in the order fetched. `ranks`: importance of each page, 0 or more.
@@ -92,7 +88,7 @@ def cumulative_pagerank(order: Order, ranks: Floats, reachable: PageMask | None 
 
 
 @takes(ranks=numbers, reachable=mask)
-def best_order(ranks: Floats, reachable: PageMask | None = None) -> PageIds:
+def best_order(ranks: Floats, reachable: Flags | None = None) -> PageIds:
     """Return the pages by descending importance, ties by page id: no order gathers more.
 
     A crawl can rarely attain it, because it fetches pages before it could have found them.
@@ -107,7 +103,7 @@ def kendall_tau(
     ranks: Floats,
     sample: int = 5000,
     seed: int = 0,
-    reachable: PageMask | None = None,
+    reachable: Flags | None = None,
 ) -> float:
     """Return the rank correlation of the order with importance: +1 if important pages come first.
 
@@ -144,7 +140,7 @@ def curve(values: Floats, points: int = 101, n_pages: int | None = None) -> list
     return [[float(k / whole), float(shares[k])] for k in fetches]
 
 
-def checked_order(order: Order, ranks: Floats, reachable: PageMask | None) -> NDArray[np.int64]:
+def checked_order(order: Order, ranks: Floats, reachable: Flags | None) -> NDArray[np.int64]:
     """Return the order as an array; raise GraphError unless pages are distinct and reachable."""
     pages = np.asarray(order, dtype=np.int64)
     n_pages = len(ranks)
@@ -170,9 +166,6 @@ def checked_times(name: str, times: Floats | Sequence[float]) -> Floats:
         k = int(np.argmin(np.isfinite(checked)))
         raise GraphError(f"{name}[{k}] is {checked[k]:g}; times must be finite.")
     return checked
-
-
-Longs = NDArray[np.int64]
 
 
 def active_robots(
@@ -235,7 +228,7 @@ def slices_by_fetch(n_fetched: int, n_slices: int) -> Longs:
 
 
 @takes(importance=numbers, reachable=mask)
-def scaled_to_mean_one(importance: Floats, reachable: PageMask | None = None) -> Floats:
+def scaled_to_mean_one(importance: Floats, reachable: Flags | None = None) -> Floats:
     """Return the importance scaled to mean 1 over the pages, as in Najork & Wiener.
 
     The means of slices then do not depend on the number of pages. Pages that are NaN or not
@@ -289,7 +282,7 @@ def cumulative_by_time(
     order: Order,
     ended: Floats | Sequence[float],
     importance: Floats,
-    reachable: PageMask | None = None,
+    reachable: Flags | None = None,
     start: float | None = None,
 ) -> tuple[Floats, Floats, Floats]:
     """Return seconds, share of importance and share of pages gathered, ascending, by end of fetch.
@@ -315,7 +308,7 @@ def cumulative_by_time(
 
 
 def mean_importance_by_depth(
-    depth: NDArray[np.integer], importance: Floats, pages: PageMask | None = None
+    depth: NDArray[np.integer], importance: Floats, pages: Flags | None = None
 ) -> Means:
     """Return the mean importance of the pages at each depth; seeds are at depth 0.
 

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crawlprio.errors import ConfigError, GraphError
-from crawlprio.graph.arrays import checked_number
+from crawlprio.graph.arrays import Flags, Floats, checked_number
 from crawlprio.graph.linkgraph import LinkGraph, rows_between_sites
 from crawlprio.graph.pages import PageIds
 from crawlprio.graph.topic import Topic
@@ -23,9 +23,6 @@ from crawlprio.measure.crawl_models import BacklinksSeen, Estimate, PageRankSeen
 from crawlprio.plugins import ByName
 from crawlprio.ranking.pagerank import pagerank as rank_pages
 from crawlprio.store.graph_files import is_store, read_graph
-
-Floats = NDArray[np.float64]
-PageMask = NDArray[np.bool_]
 
 
 class PageText(NamedTuple):
@@ -50,7 +47,7 @@ class Repository:
     name: str = "the graph"
     order: PageIds | None = None
     texts: Iterable[PageText] | None = None
-    counted: PageMask | None = None
+    counted: Flags | None = None
 
     def without_rarely_linked(self, least: int, order: Sequence[int] | None = None) -> Self:
         """Leave out pages that were not fetched and to which fewer than `least` pages link.
@@ -70,7 +67,7 @@ class Repository:
         few = replace(graph, indptr=indptr, indices=graph.indices[kept])
         return replace(self, graph=few, counted=counted)
 
-    def fetched(self) -> PageMask:
+    def fetched(self) -> Flags:
         """Return the pages whose content is known: bool, shape (n_pages,)."""
         if self.order is None:
             return np.ones(self.graph.n_pages, dtype=np.bool_)

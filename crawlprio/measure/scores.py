@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crawlprio.errors import GraphError
+from crawlprio.graph.arrays import Flags, Floats
 from crawlprio.graph.pages import PageIds
 from crawlprio.measure.crawl_order import (
     best_order,
@@ -19,7 +20,7 @@ from crawlprio.measure.crawl_order import (
     kendall_tau,
     reachable,
 )
-from crawlprio.measure.importance import Floats, Importance, PageMask, Repository
+from crawlprio.measure.importance import Importance, Repository
 
 MARKS = (0.05, 0.1, 0.3, 1.0)
 """Fractions of the fetches at which a score reports the importance gathered so far."""
@@ -68,7 +69,7 @@ class Score:
 
     importance: str
     values: Floats
-    known: PageMask
+    known: Flags
     remarks: Sequence[str]
     fetched: int | None = None
     order: OrderScore | None = None

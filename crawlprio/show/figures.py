@@ -17,9 +17,9 @@ from textwrap import fill
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from crawlprio.errors import ConfigError
+from crawlprio.graph.arrays import Floats
 from crawlprio.outside import open_file
 
 if TYPE_CHECKING:
@@ -156,7 +156,6 @@ def frame(axes: Axes, title: str, xlabel: str, ylabel: str, size: float = 13.0) 
         axes.spines[side].set_color("#9A9A9A")
 
 
-Floats = NDArray[np.float64]
 Points = Sequence[Sequence[float]] | Floats
 Scale = Literal["linear", "log"]
 Mark = Literal["line", "steps", "points", "bars"]

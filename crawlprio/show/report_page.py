@@ -21,9 +21,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crawlprio.extras import require
+from crawlprio.graph.arrays import Floats
 from crawlprio.graph.pages import NO_PAGE, PageIds
 from crawlprio.measure.crawl_order import best_order, cumulative_pagerank, depth_from_seeds
-from crawlprio.measure.importance import Floats, RecordedCrawl
+from crawlprio.measure.importance import RecordedCrawl
 from crawlprio.measure.link_audit import Audit, Faults, LastVisits
 from crawlprio.measure.receipt_document import receipt_of, rows, sentences
 from crawlprio.measure.scores import Score, order_score

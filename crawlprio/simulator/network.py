@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 
 from crawlprio.errors import ConfigError
 from crawlprio.frontier import Politeness
+from crawlprio.graph.arrays import Floats
 from crawlprio.graph.linkgraph import LinkGraph
 
-Floats = NDArray[np.float64]
 Numbers = float | Sequence[float] | NDArray[Any]
 
 
@@ -181,19 +181,12 @@ class Network:
     ) -> Network:
         """Return a network with the sizes, speeds and latencies that a crawl store recorded.
 
-        The `others` are those of the class.
-
         For each fetch the store has the duration and the number of bytes, but not the time to the
         first byte. The latency of a site is therefore estimated by its shortest fetch, and its
         speed by its bytes divided by the time that its fetches took beyond that. Fetched again one
         by one, the pages of a site then take the same total time. For a page fetched more than
         once, the last visit counts; fetches without a response do not count. Pages and sites that
         were not fetched get the median of the others. O(visits).
-
-        Raises
-        ------
-        StoreError
-            If the store cannot be read.
         """
         from crawlprio.store import Store
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from crawlprio.errors import ConfigError, GraphError
 from crawlprio.frontier import heaps, pairing, records
 from crawlprio.frontier.records import DONE, LEASED, NONE, QUEUE, WAITING, Records, wide
-from crawlprio.graph.arrays import integers, numbers
+from crawlprio.graph.arrays import Floats, integers, numbers
 from crawlprio.graph.compiled import Addresses, njit
 from crawlprio.graph.linkgraph import LinkGraph
 from crawlprio.graph.pages import NO_PAGE, NO_PAGES, PageIds, Visit
@@ -20,8 +20,6 @@ from crawlprio.orderings import CompiledOrdering, Ordering
 from crawlprio.orderings.base import RuleLoop, VisitRule
 from crawlprio.ranking.pagerank import pagerank, round_significant
 from crawlprio.simulator.graph_pages import GraphPages
-
-Floats = NDArray[np.float64]
 
 PROGRESS = np.dtype(
     [

@@ -15,6 +15,7 @@ from crawlprio.frontier import PageQueue, Politeness, heaps
 from crawlprio.frontier.page_queue import JudgesRepeats
 from crawlprio.frontier.politeness import pause_for_fetch, usual_pause
 from crawlprio.frontier.records import QUEUE, Records, wide
+from crawlprio.graph.arrays import Floats
 from crawlprio.graph.compiled import Addresses, njit
 from crawlprio.graph.linkgraph import LinkGraph
 from crawlprio.graph.pages import NO_PAGE, PageIds, Visit
@@ -41,8 +42,6 @@ from crawlprio.simulator.order_only import (
     truth_of,
     visit_page,
 )
-
-Floats = NDArray[np.float64]
 
 CLOCK = np.dtype([("now", np.float64), ("n_started", np.int64)], align=True)
 """The progress of a timed crawl; its visits are counted in `PROGRESS`."""
@@ -393,12 +392,9 @@ def crawl_order(
 
     The links of a page are discovered in the order of its row, seeds in the order given, duplicates
     dropped. The crawl ends when no page is waiting. The result is the order of a live crawl with
-    one fetch at a time and no delay: int32, shape (n_fetched,), distinct page ids. The ordering is
-    opened here.
-
-    Raises `GraphError` if a seed is not a page of the graph, or the ordering reads URLs and the
-    graph has none; `ConfigError` if the budget is negative, or no earlier score belongs to a page
-    of the graph.
+    one fetch at a time and no delay. The ordering is opened here. GraphError if a seed is not a
+    page of the graph, or the ordering reads URLs and the graph has none; ConfigError if the budget
+    is negative, or no earlier score belongs to a page of the graph.
 
     Orderings with a compiled rule take about 0.25 microseconds for a page of ten links, and 52
     bytes per page of the graph, or 60 with external scores. Those that compute PageRank during the
@@ -414,14 +410,7 @@ def timed_crawl(
     seeds: Sequence[int],
     ordering: Ordering,
     network: Network,
-    *,
-    budget: int | None = None,
-    hot_queue: HotQueue | None = None,
-    novelty: JudgesRepeats | None = None,
-    truth: Floats | None = None,
-    recorded: RecordedVisits | None = None,
-    compiled: bool = True,
-    on_progress: OnProgress | None = None,
+    **options: Unpack[CrawlOptions],
 ) -> TimedCrawl:
     """Crawl a graph under an ordering and return the order with the times of all fetches.
 
@@ -434,7 +423,7 @@ def timed_crawl(
     number of known pages that makes a site small. Every fetch succeeds: none is refused, whatever
     status a crawl store recorded.
 
-    The options are `CrawlOptions`. Raises as `crawl_order` does, and `ConfigError` if an array of
+    Raises as `crawl_order` does, and `ConfigError` if an array of
     the network does not fit the graph.
 
     With one robot and a network that takes no time, the order is that of `crawl_order`. The
@@ -446,12 +435,13 @@ def timed_crawl(
     """
     network.check(graph)
     distinct = checked_seeds(graph, seeds)
-    until = checked_until(graph, budget)
-    truth = truth_for(graph, ordering, truth)
+    until = checked_until(graph, options.get("budget"))
+    truth = truth_for(graph, ordering, options.get("truth"))
     pages = GraphPages(graph)
-    report: OnProgress = on_progress or (lambda n_fetched: None)
+    report: OnProgress = options.get("on_progress") or (lambda n_fetched: None)
+    hot_queue, novelty = options.get("hot_queue"), options.get("novelty")
     if (
-        compiled
+        options.get("compiled", True)
         and isinstance(ordering, CompiledOrdering)
         and runs_compiled(ordering, hot_queue)
         and novelty is None
@@ -471,7 +461,7 @@ def timed_crawl(
         truth=truth_of(pages, truth),
     )
     frontier.observe(Visit(NO_PAGE, pages.discover(distinct)))
-    driver = EventByEvent(pages, frontier, network, recorded)
+    driver = EventByEvent(pages, frontier, network, options.get("recorded"))
     if network.takes_time:
         return driver.crawl(until, report)
     return TimedCrawl.at_once(driver.order(until, report))

@@ -25,9 +25,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crawlprio.frontier.records import NONE, Records
+from crawlprio.graph.arrays import Floats
 from crawlprio.graph.compiled import njit
 
-Floats = NDArray[np.float64]
 Fetches = NDArray[np.int32]
 LEFT, SINCE, RATE, END, SPEED = 0, 1, 2, 3, 4
 """Rows of `moving`: bytes left at time `SINCE`, rate since then, end, and site speed."""

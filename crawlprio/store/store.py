@@ -9,7 +9,7 @@ import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from threading import Thread
-from types import MappingProxyType, TracebackType
+from types import MappingProxyType
 from typing import NamedTuple, Protocol
 
 from crawlprio.errors import StoreError
@@ -77,9 +77,6 @@ class Checkpoints:
     Here a thread with its own connection moves most of the log, twice, so that little is left for
     the writer. The writer's checkpoint then lets the log start over, which requires that all of it
     is moved. While a reader stays in one transaction, the log cannot start over, and grows.
-
-    `db` is the writer's connection; its automatic checkpoints are turned off. `visits` and
-    `log_bytes` bound the visits, and the bytes of the log, between two checkpoints.
     """
 
     def __init__(
@@ -342,12 +339,7 @@ class Store(StoreReader):
     def __enter__(self) -> Store:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
     @property

@@ -6,7 +6,6 @@ import sqlite3
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice, repeat
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -211,39 +210,21 @@ class StoredPages(PageTable):
         self._table.load(state.take("pages.hashes", np.int64), state.take("pages.values", np.int32))
         self._n_pages = len(self._sites)
 
-    def load(
-        self,
-        hosts: Sequence[str],
-        chunks: Iterable[Sequence[Sequence[Any]]],
-    ) -> None:
-        """Load what a store holds, from the first page that the table lacks.
+    def load(self, chunks: Iterable[tuple[list[str], Sequence[int], Sequence[int]]]) -> None:
+        """Load what a store holds, from the first page that the table lacks; it has all sites.
 
-        `hosts` are those of all sites, in order; `chunks` are columns of rows of pages, in order:
-        ids, URLs, identities or None, sites, depths. Raise ValueError or TypeError if ids are not
-        dense, a site is unknown, or a URL is not text.
+        `chunks` are identities, sites and depths of pages, in order.
         """
-        for site, host in enumerate(hosts):
-            if self.site(host) != site:
-                raise ValueError(f"site {site} has the host of another, {host}")
-        for ids, urls, keys, sites, depths in chunks:
-            first = self._n_pages
-            last = first + len(ids)
-            if ids[0] != first or ids[-1] != last - 1:
-                raise ValueError(f"a page is missing between page {first} and page {ids[-1]}")
-            of_site = np.array(sites, dtype=np.int64)
-            if of_site.min() < 0 or of_site.max() >= len(hosts):
-                raise ValueError(f"a page from {first} on is on none of {len(hosts)} sites")
+        for identities, sites, depths in chunks:
+            first, last = self._n_pages, self._n_pages + len(sites)
             if last > len(self._sites):
                 self._reserve(max(last, 2 * len(self._sites)))
-            self._sites[first:last] = of_site
+            self._sites[first:last] = sites
             self._depths[first:last] = np.minimum(np.array(depths, dtype=np.int64), MAX_DEPTH)
             self._n_pages = last
-            if set(map(type, urls)) != {str} or not set(map(type, keys)) <= {str, type(None)}:
-                raise TypeError(f"a URL or a key of a page from {first} on is not text")
-            identities = [url if key is None else key for url, key in zip(urls, keys, strict=True)]
             self._enter(identities, first)
         self._n_stored = self._first_new = self._first_old = self._n_pages
-        counts = np.bincount(self.sites, minlength=len(hosts))
+        counts = np.bincount(self.sites, minlength=self.n_sites)
         self._site_sizes = array("i", counts.tolist())
 
     def load_alias(self, identity: str, page: int) -> None:
@@ -304,18 +285,10 @@ _CHUNK = 10_000
 def read_pages(db: sqlite3.Connection) -> PageTable:
     """Return the table stored on disk; raise ValueError or TypeError if rows are invalid."""
     pages = PageTable()
-    for site, host in _sites(db):
-        if pages.site(host) != site:
-            raise ValueError(f"site {site} has the host of another, {host!r}")
-    for page, url, key, site, depth in db.execute(
-        "SELECT id, url, key, site, depth FROM pages ORDER BY id"
-    ):
-        if not (type(site) is int and 0 <= site < pages.n_sites and type(depth) is int):
-            raise ValueError(f"page {page} is on site {site!r}, of {pages.n_sites}")
-        if not (type(url) is str and (key is None or type(key) is str)):
-            raise TypeError(f"page {page} has a URL or a key that is not text")
-        if pages.add(url if key is None else key, url, site, depth) != page:
-            raise ValueError(f"a page is missing before page {page}")
+    _add_sites(db, pages)
+    for identities, urls, sites, depths in _page_columns(db, 0, pages.n_sites):
+        for row in zip(identities, urls, sites, depths, strict=True):
+            pages.add(*row)
     for key, page in _aliases(db, len(pages)):
         pages.alias(key, page)
     return pages
@@ -323,14 +296,42 @@ def read_pages(db: sqlite3.Connection) -> PageTable:
 
 def load_stored_pages(db: sqlite3.Connection, pages: StoredPages) -> None:
     """Load the hashes of what a table lacks of what is on disk; raise ValueError if invalid."""
-    hosts, n_aliases = read_hosts(db), pages.n_identities - len(pages)
-    cursor = db.execute(
-        "SELECT id, url, key, site, depth FROM pages WHERE id >= ? ORDER BY id", (len(pages),)
-    )
-    chunks = iter(lambda: cursor.fetchmany(_CHUNK), [])
-    pages.load(hosts, (list(zip(*chunk, strict=True)) for chunk in chunks))
+    n_aliases = pages.n_identities - len(pages)
+    _add_sites(db, pages)
+    chunks = _page_columns(db, len(pages), pages.n_sites)
+    pages.load((identities, sites, depths) for identities, _, sites, depths in chunks)
     for key, page in islice(_aliases(db, len(pages)), n_aliases, None):
         pages.load_alias(key, page)
+
+
+def _add_sites(db: sqlite3.Connection, pages: PageTable) -> None:
+    """Add all sites to a table; raise ValueError or TypeError if one is invalid."""
+    for site, host in _sites(db):
+        if pages.site(host) != site:
+            raise ValueError(f"site {site} has the host of another, {host!r}")
+
+
+def _page_columns(
+    db: sqlite3.Connection, first: int, n_sites: int
+) -> Iterator[tuple[list[str], Sequence[str], Sequence[int], Sequence[int]]]:
+    """Yield identities, URLs, sites and depths of the pages from the first on, some at a time.
+
+    Raise ValueError or TypeError if ids are not dense, a site is unknown, or a URL is not text.
+    """
+    query = "SELECT id, url, key, site, depth FROM pages WHERE id >= ? ORDER BY id"
+    cursor = db.execute(query, (first or -(2**63),))  # an id below 0 is damage, and is noticed
+    while rows := cursor.fetchmany(_CHUNK):
+        ids, urls, keys, sites, depths = zip(*rows, strict=True)
+        if ids[0] != first or ids[-1] != first + len(ids) - 1:
+            raise ValueError(f"a page is missing between page {first} and page {ids[-1]}")
+        are_whole = set(map(type, sites)) == set(map(type, depths)) == {int}
+        if not (are_whole and 0 <= min(sites) <= max(sites) < n_sites):
+            raise ValueError(f"a page from {first} on is on none of {n_sites} sites")
+        if set(map(type, urls)) != {str} or not set(map(type, keys)) <= {str, type(None)}:
+            raise TypeError(f"a URL or a key of a page from {first} on is not text")
+        identities = [url if key is None else key for url, key in zip(urls, keys, strict=True)]
+        yield identities, urls, sites, depths
+        first += len(ids)
 
 
 def read_hosts(db: sqlite3.Connection) -> list[str]:

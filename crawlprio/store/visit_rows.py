@@ -413,10 +413,7 @@ def target_arrays(texts: Sequence[str], n_pages: int) -> tuple[NDArray[np.int64]
     """Return the number of page ids in each of some `targets` values, and all ids in turn.
 
     Some 70 ns an id. Values that are not written as this crawlprio writes them are left to
-    `target_list`, which takes five times as long.
-
-    Raises `ValueError`, `TypeError` or `RecursionError` if a value is invalid, as
-    `target_list` does.
+    `target_list`, which takes five times as long, and raises what an invalid one raises.
     """
     flat = "".join(texts)
     n_ids = _numbers_in(flat, np.array(list(map(len, texts)), dtype=np.int64))

@@ -9,9 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crawlprio.errors import ConfigError, GraphError
+from crawlprio.graph.arrays import Floats, Longs
 
-Floats = NDArray[np.float64]
-Longs = NDArray[np.int64]
 Counts = NDArray[Any]
 
 MIN_TAIL = 50

@@ -12,10 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crawlprio.errors import ConfigError, GraphError
+from crawlprio.graph.arrays import Floats
 from crawlprio.graph.linkgraph import LinkGraph
 from crawlprio.graph.topic import Topic, occurrences
 from crawlprio.measure.crawl_models import RENEWALS, Estimate, RenewedEstimate
-from crawlprio.measure.importance import Floats, Importance, PageText, Repository, checked_option
+from crawlprio.measure.importance import Importance, PageText, Repository, checked_option
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
