@@ -5,11 +5,10 @@
 
 import pytest
 from crawls import Answer
-from drop_in import Kind, assert_alike, html, kinds
+from drop_in import ROOT, Kind, assert_alike, html, kinds
 from scrapy import Request, Spider, signals
 from scrapy.exceptions import CloseSpider, DontCloseSpider
 
-ROOT = "http://shop.test"
 SHOP = {
     "/": html("home", "/list/1"),
     "/list/1": html("one", "/item/1", "/item/2"),

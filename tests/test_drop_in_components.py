@@ -7,28 +7,10 @@ from collections import Counter
 
 import pytest
 from crawls import Answer
-from drop_in import Kind, assert_alike, html, kinds
+from drop_in import ROOT, WEB, Kind, Web, assert_alike, html, kinds
 from scrapy import Request, Spider
 from scrapy.exceptions import DropItem
 from scrapy.pipelines.files import FilesPipeline
-
-ROOT = "http://shop.test"
-WEB = {f"/{n}": html(f"page {n}", f"/{n + 1}", f"/{n + 2}", "/0") for n in range(10)}
-FIRST_LINK = {
-    "downloader/request_bytes": "the Referer says who linked to a page first",
-    "request_depth_max": "a page is as deep as who linked to it first",
-}
-
-
-class Web(Kind, Spider):
-    """Follows all links of a small web."""
-
-    start_urls = (f"{ROOT}/0",)
-    unlike = FIRST_LINK
-
-    def parse(self, response):
-        yield {"url": response.url}
-        yield from response.follow_all(css="a")
 
 
 class ItemPipelines:

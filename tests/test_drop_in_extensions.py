@@ -4,28 +4,11 @@ import contextlib
 
 import pytest
 from crawls import Answer
-from drop_in import Kind, assert_alike, html, kinds
+from drop_in import ROOT, WEB, Kind, Web, assert_alike, html, kinds
 from scrapy import Request, Spider, signals
 from scrapy.dupefilters import BaseDupeFilter, RFPDupeFilter
 from scrapy.exceptions import CloseSpider, NotConfigured, StopDownload
 from scrapy.utils.request import fingerprint
-
-ROOT = "http://shop.test"
-WEB = {f"/{n}": html(f"page {n}", f"/{n + 1}", f"/{n + 2}", "/0") for n in range(10)}
-
-
-class Web(Kind, Spider):
-    """Follows all links of a small web."""
-
-    start_urls = (f"{ROOT}/0",)
-    unlike = {
-        "downloader/request_bytes": "the Referer says who linked to a page first",
-        "request_depth_max": "a page is as deep as who linked to it first",
-    }
-
-    def parse(self, response):
-        yield {"url": response.url}
-        yield from response.follow_all(css="a")
 
 
 class DupeFilterDebug(Web):

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 from crawls import ADDON, Answer, Site, run_spider
-from drop_in import CountingSite, html
+from drop_in import ROOT, CountingSite, html
+from forked import run_forked
 from scrapy import Request, Spider
 from scrapy.exceptions import IgnoreRequest
 from scrapy.http import HtmlResponse
 
-ROOT = "http://shop.test"
 HERE = Path(__file__).parent
 
 
@@ -178,35 +178,12 @@ def test_commands_that_do_not_crawl_leave_the_last_crawls_store_alone(tmp_path):
         (tmp_path / "project.py").write_text(SPIDER.replace("URL", url))
         (tmp_path / "crawl.sqlite").write_bytes(b"the last crawl")
         before = sorted(path.name for path in tmp_path.iterdir())
-        running = {
-            name: subprocess.Popen(
-                [
-                    sys.executable,
-                    "-m",
-                    "scrapy",
-                    *(url if word == "URL" else word for word in line),
-                ],
-                cwd=tmp_path,
-                env={
-                    **os.environ,
-                    "PYTHONPATH": os.pathsep.join([str(HERE.parent), str(tmp_path)]),
-                    "PYTHONDONTWRITEBYTECODE": "1",
-                    "BROWSER": "true",
-                },
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                text=True,
-            )
-            for name, line in COMMANDS.items()
-        }
-        said = {name: process.communicate(timeout=600) for name, process in running.items()}
-    assert {name: process.returncode for name, process in running.items()} == dict.fromkeys(
-        COMMANDS, 0
-    )
-    for name, printed in PRINTED.items():
-        assert printed in said[name][0], f"{name}: {said[name]}"
-    assert sorted(path.name for path in tmp_path.iterdir()) == before
+        for name, line in COMMANDS.items():
+            words = [url if word == "URL" else word for word in line]
+            done = run_forked("scrapy", words, tmp_path, environment={"BROWSER": "true"})
+            assert (done.returncode, PRINTED[name] in done.stdout) == (0, True), done
+    after = {path.name for path in tmp_path.iterdir()} - {"__pycache__"}
+    assert sorted(after) == before
     assert (tmp_path / "crawl.sqlite").read_bytes() == b"the last crawl"
 
 

@@ -9,10 +9,9 @@ from typing import Any, ClassVar
 
 import pytest
 from crawls import Answer
-from drop_in import Kind, assert_alike, html, kinds
+from drop_in import ROOT, Kind, assert_alike, html, kinds
 from scrapy import Request, Spider
 
-ROOT = "http://shop.test"
 RETRIES = {"RETRY_ENABLED": True, "CRAWLPRIO_MAX_BACK_OFF": 0.05}
 
 

@@ -9,12 +9,11 @@ from collections import Counter
 
 import pytest
 from crawls import ADDON, Answer, Site, Together, run_spider
-from drop_in import CountingSite, html
+from drop_in import ROOT, CountingSite, html
 from scrapy import Request, Spider, signals
 
 from crawlprio.store import Store
 
-ROOT = "http://shop.test"
 PLAIN = {}
 
 

@@ -11,11 +11,10 @@ from pathlib import Path
 
 import pytest
 from crawls import ADDON, Site, run_spider
-from drop_in import CountingSite, Kind, assert_alike, html, kinds
+from drop_in import ROOT, CountingSite, Kind, assert_alike, html, kinds
 from forked import run_forked
 from scrapy import Request, Spider, signals
 
-ROOT = "http://shop.test"
 WEB = {f"/{n}": html(f"page {n}", f"/{2 * n + 1}", f"/{2 * n + 2}") for n in range(31)}
 HERE = Path(__file__).parent
 

@@ -7,12 +7,10 @@ from pathlib import Path
 
 import pytest
 from crawls import Answer
-from drop_in import Kind, assert_alike, html, kinds
+from drop_in import FIRST_LINK, ROOT, Kind, assert_alike, html, kinds
 from scrapy import FormRequest, Request, Spider
 from scrapy.linkextractors import LinkExtractor
 from scrapy.spiders import CrawlSpider, Rule, SitemapSpider
-
-ROOT = "http://shop.test"
 
 SHOP = {
     "/": html("home", "/list/1", "/list/2", "/list/1", "/about", "http://other.test/away"),
@@ -24,12 +22,6 @@ SHOP = {
     "/item/3": html("third", "/item/3"),
     "/about": html("about us"),
     "other.test/away": html("elsewhere", f"{ROOT}/"),
-}
-
-
-FIRST_LINK = {
-    "downloader/request_bytes": "the Referer says who linked to a page first",
-    "request_depth_max": "a page is as deep as who linked to it first",
 }
 
 

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from browsers import Tab, in_browser, running_browser
 from commands import refusal, run_command
+from waiting import until
 
 from crawlprio.graph.linkgraph import LinkGraph
 from crawlprio.graph.npz import write_npz
@@ -213,7 +214,7 @@ class TestInABrowser:
         opened.errors.clear()
 
     def test_every_chart_is_painted_and_the_curves_are_those_of_four_orders(self, opened):
-        painted = opened.page.evaluate("""() => {
+        painted = """() => {
             const canvases = (root) => [...root.querySelectorAll("*")].flatMap((element) =>
                 element.tagName === "CANVAS" ? [element]
                 : element.shadowRoot ? canvases(element.shadowRoot) : []);
@@ -221,11 +222,10 @@ class TestInABrowser:
                 .getImageData(0, 0, canvas.width, canvas.height).data.some((byte) => byte > 0);
             return [...document.querySelectorAll(".chart")]
                 .map((chart) => [chart.id, canvases(chart).some(isPainted)]);
-        }""")
-        assert painted == [
-            [f"chart-{name}", True]
-            for name in ("coverage-0", "coverage-1", "site-sizes", "graph", "over-time", "depth")
-        ]
+        }"""
+        charts = ("coverage-0", "coverage-1", "site-sizes", "graph", "over-time", "depth")
+        expected = [[f"chart-{name}", True] for name in charts]
+        until(lambda: opened.page.evaluate(painted) == expected)
         names = opened.page.evaluate("""() => [...Bokeh.documents[0].all_models]
             .filter((model) => model.type === "GlyphRenderer").map((model) => model.name)""")
         assert names == ["this crawl (opic)", "breadth-first", "random", "best possible"]

@@ -10,6 +10,7 @@ import pytest
 from crawls import ADDON, Answer, Site, run_spider
 from scrapy import Spider
 
+ROOT = "http://shop.test"
 HTML = {"Content-Type": "text/html; charset=utf-8"}
 
 STATS_THAT_VARY = re.compile(
@@ -20,6 +21,12 @@ STATS_THAT_VARY = re.compile(
 
 COUNTED_AGAIN = ("downloader/request_", "scheduler/enqueued", "scheduler/dequeued")
 """Stats that count a request twice if the add-on puts it back into the queue."""
+
+FIRST_LINK = {
+    "downloader/request_bytes": "the Referer says who linked to a page first",
+    "request_depth_max": "a page is as deep as who linked to it first",
+}
+"""What a crawl does not do in the same way twice, for `Kind.unlike`."""
 
 Asked = tuple[str, str, str, str]
 """Method, host, path and body of a request that a server received."""
@@ -117,6 +124,26 @@ class Kind:
         )
 
 
+def html(body="", *links, **headers):
+    """Return a page with some text and links."""
+    anchors = "".join(f'<a href="{link}">{link}</a>' for link in links)
+    return Answer(f"<html><body>{body}{anchors}</body></html>", headers={**HTML, **headers})
+
+
+WEB = {f"/{n}": html(f"page {n}", f"/{n + 1}", f"/{n + 2}", "/0") for n in range(10)}
+
+
+class Web(Kind, Spider):
+    """Follows all links of a small web."""
+
+    start_urls = (f"{ROOT}/0",)
+    unlike = FIRST_LINK
+
+    def parse(self, response):
+        yield {"url": response.url}
+        yield from response.follow_all(css="a")
+
+
 def kinds(variables):
     """Return the kinds of spider among the variables of a module."""
     return [
@@ -172,12 +199,6 @@ def _debugging(name):
         yield
     finally:
         logger.setLevel(level)
-
-
-def html(body="", *links, **headers):
-    """Return a page with some text and links."""
-    anchors = "".join(f'<a href="{link}">{link}</a>' for link in links)
-    return Answer(f"<html><body>{body}{anchors}</body></html>", headers={**HTML, **headers})
 
 
 class CountingSite(Site):

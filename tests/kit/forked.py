@@ -41,7 +41,7 @@ for line in sys.stdin:
         pid, status = os.waitpid(told, os.WNOHANG)
         print(json.dumps(os.waitstatus_to_exitcode(status) if pid else None), flush=True)
         continue
-    function, words, folder, environment, *files = told
+    function, line, folder, environment, *files = told
     child = os.fork()
     if child:
         print(child, flush=True)
@@ -53,12 +53,14 @@ for line in sys.stdin:
     os.chdir(folder)
     os.environ.clear()
     os.environ.update(environment)
-    sys.argv = words
+    sys.orig_argv = [sys.executable, *line]  # with which it starts others like itself
     if function:
+        sys.argv = [line[1].partition(".")[0], *line[2:]]
         sys.path.insert(0, "")
         sys.exit(load_object(function)())
-    sys.path.insert(0, os.path.dirname(words[0]))
-    runpy.run_path(words[0], run_name="__main__")
+    sys.argv = line
+    sys.path.insert(0, os.path.dirname(line[0]))
+    runpy.run_path(line[0], run_name="__main__")
     sys.exit()
 """
 
@@ -101,9 +103,9 @@ class Forked:
     def __init__(self, program, words, folder, *, stdout=os.devnull, stderr=None, environment=None):
         for file in (stdout, stderr or stdout):
             Path(file).touch()
-        _, function = PROGRAMS.get(str(program), ("", ""))
+        module, function = PROGRAMS.get(str(program), (None, None))
         every = {**os.environ, "NO_COLOR": "1", **(environment or {})}
-        line = [str(program), *map(str, words)]
+        line = [*(["-m", module] if module else [str(program)]), *map(str, words)]
         files = (str(Path(stdout).resolve()), str(Path(stderr or stdout).resolve()))
         self.args = line
         self.returncode = None

@@ -106,6 +106,7 @@ class Watched(Client):
         every = {
             **ADDON,
             "CRAWLPRIO_MONITOR": 0,
+            "CLOSESPIDER_TIMEOUT": 0,
             "CONCURRENT_REQUESTS_PER_DOMAIN": 1,
             "ROBOTSTXT_OBEY": True,
             "ORDERING": "opic",
@@ -115,7 +116,7 @@ class Watched(Client):
         arguments = {"seeds": "http://a.test/", "follow": "web"} if spider is SiteSpider else {}
 
         def crawl():
-            self.run = run_spider(spider, every, site=site, **arguments)
+            self.run = run_spider(spider, every, site=site, timeout=3600.0, **arguments)
 
         self._thread = threading.Thread(target=crawl, daemon=True)
 
