@@ -332,7 +332,7 @@ class Budgets:
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return all counts but zeros and where they are, with the key of their hash."""
-        found = {"key": np.frombuffer(self._hash_of.key, np.uint8)}
+        found: dict[str, NDArray[Any]] = {"key": np.frombuffer(self._hash_of.key, np.uint8)}
         for name in _COUNTS:
             counts = np.asarray(vars(self)[name])
             places = np.flatnonzero(counts).astype(np.uint32)
