@@ -18,7 +18,7 @@ from redis_servers import (
     require_redis,
     sentinel_of,
 )
-from shared_crawls import DELAY, N_RUNS, InRedis, Proxy, crawl_in_redis, logged_web
+from shared_crawls import DELAY, N_RUNS, PATIENCE, InRedis, Proxy, crawl_in_redis, logged_web
 
 from crawlprio.plugins.shared.mailbox import Mailbox
 
@@ -75,8 +75,9 @@ def test_a_server_that_is_killed_and_comes_back_loses_nothing(crawl: InRedis) ->
     crawl.start(2)
     for n_fetched in (30, 90):
         crawl.wait_for_fetches(n_fetched)
+        n_noticed = crawl.said().count("Redis is unavailable")
         crawl.server.kill()
-        sleep(1.0)
+        crawl.wait(lambda n=n_noticed: crawl.said().count("Redis is unavailable") > n)  # type: ignore[misc]
         crawl.server.start()
     assert crawl.end() == [0, 0], crawl.said()
     crawl.check_whole()
@@ -231,7 +232,7 @@ def test_a_worker_that_was_stopped_until_its_crawl_had_finished_says_so_and_ends
         if is_lost:
             crawl.server.client().flushall()
         late.send_signal(signal.SIGCONT)
-        assert late.wait(60.0) == int(is_lost), crawl.said()
+        assert late.wait(PATIENCE) == int(is_lost), crawl.said()
     finally:
         late.kill()
     said = "is not in Redis any more" if is_lost else "has finished without this worker"
@@ -250,7 +251,7 @@ def test_any_sequence_of_faults_loses_and_doubles_nothing(crawl: InRedis, seed: 
     stopped: list[tuple[float, int]] = []
     crawl.start(3)
     while n_fetched < 0.9 * crawl.web.n_pages:
-        crawl.wait(lambda n=n_fetched: len(crawl.web.seen) >= n or _wake(stopped), 180)  # type: ignore[misc]
+        crawl.wait(lambda n=n_fetched: len(crawl.web.seen) >= n or _wake(stopped))  # type: ignore[misc]
         n_faults += 1
         asleep = {number for _, number in stopped}
         awake = [worker for worker in crawl.alive() if worker.pid not in asleep]

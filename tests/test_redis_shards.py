@@ -14,7 +14,7 @@ import pytest
 from logged_web import LoggedWeb
 from redis_servers import ClusterOfServers, require_redis
 from scrapy.utils.test import get_crawler
-from shared_crawls import InRedis, logged_web
+from shared_crawls import PATIENCE, InRedis, logged_web
 
 from crawlprio.frontier.protocol import PageVisit
 from crawlprio.items import LinkPairs
@@ -64,7 +64,7 @@ class InShards(InRedis):
         self.wait(lambda: len(self.brains()) == self.n)
         return self.brains()
 
-    def end(self, seconds: float = 240.0) -> list[int]:
+    def end(self, seconds: float = PATIENCE) -> list[int]:
         statuses = super().end(seconds)
         self.wait(lambda: not self.brains())
         return statuses
@@ -150,7 +150,7 @@ def test_a_cluster_spreads_shards_and_none_gets_more_than_its_part_of_the_pages(
         crawl.wait_for_brains()
         crawl.start(1, "--ordering", "opic", "--pages", "30", brain="never")
         worker = crawl.workers[-1]
-        assert worker.wait(200.0) == 0, crawl.said()
+        assert worker.wait(PATIENCE) == 0, crawl.said()
         assert crawl.end() == [0, 0, 0]
         query = "SELECT count(*) FROM visits WHERE status = 200"
         got = [rows_of(crawl.store_of(shard), query)[0][0] for shard in range(3)]
@@ -167,7 +167,7 @@ def test_a_worker_with_another_number_of_shards_is_refused(crawl: InShards) -> N
     crawl.wait_for_brains()
     crawl.start(1, "-s", "CRAWLPRIO_REDIS_SHARDS=2")
     other = crawl.workers.pop()
-    assert other.wait(100.0) == 2
+    assert other.wait(PATIENCE) == 2
     assert "CRAWLPRIO_REDIS_SHARDS is 2, but the crawl 'site' in Redis has 3" in crawl.said()
 
 

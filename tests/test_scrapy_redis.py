@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from crawls import ROOT, server_log
 from redis_servers import RedisServer
+from shared_crawls import PATIENCE
 
 from crawlprio.demo.server import LoopbackServer
 from crawlprio.store import Store
@@ -108,7 +109,7 @@ class Project:
     def crawl(self, spider: str, n_workers: int = 1) -> str:
         """Crawl; return the logs of all workers."""
         running = [self.start(spider) for _ in range(n_workers)]
-        logs = [process.communicate(timeout=120)[1] for process in running]
+        logs = [process.communicate(timeout=PATIENCE)[1] for process in running]
         assert [process.returncode for process in running] == [0] * n_workers, logs
         return "\n".join(logs)
 

@@ -82,5 +82,5 @@ class Workers(Protocol):
     @property
     def hands(self) -> Iterable[Worker]: ...
 
-    def flight(self) -> Iterable[tuple[str, float]]:
-        """Return the URL of each page that a worker has, and for how many seconds, oldest first."""
+    def flight(self) -> Iterable[tuple[str, float, str]]:
+        """Yield the URL of each page that a worker has, for how many seconds, and its name."""

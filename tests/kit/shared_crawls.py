@@ -26,8 +26,11 @@ from scrapy import Spider
 from crawlprio.plugins.shared.mailbox import Mailbox
 
 DELAY = 0.1
-N_RUNS = int(os.environ.get("CRAWLPRIO_FAULT_RUNS", "2"))
-"""Runs with random faults."""
+N_RUNS = int(os.environ.get("CRAWLPRIO_FAULT_RUNS", "1"))
+"""Runs with random faults; `make shared-kills` does twenty."""
+
+PATIENCE = 300.0
+"""Seconds that anything may take on a busy machine."""
 
 _COMMAND = (sys.executable, "-m", "crawlprio")
 
@@ -49,7 +52,7 @@ class SharedCrawl:
     def is_running(self) -> bool:
         raise NotImplementedError
 
-    def wait(self, condition: Callable[[], object], seconds: float = 300.0) -> None:
+    def wait(self, condition: Callable[[], object], seconds: float = PATIENCE) -> None:
         until = monotonic() + seconds
         while not condition():
             assert monotonic() < until, self.said()
@@ -138,7 +141,7 @@ class Run(SharedCrawl):
             found += [int(number) for number in task.read_text().split()]
         return [hand for hand in found if is_alive(hand)]
 
-    def end(self, seconds: float = 180.0) -> int:
+    def end(self, seconds: float = PATIENCE) -> int:
         assert self.process is not None
         return self.process.wait(seconds)
 
@@ -227,7 +230,7 @@ class InRedis(SharedCrawl):
         os.kill(brain, number)
         return brain
 
-    def end(self, seconds: float = 240.0) -> list[int]:
+    def end(self, seconds: float = PATIENCE) -> list[int]:
         """Wait until all workers and the brain have ended; return the statuses of those alive."""
         alive = self.alive()
         try:
@@ -341,7 +344,7 @@ def brain_of(
     try:
         yield process
         process.send_signal(signal.SIGINT)
-        assert process.wait(30.0) == 0, (folder / "brain.log").read_text()
+        assert process.wait(PATIENCE) == 0, (folder / "brain.log").read_text()
     finally:
         process.kill()
         process.wait()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from time import monotonic
 from typing import Any
@@ -65,21 +65,18 @@ class Brain:
         self._sites: Counter[str] = Counter()
         self.outside: Counter[str] = Counter()
         self.starting: Counter[str] = Counter()
-        self._flight: dict[int, tuple[str, float, str]] = {}
+        self._flight: dict[int, tuple[str, float, str, str]] = {}
 
     @property
     def n_leased(self) -> int:
         """Pages that hands have."""
         return len(self._flight)
 
-    def flight(self) -> list[tuple[str, float]]:
-        """Return the URL of each page that a hand has, and for how many seconds, oldest first."""
+    def flight(self) -> Iterator[tuple[str, float, str]]:
+        """Yield the URL of each page that a hand has, for how many seconds, and its name."""
         now = monotonic()
-        return [(url, now - since) for url, since, _ in self._flight.values()]
-
-    def leased(self) -> list[tuple[int, str, float]]:
-        """Return each lease, its URL, and the monotonic time at which it was given."""
-        return [(lease, url, since) for lease, (url, since, _) in self._flight.items()]
+        for url, since, _, name in self._flight.values():
+            yield url, now - since, name
 
     @property
     def dead_letters(self) -> list[str]:
@@ -164,7 +161,7 @@ class Brain:
     def _give(self, hand: Hand, handout: Handout) -> None:
         site = self.frontier.site_of(handout.lease)
         hand.leases[handout.lease] = handout
-        self._flight[handout.lease] = handout.url, monotonic(), site
+        self._flight[handout.lease] = handout.url, monotonic(), site, hand.name
         self._sites[site] += 1
 
     def _end(self, hand: Hand, lease: int) -> bool:
@@ -172,7 +169,7 @@ class Brain:
         if hand.leases.pop(lease, None) is None:
             return False
         hand.waiting.discard(lease)
-        _, _, site = self._flight.pop(lease)
+        site = self._flight.pop(lease)[2]
         self._sites[site] -= 1
         return True
 

@@ -12,6 +12,7 @@ import sys
 from collections.abc import AsyncIterator, Mapping
 from contextlib import suppress
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from time import monotonic, sleep, time
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -628,9 +629,6 @@ class RedisBrainScheduler(BrainScheduler):
     def _shown(self) -> dict[str, Any]:
         """Return what `crawlprio frontier show` shows; times are seconds from now."""
         now, recorder, queue = monotonic(), self._crawl.recorder, self._frontier.queue
-        hands = list(self._hands)
-        holders = {lease: hand.name for hand in hands for lease in hand.leases}
-        leased = sorted(self._brain.leased(), key=lambda each: each[2])
         counts = {
             "pages": len(recorder.pages),
             "visits": recorder.figures.n_fetched,
@@ -653,11 +651,11 @@ class RedisBrainScheduler(BrainScheduler):
                     "age": now - hand.since,
                     "dead_in": hand.heard_at + self._term - now,
                 }
-                for hand in hands
+                for hand in self._hands
             ],
             "leases": [
-                {"age": now - since, "worker": holders.get(lease, ""), "url": url}
-                for lease, url, since in leased[:_MOST_SHOWN]
+                {"age": seconds, "worker": name, "url": url}
+                for url, seconds, name in islice(self._brain.flight(), _MOST_SHOWN)
             ],
             "head": [
                 {

@@ -331,7 +331,7 @@ class Snapshots:
         workers = self._crawl.workers
         if workers is not None:
             given = islice(workers.flight(), N_ROWS)
-            return [[_page(url), "at a worker", f"{seconds:.1f} s"] for url, seconds in given]
+            return [[_page(url), "at a worker", f"{seconds:.1f} s"] for url, seconds, _ in given]
         return [
             [
                 _page(lease.request.url),
