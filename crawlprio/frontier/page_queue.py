@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -236,7 +236,8 @@ class PageQueue:
         if self._buffer is not None:
             self._apply_buffer(self._buffer, visit, first, n_pages)
         if self.novelty is not None:
-            self._let_back(self.novelty.observe(visit, self.pages))
+            for page in self.novelty.observe(visit, self.pages):
+                self._change_tier(page, PUT_OFF)
         self._recompute_if_due()
 
     def credit(self, visit: Visit, depth: int) -> None:
@@ -402,20 +403,14 @@ class PageQueue:
         """Put off all waiting pages that would be put off when they came first. O(pages)."""
         if self.novelty is not None:
             for page in np.flatnonzero(self._pages["state"] == WAITING).tolist():
-                if self.novelty.puts_off(page, self.pages):
-                    self._change_tier(page, -PUT_OFF)
+                self._puts_off(page)
 
     def _puts_off(self, page: int) -> bool:
-        """Judge a leased page; return whether it is put off from now on."""
+        """Judge a page; return whether it is put off from now on."""
         if self.novelty is None or not self.novelty.puts_off(page, self.pages):
             return False
         self._change_tier(page, -PUT_OFF)
         return True
-
-    def _let_back(self, pages: Iterable[int]) -> None:
-        """Give pages the tiers that they had before they were put off."""
-        for page in pages:
-            self._change_tier(page, PUT_OFF)
 
     def _change_tier(self, page: int, change: int) -> None:
         self._set_tier(page, int(self._pages["tier"][page]) + change)
@@ -672,7 +667,8 @@ class PageQueue:
         if not has_room:
             self._bind()
         if self.is_plain and n_pages > self._plain_until:
-            self._compile()
+            self.ordering.compile()
+            self.build()
 
     def _bind(self) -> None:
         """Have the queue work on the arrays: the plain one, or else compiled functions."""
@@ -694,11 +690,6 @@ class PageQueue:
             self._queue.bind(arrays)
         else:
             self._queue = heaps.on(arrays)
-
-    def _compile(self) -> None:
-        """Switch from the plain queue to compiled heaps."""
-        self.ordering.compile()
-        self.build()
 
 
 def _observe_visits(
