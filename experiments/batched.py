@@ -44,13 +44,9 @@ def crawl_in_batches(
     links of all its pages are seen, and the next batch begins. Delays of sites do not carry over
     to the next batch. Whether a site is small depends on its waiting pages, not its known pages.
 
-    Parameters
-    ----------
-    make
-        makes the ordering of each batch. It sees no links, so it goes by discovery or by site.
-    size
-        pages of a batch, at least 1; 100,000 in Castillo et al. 2004, 200,000 in Baeza-Yates et al.
-        2005.
+    `make`: makes the ordering of each batch. It sees no links, so it goes by discovery or by site.
+    `size`: pages of a batch, at least 1; 100,000 in Castillo et al. 2004, 200,000 in Baeza-Yates et
+    al. 2005.
     """
     known = np.zeros(graph.n_pages, dtype=np.bool_)
     waiting = np.array(seeds, dtype=np.int32)

@@ -126,16 +126,9 @@ def true_shares(graph: LinkGraph, seeds: Sequence[int]) -> Floats:
 class Stopped(NamedTuple):
     """A crawl of a web that was stopped.
 
-    Parameters
-    ----------
-    case
-        Where it started, its ordering, and the share of the reachable pages that it fetched.
-    order
-        The pages in the order of the whole crawl.
-    fetches
-        What it knew when it was stopped.
-    truth
-        The importance of each page.
+    `case`: Where it started, its ordering, and the share of the reachable pages that it fetched.
+    `order`: The pages in the order of the whole crawl. `fetches`: What it knew when it was stopped.
+    `truth`: The importance of each page.
     """
 
     case: Case

@@ -50,14 +50,7 @@ def inverse_occurrences(occurrences: Floats) -> Floats:
 class Query:
     """A query of several words, and the similarity of every page of a store to it.
 
-    Parameters
-    ----------
-    words
-        the query.
-    path
-        the crawl store of the texts.
-    n_pages
-        pages of its graph.
+    `words`: the query. `path`: the crawl store of the texts. `n_pages`: pages of its graph.
     """
 
     def __init__(self, words: Sequence[str], path: Path, n_pages: int) -> None:
@@ -86,12 +79,7 @@ class Query:
 class AnchorsByIdf(Ordering):
     """O(u) = IS'(A): the anchor text most similar to the query, by the idf of crawled pages.
 
-    Parameters
-    ----------
-    words
-        the query.
-    every
-        fetches between computations of the idf factors and of all keys.
+    `words`: the query. `every`: fetches between computations of the idf factors and of all keys.
     """
 
     needs_anchors = True
@@ -133,12 +121,7 @@ class AnchorsByIdf(Ordering):
 def add(report: Report, web: Web, path: Path, words: Sequence[str], short: Mask) -> None:
     """Write how good IS' is as an ordering, as a rule for keeping pages, and as an estimate.
 
-    Parameters
-    ----------
-    path
-        crawl store of the texts of the web.
-    short
-        the pages of at most 16 kB.
+    `path`: crawl store of the texts of the web. `short`: the pages of at most 16 kB.
     """
     report.heading("Similarity estimated while crawling")
     query = Query(words, path, web.graph.n_pages)

@@ -68,14 +68,7 @@ def add(report: Report, webs: Sequence[TopicWeb]) -> None:
 class _Topic:
     """The hot pages of a topic, and the crawls that look for them.
 
-    Parameters
-    ----------
-    word
-        the topic.
-    on
-        the web and its texts.
-    plain
-        its crawls without a hot queue.
+    `word`: the topic. `on`: the web and its texts. `plain`: its crawls without a hot queue.
     """
 
     def __init__(self, word: str, on: TopicWeb, plain: JudgedCrawls) -> None:

@@ -34,18 +34,11 @@ def drawn_network(
     in 2.4 million pages) of Castillo et al. 2004. Speeds and latencies of sites are log-normal;
     their medians and spreads are our choice, not measurements.
 
-    Parameters
-    ----------
-    seed
-        Seed of the generator; the same seed draws the same network.
-    median_latency, latency_sigma
-        Seconds, and the standard deviation of their natural logarithm.
-    median_speed, speed_sigma
-        Bytes/s, and the standard deviation of their natural logarithm.
-    largest_page
-        Bytes at which the tail is cut off; above 133 kB.
-    network
-        The other fields of the network.
+    `seed`: Seed of the generator; the same seed draws the same network. `median_latency` and
+    `latency_sigma`: Seconds, and the standard deviation of their natural logarithm. `median_speed`
+    and `speed_sigma`: Bytes/s, and the standard deviation of their natural logarithm.
+    `largest_page`: Bytes at which the tail is cut off; above 133 kB. `network`: The other fields of
+    the network.
     """
     random = np.random.default_rng(seed)
     sizes = random.lognormal(BODY_MU, BODY_SIGMA, graph.n_pages)

@@ -29,12 +29,8 @@ def write_manifest(
 ) -> None:
     """Write the manifest; sections that did not run, and webs that were not used, keep theirs.
 
-    Parameters
-    ----------
-    webs
-        folder of the webs of `sources.py`, if a section used them.
-    runs
-        wall and processor seconds of each section that ran.
+    `webs`: folder of the webs of `sources.py`, if a section used them. `runs`: wall and processor
+    seconds of each section that ran.
     """
     known = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
     sections = known.get("sections", {}) | {

@@ -56,16 +56,9 @@ POINTS = 1001
 class Crawled:
     """One crawl of everything that its seeds reach, and the quality of its order.
 
-    Parameters
-    ----------
-    timed
-        pages and times.
-    average
-        average cumulative PageRank.
-    tau
-        Kendall's tau-b of the order against PageRank, on 5,000 pages.
-    points
-        1,001 points (share of pages fetched, share of PageRank).
+    `timed`: pages and times. `average`: average cumulative PageRank. `tau`: Kendall's tau-b of the
+    order against PageRank, on 5,000 pages. `points`: 1,001 points (share of pages fetched, share of
+    PageRank).
     """
 
     timed: TimedCrawl
@@ -86,12 +79,7 @@ class Crawled:
 class Start:
     """A web and the seeds of a crawl of it.
 
-    Parameters
-    ----------
-    web
-        what is crawled.
-    seeds
-        pages of the web that wait from the beginning.
+    `web`: what is crawled. `seeds`: pages of the web that wait from the beginning.
     """
 
     web: Web

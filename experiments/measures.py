@@ -53,12 +53,9 @@ def slices_by_time(
 class SpeedUps:
     """Rates of crawls by bandwidth and number of robots.
 
-    Parameters
-    ----------
-    bandwidths, robots
-        float64 and int64, ascending and distinct: the rows, in bytes/s, and the columns.
-    pages_per_second, speed_up
-        float64, shape (n_bandwidths, n_robots); NaN if there was no such crawl.
+    `bandwidths` and `robots`: float64 and int64, ascending and distinct: the rows, in bytes/s, and
+    the columns. `pages_per_second` and `speed_up`: float64, shape (n_bandwidths, n_robots); NaN if
+    there was no such crawl.
     """
 
     bandwidths: Floats
@@ -118,14 +115,9 @@ def mean_and_spread(
 
     Lines are interpolated linearly; the mean covers the range of x that they have in common.
 
-    Parameters
-    ----------
-    runs
-        Lines of `(x, y)` with ascending x, such as crawls from different seeds; at least one.
-    points
-        Number of points of the mean, >= 2.
-    spread
-        Band of one sample standard deviation on either side, or from minimum to maximum.
+    `runs`: Lines of `(x, y)` with ascending x, such as crawls from different seeds; at least one.
+    `points`: Number of points of the mean, >= 2. `spread`: Band of one sample standard deviation on
+    either side, or from minimum to maximum.
     """
     lines = [np.asarray(run, dtype=np.float64).reshape(-1, 2) for run in runs]
     if not lines or any(len(line) == 0 for line in lines):

@@ -56,18 +56,9 @@ SINGLE, HOMES, HALFWAY = "one page", "all home pages", "one page, halfway"
 class Watched:
     """A crawl and the importance of its pages.
 
-    Parameters
-    ----------
-    label
-        how the crawl started or ended.
-    order
-        pages in the order fetched.
-    ranks, remote
-        PageRank with mean 1, by all links and by links between sites.
-    days
-        day of each fetch, from 1.
-    sites
-        site of each page.
+    `label`: how the crawl started or ended. `order`: pages in the order fetched. `ranks` and
+    `remote`: PageRank with mean 1, by all links and by links between sites. `days`: day of each
+    fetch, from 1. `sites`: site of each page.
     """
 
     label: str

@@ -29,18 +29,9 @@ SAME = 0.01
 class Crawls:
     """Crawls of one graph, each from its own seeds, under each of several orderings.
 
-    Parameters
-    ----------
-    name
-        name of the graph in figures.
-    graph
-        the graph to crawl.
-    seeds
-        the seeds of each crawl.
-    orderings
-        factories of orderings, by name.
-    hot_queue, recorded
-        as in `crawl_order`; each crawl gets its own hot queue.
+    `name`: name of the graph in figures. `graph`: the graph to crawl. `seeds`: the seeds of each
+    crawl. `orderings`: factories of orderings, by name. `hot_queue` and `recorded`: as in
+    `crawl_order`; each crawl gets its own hot queue.
     """
 
     def __init__(

@@ -20,14 +20,8 @@ Cell = str | int | float | None
 class Report:
     """One section of the report: `NAME.md` with its figures beside it, and `NAME.json`.
 
-    Parameters
-    ----------
-    folder
-        where the files go; it is made if it is not there.
-    name
-        short name of the section, which all its files begin with.
-    title
-        its heading.
+    `folder`: where the files go; it is made if it is not there. `name`: short name of the section,
+    which all its files begin with. `title`: its heading.
     """
 
     folder: Path
@@ -82,22 +76,10 @@ class Report:
     ) -> None:
         """Hold a claim of the paper against what was measured.
 
-        Parameters
-        ----------
-        claim
-            what the paper says, with its figure or table.
-        measured
-            what came out here, in numbers.
-        cases
-            the crawls that it was tested in; those of one web are put together.
-        rule
-            when it holds in a case.
-        why
-            what explains the outcome.
-        picture
-            name of the figure of this section that shows it.
-        name
-            by which the summary refers to it.
+        `claim`: what the paper says, with its figure or table. `measured`: what came out here, in
+        numbers. `cases`: the crawls that it was tested in; those of one web are put together.
+        `rule`: when it holds in a case. `why`: what explains the outcome. `picture`: name of the
+        figure of this section that shows it. `name`: by which the summary refers to it.
         """
         webs = by_web(cases)
         self._findings.append(

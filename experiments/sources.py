@@ -48,16 +48,9 @@ BUILDERS = Path(__file__).parents[1] / "benchmarks"
 class Source:
     """Where a web comes from.
 
-    Parameters
-    ----------
-    name, kind
-        of the web.
-    origin
-        Debian packages with their versions, a repository with its commit, or who published it.
-    builder
-        the script that builds it; empty for a graph that nobody may fetch for the user.
-    sha256
-        of its links and sites.
+    `name` and `kind`: of the web. `origin`: Debian packages with their versions, a repository with
+    its commit, or who published it. `builder`: the script that builds it; empty for a graph that
+    nobody may fetch for the user. `sha256`: of its links and sites.
     """
 
     name: str

@@ -43,12 +43,8 @@ ALIKE = 0.01
 class Found:
     """The results of the sections.
 
-    Parameters
-    ----------
-    sections
-        The JSON of each section, by name.
-    seconds
-        The processor time of each section's last run, where the manifest has it.
+    `sections`: The JSON of each section, by name. `seconds`: The processor time of each section's
+    last run, where the manifest has it.
     """
 
     sections: Mapping[str, Mapping[str, Any]]

@@ -36,17 +36,9 @@ ALL, SHORT = "all pages", "pages of at most 16 kB"
 class TopicWeb:
     """A web with texts, and the topics of crawls on it.
 
-    Parameters
-    ----------
-    web
-        what is crawled.
-    path
-        a crawl store of its pages; of their texts, it has the words of the topics.
-    words
-        the topics.
-    kinds
-        which pages may be hot, by name: all, and of a recording that holds longer pages only if
-        they have a high PageRank, the short ones.
+    `web`: what is crawled. `path`: a crawl store of its pages; of their texts, it has the words of
+    the topics. `words`: the topics. `kinds`: which pages may be hot, by name: all, and of a
+    recording that holds longer pages only if they have a high PageRank, the short ones.
     """
 
     web: Web

@@ -62,16 +62,10 @@ RULE = (
 class Case:
     """The outcome of one kind of crawl for a claim.
 
-    Parameters
-    ----------
-    name
-        What was crawled, and how.
-    margin
-        How far the measured value is beyond the rule's bound, in the unit of the measure. Above 0
-        the claim holds.
-    error
-        Margins up to this do not decide: the spread, or the generator's error; infinite if the
-        generator alone determines the outcome.
+    `name`: What was crawled, and how. `margin`: How far the measured value is beyond the rule's
+    bound, in the unit of the measure. Above 0 the claim holds. `error`: Margins up to this do not
+    decide: the spread, or the generator's error; infinite if the generator alone determines the
+    outcome.
     """
 
     name: str
@@ -183,10 +177,7 @@ def in_words(cases: Sequence[Case]) -> str:
 class GeneratorErrors:
     """How wrong synthetic twins of recorded webs were, for each measure.
 
-    Parameters
-    ----------
-    by_measure
-        The error of each measure, in its unit.
+    `by_measure`: The error of each measure, in its unit.
     """
 
     by_measure: Mapping[str, float]

@@ -44,16 +44,10 @@ SHARES = np.linspace(0.0, 1.0, 201)
 class Seen:
     """One web, crawled under the protocols of the papers.
 
-    Parameters
-    ----------
-    name, kind
-        of the web.
-    starts, polite
-        the crawls of Castillo et al. and Baeza-Yates et al., by strategy; several draws of random.
-    alone
-        the crawls of Cho et al. and of Najork & Wiener, by order alone.
-    days
-        for each start, the measures of Najork & Wiener; empty if the web is too small for them.
+    `name` and `kind`: of the web. `starts` and `polite`: the crawls of Castillo et al. and
+    Baeza-Yates et al., by strategy; several draws of random. `alone`: the crawls of Cho et al. and
+    of Najork & Wiener, by order alone. `days`: for each start, the measures of Najork & Wiener;
+    empty if the web is too small for them.
     """
 
     name: str
@@ -136,18 +130,10 @@ def large(seen: Seen) -> bool:
 class Claim:
     """A claim of the papers, and how a web decides it.
 
-    Parameters
-    ----------
-    text, rule
-        what the papers say, and when it holds, in words.
-    margin
-        the two sides that are compared on a web.
-    can_decide
-        whether a web can decide it.
-    least
-        smaller margins never decide: the error of the measure itself.
-    name
-        under which the summary and the advice find it.
+    `text` and `rule`: what the papers say, and when it holds, in words. `margin`: the two sides
+    that are compared on a web. `can_decide`: whether a web can decide it. `least`: smaller margins
+    never decide: the error of the measure itself. `name`: under which the summary and the advice
+    find it.
     """
 
     text: str

@@ -26,18 +26,9 @@ PAGES_PER_SITE = 70
 class Web:
     """A link graph with the seeds that its crawls start from.
 
-    Parameters
-    ----------
-    name
-        name in figures.
-    graph
-        its links.
-    start
-        a page that reaches most of the web.
-    is_synthetic
-        whether the web is synthetic.
-    known_homes
-        the home pages, where they are known.
+    `name`: name in figures. `graph`: its links. `start`: a page that reaches most of the web.
+    `is_synthetic`: whether the web is synthetic. `known_homes`: the home pages, where they are
+    known.
     """
 
     name: str

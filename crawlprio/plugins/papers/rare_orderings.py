@@ -62,14 +62,10 @@ class Fica(CompiledOrdering):
     distance moves towards a new value at a learning rate that falls over the crawl; here it is set
     to the minimum at once. O(1) per link, like OPIC.
 
-    Parameters
-    ----------
-    discount
-        Share of a page's distance that its links inherit; default 0.9, 0 or more, below 1.
-    link
-        Length of each link in addition to the logarithm; default 0, 0 or more. With 0, the link of
-        a page that has only one costs nothing, so a chain of such pages, such as a calendar, is
-        followed before other pages at the same distance; 0.1 prevents that.
+    `discount`: Share of a page's distance that its links inherit; default 0.9, 0 or more, below 1.
+    `link`: Length of each link in addition to the logarithm; default 0, 0 or more. With 0, the link
+    of a page that has only one costs nothing, so a chain of such pages, such as a calendar, is
+    followed before other pages at the same distance; 0.1 prevents that.
     """
 
     rule = shorten
@@ -115,12 +111,8 @@ class Combined(Ordering):
     Source: Cho, Garcia-Molina & Page, Efficient crawling through URL ordering, WWW7, 1998,
     section 2 (combined importance metrics). The cost is the sum of the costs of all members.
 
-    Parameters
-    ----------
-    weights
-        Name or import path of an ordering -> its weight, any finite number; at least one entry.
-    options
-        Name of an ordering -> dict of its options.
+    `weights`: Name or import path of an ordering -> its weight, any finite number; at least one
+    entry. `options`: Name of an ordering -> dict of its options.
     """
 
     name = "combined"
@@ -270,14 +262,9 @@ class Batched(Ordering):
     pages and requests with a priority above 0 leave at once, and take a place in the batch. O(n log
     n) per batch of n waiting pages, besides the cost of the orderings.
 
-    Parameters
-    ----------
-    every
-        Number of pages in a batch; default 100,000, 1 or more.
-    weights
-        As for `combined`: name of an ordering -> its weight; default: opic alone.
-    options
-        Name of an ordering -> dict of its options.
+    `every`: Number of pages in a batch; default 100,000, 1 or more. `weights`: As for `combined`:
+    name of an ordering -> its weight; default: opic alone. `options`: Name of an ordering -> dict
+    of its options.
     """
 
     name = "batched"
