@@ -20,6 +20,7 @@ import argparse
 import math
 import re
 import zlib
+from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
@@ -77,8 +78,6 @@ class Rule(NamedTuple):
     """Weight of a bonus for folders and linking pages with few fetched pages."""
     turns: float = 10.0
     """Visits after which the page that waits longest gets its turn; 0: never."""
-    links: float = 0.0
-    """Weight of the logarithm of 1 + the weighted links to the page."""
     dense: float = 0.0
     """Power of one less the mean value, by which discovery is multiplied."""
     means: float = 0.0
@@ -98,9 +97,9 @@ RULES = {
     "strength 100, no bonus": BEFORE._replace(strength=100, explore=0),
     "value: learned .5, no bonus": Rule(),
     "value, keys every .5 %": Rule(every=0.005),
-    "the same, means of words": Rule(means=1),
-    "the same, links .3": Rule(links=0.3),
-    "the same, less discovery where value is dense": Rule(dense=1),
+    "strength 50, keys every 4 %": BEFORE._replace(strength=50, every=0.04),
+    "the same, means of words": BEFORE._replace(strength=50, every=0.04, means=1),
+    "value, less discovery where value is dense": Rule(dense=1),
 }
 
 
@@ -142,7 +141,7 @@ def _crawl(
     rule: tuple[float, ...],
 ) -> Numbers:
     """Crawl a web; return the pages in order."""
-    every, strength, discovery, learned, explore, turns, by_links, dense, means = rule
+    every, strength, discovery, learned, explore, turns, dense, means = rule
     n = len(values)
     local, graph = np.full(n, -1, np.int32), np.zeros(n, np.int32)
     groups, links = np.full((n, WIDTH), -1, np.int32), np.zeros((n, 9))
@@ -178,8 +177,6 @@ def _crawl(
                 key += inputs[at] * in_keys[at]
             if explore:
                 key += explore * _rare(page, groups, links, sources, sums)
-            if by_links:
-                key += by_links * math.log(1.0 + links[page, 0])
             key += now * _shows(page, groups, links, sources, sums, total)
             keys[page] = key + (AHEAD if page == turn else 0.0)
         best = -1
@@ -311,10 +308,20 @@ class Web:
         return np.array([score(page) if page.text or page.title else 0.0 for page in self.pages])
 
     def topics(self, given: tuple[str, ...], draws: bool) -> list[str]:
+        """Return the topics of a web, drawn by `topics_of` or not, and those given."""
         if not draws:
             return list(given)
-        mean = cache(lambda word: float(self.values(make_model(f"words:{word}").score).mean()))
-        return topics_of([page.title for page in self.pages], mean) + list(given)
+        sums: Counter[str] = Counter()  # of the values by `words:WORD`, for all words at once
+        for page in self.pages:
+            in_title = set(words_of(page.title))
+            counts = Counter(words_of(page.text))
+            sums.update(in_title)
+            for word, n in counts.items():
+                if word not in in_title:
+                    sums[word] += min(n / 10, 1.0)
+        n_pages = len(self.pages)
+        titles = [page.title for page in self.pages]
+        return [*topics_of(titles, lambda word: sums[word] / n_pages), *given]
 
 
 def _number(group: str) -> int:
