@@ -51,9 +51,9 @@ ADDED: dict[str, dict[str, str]] = {
         "value": "value.value_runs.lab_of",
     },
     "commands": {
-        "texts": "value.texts_command.Command",
+        "texts": "value.value_command.TextsCommand",
         "manners": "manners.manners_command.Command",
-        "value": "value.value_command.Command",
+        "value": "value.value_command.ValueCommand",
         "frontier": "shared.frontier_command.Command",
     },
     "parts": {

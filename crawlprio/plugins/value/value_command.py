@@ -1,4 +1,4 @@
-"""The command `crawlprio value`: trains a value model from examples, and scores pages with one."""
+"""The commands `crawlprio value`, which trains a model, and `crawlprio texts`, an export."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import argparse
 from pathlib import Path
 from typing import ClassVar
 
-from crawlprio.commands import OneLineCommand, Option, check_outputs, program
+from crawlprio.commands import ExportCommand, OneLineCommand, Option, check_outputs, program
 from crawlprio.errors import ConfigError
 
 
-class Command(OneLineCommand):
+class ValueCommand(OneLineCommand):
     """`crawlprio value train POSITIVES NEGATIVES -o MODEL.json` trains a classifier of pages."""
 
     takes = "train POSITIVES NEGATIVES -o MODEL.json [--store STORE]"
@@ -50,3 +50,31 @@ class Command(OneLineCommand):
         if area == area:
             judged = f"area under the ROC curve on held-out fifths of them: {area:.3f}"
         print(f"{path}: {len(positives):,} positives, {len(negatives):,} negatives; {judged}.")
+
+
+class TextsCommand(ExportCommand):
+    """`crawlprio texts export STORE FILE` writes the texts that --keep-text kept."""
+
+    what, says, suffixes = "texts", "the texts of {:,} pages", (".parquet", ".jsonl")
+    does = "Export the texts that a crawl kept in its store"
+    about = (
+        "Write each page whose text is in STORE, as crawlprio crawl --keep-text keeps it, to "
+        "a Parquet file or as one JSON object per line: URL, title, text, language, value, the "
+        "page that it repeats, licence, and what the page asks of those who use it. The crawl "
+        "may be running. However often it was killed, each page is written exactly once."
+    )
+    examples = (
+        "texts export example/crawl.sqlite pages.parquet",
+        "texts export example/crawl.sqlite pages.jsonl",
+    )
+
+    def write(self, store: Path, path: Path) -> int:
+        if path.suffix == ".parquet":
+            from crawlprio.measure.arrow_tables import read
+
+            return read(store).texts.write_parquet(path)
+        from crawlprio.plugins.value.kept_texts import write_json_lines
+        from crawlprio.store import Store
+
+        with Store.open(store, readonly=True) as opened:
+            return write_json_lines(opened, path)
