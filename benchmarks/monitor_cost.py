@@ -20,7 +20,7 @@ from synthetic_web import Clock
 from twisted.internet.abstract import FileDescriptor
 from twisted.internet.tcp import Connection
 
-from crawlprio.live import receipts
+from crawlprio.live import coverage_so_far
 from crawlprio.plugins.watch.monitor import LinkNotes, Monitor, SiteTallies
 
 PARTS: dict[str, list[tuple[Any, str]]] = {
@@ -33,7 +33,7 @@ PARTS: dict[str, list[tuple[Any, str]]] = {
     "documents": [(Monitor, "_show")],
     # Without a network, the crawl itself has none.
     "sockets": [(FileDescriptor, "doWrite"), (Connection, "doRead")],
-    "estimates": [(receipts, "_timed_coverage")],
+    "estimates": [(coverage_so_far, "_timed_coverage")],
 }
 N_EMPTY_CALLS = 100_000
 
