@@ -133,6 +133,7 @@ class TestWhatItShowsAndDoes:
             lambda seen: (
                 int(dict(seen["figures"])["Fetched"]) > before
                 and len(seen["tables"]["next"]) == 20
+                and seen["tables"]["causes"]
                 and seen["rate"] > 0
             ),
         )
