@@ -62,39 +62,48 @@ def site():
 
 PROGRAM = """
 import json, os, sys
-import numba, numba.np.arraymath, scipy.stats
-import crawlprio
-assert crawlprio.__path__ == [sys.argv[1]]
-from crawlprio.commands.cli import main
+import numba, numba.np.arraymath, rich.progress, rich.table, scipy.stats, uvloop
+import scrapy.cmdline, scrapy.commands.crawl, scrapy.core.downloader.handlers.http11
 
-for words in sys.argv[2:]:
+numba.njit("int64(int64)")(lambda number: number)  # loads what compiled code needs
+
+def run(words):
     if child := os.fork():
-        status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-        print(json.dumps([status, open("said").read()]), flush=True)
-    else:
-        os.dup2(os.open("said", os.O_WRONLY | os.O_CREAT | os.O_TRUNC), 2)
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-        sys.argv = ["crawlprio", *words.split()]
-        sys.exit(main())
+        return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    os.dup2(os.open("said", os.O_WRONLY | os.O_CREAT | os.O_TRUNC), 2)
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    sys.argv = ["crawlprio", *words.split()]
+    sys.exit(main())
+
+for asked in sys.stdin:
+    package, folder, lines = json.loads(asked)
+    if child := os.fork():
+        if os.waitpid(child, 0)[1]:
+            print("[]", flush=True)
+        continue
+    os.chdir(folder)
+    sys.path.insert(0, os.path.dirname(package))
+    import crawlprio
+    assert crawlprio.__path__ == [package]
+    from crawlprio.commands.cli import main
+
+    outcomes = [(run(words), open("said").read()) for words in lines]
+    os.remove("said")
+    print(json.dumps(outcomes), flush=True)
+    break
 """
-"""Runs the program several times, as forks: its imports take longer than all it does here."""
+"""Runs lines of a copy of the package as forks: imports take longer than all that they do."""
 
 
-def run(lines, folder, site, package=PACKAGE):
-    """Run the program of a copy of the package; return statuses, and what was said on stderr."""
-    start = f"http://{site.address}/"
-    done = subprocess.run(
-        [sys.executable, "-c", PROGRAM, package, *(words.format(site=start) for words in lines)],
-        cwd=folder,
-        env={**os.environ, "NO_COLOR": "1", "PYTHONPATH": str(package.parent)},
-        capture_output=True,
-        text=True,
-        timeout=600,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    (folder / "said").unlink()
-    return [json.loads(line) for line in done.stdout.splitlines()]
+@pytest.fixture(scope="module")
+def program():
+    line = [sys.executable, "-c", PROGRAM]
+    environment = {**os.environ, "NO_COLOR": "1"}
+    with subprocess.Popen(
+        line, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
+    ) as running:
+        yield running
+        running.stdin.close()
 
 
 def lacking(folder, plugin):
@@ -111,7 +120,7 @@ def test_each_plugin_is_asked_for():
 
 @pytest.mark.parametrize("plugin", PLUGINS)
 def test_without_a_plugin_the_rest_works_and_what_it_added_is_refused_in_one_sentence(
-    plugin, site, tmp_path
+    plugin, program, site, tmp_path
 ):
     package, folder = lacking(tmp_path, plugin), tmp_path / "folder"
     folder.mkdir()
@@ -123,7 +132,11 @@ def test_without_a_plugin_the_rest_works_and_what_it_added_is_refused_in_one_sen
         f"score {FULL}",
         "--help",
     )
-    outcomes = run((*lines, *LACKING[plugin]), folder, site, package)
+    asked = [line.format(site=f"http://{site.address}/") for line in (*lines, *LACKING[plugin])]
+    program.stdin.write(json.dumps([str(package), str(folder), asked]) + "\n")
+    program.stdin.flush()
+    outcomes = json.loads(program.stdout.readline())
+    assert len(outcomes) == len(asked)
     for status, said in outcomes[: len(lines)]:
         assert (status, "Traceback" in said) == (0, False), said
     lacks = f"crawlprio.plugins.{plugin}, which this copy of crawlprio lacks; install it whole."
