@@ -13,20 +13,16 @@ from pathlib import Path
 import pytest
 from logged_web import LoggedWeb
 from redis_servers import ClusterOfServers, require_redis
-from scrapy.utils.test import get_crawler
 from shared_crawls import PATIENCE, InRedis, logged_web
+from shared_frontier import local_frontier
 
 from crawlprio.frontier.protocol import PageVisit
 from crawlprio.items import LinkPairs
-from crawlprio.live.local_frontier import LocalFrontier
-from crawlprio.live.recorder import Recorder
-from crawlprio.live.requests import Identities
 from crawlprio.live.workers import Shard
 from crawlprio.plugins.shared.collect import merge
 from crawlprio.plugins.shared.hand_frontier import HandFrontier
 from crawlprio.plugins.shared.mailbox import Mailbox
 from crawlprio.plugins.shared.shards import Shards, shards_from
-from crawlprio.settings_table.config import CrawlConfig
 
 
 class InShards(InRedis):
@@ -174,15 +170,8 @@ def test_a_worker_with_another_number_of_shards_is_refused(crawl: InShards) -> N
 def order_in_one_process(web: LoggedWeb, shards: Shards) -> list[str]:
     """Return the URLs that a crawl fetches which takes the best page of all shards, each time."""
 
-    def frontier(number: int) -> LocalFrontier:
-        settings = {"ORDERING": "opic", "CRAWLPRIO_STORE": None, "CONCURRENT_REQUESTS": 1}
-        crawler = get_crawler(settings_dict={**settings, "DOWNLOAD_DELAY": 0})
-        config = CrawlConfig.from_settings(crawler.settings)
-        return LocalFrontier(
-            config, Recorder(config, Identities(crawler), shard=Shard(shards.of, number))
-        )
-
-    each = [frontier(number) for number in range(len(shards))]
+    settings = {"ORDERING": "opic", "CONCURRENT_REQUESTS": 1, "DOWNLOAD_DELAY": 0}
+    each = [local_frontier(settings, Shard(shards.of, number)) for number in range(len(shards))]
     each[shards.of(web.host(0))].add_seeds([web.url(0)])
     pages, order = {web.url(page): page for page in range(web.n_pages)}, list[str]()
     while True:

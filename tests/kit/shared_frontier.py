@@ -11,17 +11,18 @@ from crawlprio.frontier.protocol import Handout
 from crawlprio.live.local_frontier import LocalFrontier
 from crawlprio.live.recorder import Recorder
 from crawlprio.live.requests import Identities
+from crawlprio.live.workers import Shard
 from crawlprio.plugins.shared.brain import Brain, Hand
 from crawlprio.plugins.shared.hand_frontier import HandFrontier
 from crawlprio.plugins.shared.messages import Statement, read, written
 from crawlprio.settings_table.config import CrawlConfig
 
 
-def local_frontier(settings: Mapping[str, Any]) -> LocalFrontier:
+def local_frontier(settings: Mapping[str, Any], shard: Shard | None = None) -> LocalFrontier:
     """Return a frontier in this process that records nothing, and computes keys at once."""
     crawler = get_crawler(settings_dict={**settings, "CRAWLPRIO_STORE": None})
     config = CrawlConfig.from_settings(crawler.settings)
-    recorder = Recorder(config, Identities(crawler))
+    recorder = Recorder(config, Identities(crawler), shard=shard)
     frontier = LocalFrontier(config, recorder)
     frontier.queue.recompute = lambda work: frontier.queue.accept(work())
     return frontier

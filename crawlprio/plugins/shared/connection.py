@@ -29,7 +29,6 @@ from redis.sentinel import Sentinel
 
 from crawlprio.errors import ConfigError, CrawlprioError
 from crawlprio.settings_table.config import read_setting
-from crawlprio.web.addresses import SeedAddresses
 
 Client: TypeAlias = Any
 """A client of redis-py, whose own annotations contradict each other."""
@@ -245,19 +244,3 @@ def is_transient(error: RedisError) -> bool:
 def failure(error: RedisError) -> RedisFailure:
     """Return a Redis error as one sentence."""
     return RedisFailure(f"The frontier in Redis is unusable: {str(error).rstrip('.')}.")
-
-
-def share_seeds(client: Client, prefix: str, found: SeedAddresses) -> SeedAddresses:
-    """Record the private addresses of seeds; return what is on record, of all if none given.
-
-    What the first worker records is what all use.
-    """
-    key = f"{prefix}:seeds"
-    try:
-        for host, addresses in found.items():
-            client.hsetnx(key, host, " ".join(addresses))
-        known = client.hgetall(key)
-    except RedisError as error:
-        raise CrawlprioError(f"The seeds' addresses cannot be shared: {error}.") from None
-    shared = {host.decode(): addresses.decode().split() for host, addresses in known.items()}
-    return {host: shared[host] for host in found} if found else shared

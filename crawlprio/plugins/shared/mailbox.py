@@ -25,10 +25,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
-from redis.exceptions import ResponseError
+from redis.exceptions import RedisError, ResponseError
 
 from crawlprio.errors import CrawlprioError
 from crawlprio.plugins.shared.connection import Client, client_of
+from crawlprio.web.addresses import SeedAddresses
 
 _WAIT, _SHARE_OF_TIMEOUT = 4.0, 0.8
 """Most seconds for which the server is asked to wait for mail, also as a share of the time after
@@ -89,7 +90,7 @@ def place_of(place: str) -> tuple[int, int]:
 class Mailbox:
     """The mailbox of one shard of a crawl, for one thread.
 
-    Every method raises `RedisError` if the server cannot be asked.
+    Every method but `share_seeds` raises `RedisError` if the server cannot be asked.
     """
 
     def __init__(self, client: Client, crawl: str, shard: int = 0) -> None:
@@ -221,6 +222,21 @@ class Mailbox:
 
     def put_facts(self, **facts: Any) -> None:
         self.client.hset(self._crawl, mapping=facts)
+
+    def share_seeds(self, found: SeedAddresses) -> SeedAddresses:
+        """Record the private addresses of seeds; return what is on record, of all if none given.
+
+        What the first worker records is what all use.
+        """
+        key = f"{self.prefix}:seeds"
+        try:
+            for host, addresses in found.items():
+                self.client.hsetnx(key, host, " ".join(addresses))
+            known = self.client.hgetall(key)
+        except RedisError as error:
+            raise CrawlprioError(f"The seeds' addresses cannot be shared: {error}.") from None
+        shared = {host.decode(): addresses.decode().split() for host, addresses in known.items()}
+        return {host: shared[host] for host in found} if found else shared
 
     def delete(self, brain_seconds: float = 0.0, *, absent: Iterable[str] = ()) -> None:
         """Delete the crawl from the server; its store is not touched.

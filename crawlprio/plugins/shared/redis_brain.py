@@ -31,7 +31,7 @@ from crawlprio.live.running import Callbacks
 from crawlprio.live.workers import LinksOut, Shard
 from crawlprio.plugins.shared.brain import DIED, Hand
 from crawlprio.plugins.shared.brain_scheduler import LOOK_SECONDS, BrainScheduler, check_limits
-from crawlprio.plugins.shared.connection import checked_client, share_seeds, when_available
+from crawlprio.plugins.shared.connection import checked_client, when_available
 from crawlprio.plugins.shared.mailbox import START, Fenced, Mail, Mailbox, open_mailbox
 from crawlprio.plugins.shared.messages import ENDED, FETCHING, Statement, written
 from crawlprio.plugins.shared.post import BrainPost, HandPost, said_by_hand
@@ -182,7 +182,7 @@ class RedisBrainScheduler(BrainScheduler):
                 self._shards = agree_on_shards(mailbox, crawl.asked_for, self._name)
                 self._claim()
                 self._find_store(crawl.config)
-                crawl.share_seeds = lambda found: share_seeds(mailbox.client, mailbox.prefix, found)
+                crawl.share_seeds = mailbox.share_seeds
                 if len(self._shards) > 1:
                     crawl.shard = Shard(self._shards.of, self._number)
             except CrawlprioError as error:

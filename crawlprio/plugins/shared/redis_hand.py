@@ -31,7 +31,7 @@ from crawlprio.live.leases import LeaseState
 from crawlprio.live.running import Callbacks, RunningCrawl
 from crawlprio.live.workers import WorkersDied
 from crawlprio.plugins.shared.brain_scheduler import check_limits
-from crawlprio.plugins.shared.connection import checked_client, share_seeds, when_available
+from crawlprio.plugins.shared.connection import checked_client, when_available
 from crawlprio.plugins.shared.hand_scheduler import HandScheduler
 from crawlprio.plugins.shared.mailbox import Mailbox, open_mailbox
 from crawlprio.plugins.shared.messages import ENDED, FETCHING, Statement
@@ -102,7 +102,7 @@ class RedisHandScheduler(HandScheduler):
             for each in mailbox.of_shards(max(int(mailbox.facts().get("shards", 1)), 1)):
                 each.delete(brain_seconds(settings))
         self.shards = agree_on_shards(mailbox, self._crawl.asked_for, self._name)
-        self._crawl.share_seeds = partial(share_seeds, mailbox.client, mailbox.prefix)
+        self._crawl.share_seeds = mailbox.share_seeds
 
     def _spider_opened(self) -> None:
         from twisted.internet import reactor
