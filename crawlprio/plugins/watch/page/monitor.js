@@ -34,10 +34,11 @@ async function ask(path, asked) {
   try {
     const response = await fetch(path, { method: "POST", headers, body: JSON.stringify(asked || {}) });
     const answer = await response.json();
-    write(by("said"), answer.said || answer.error || "");
+    // How the crawl ended may have come before the answer to what ended it.
+    if (!isOver) write(by("said"), answer.said || answer.error || "");
     return answer;
   } catch {
-    write(by("said"), "The crawl does not answer.");
+    if (!isOver) write(by("said"), "The crawl does not answer.");
     return {};
   }
 }
