@@ -9,7 +9,7 @@ reached. Topics are those of `value_split.py`, drawn by `topics_of` where it say
 
 Each rule of `RULES` crawls each topic from the home page and from random pages, as many as it takes
 to reach half of the web. Keys are brought up to date as in the package, whose functions compute the
-inputs: with the options of the package's ordering, the order is the package's. Printed are the
+inputs. Printed are the
 share of all value found after 10, 20 and 40 % of the pages, and what that closes of the distance
 from the hot queue to the oracle. `experiments/value_rules.md` has what came of it.
 """
@@ -232,15 +232,20 @@ def _crawl(
 @njit(cache=True)
 def _refit(inputs: Floats, value: float, inverse: Floats, weights: Floats) -> None:
     """Refit the weights to the value of a page, as the package does."""
-    log_odds = 0.0
-    for at in range(N_INPUTS):
-        log_odds += inputs[at] * weights[at]
+    gain, log_odds = np.zeros(N_INPUTS), 0.0
+    for row in range(N_INPUTS):
+        log_odds += inputs[row] * weights[row]
+        for at in range(N_INPUTS):
+            gain[row] += inverse[row, at] * inputs[at]
     expected = 1.0 / (1.0 + math.exp(-min(max(log_odds, -30.0), 30.0)))
     slope = max(expected * (1.0 - expected), 0.01)
-    gain = inverse @ inputs
-    scale = 1.0 / slope + inputs @ gain
-    weights += gain / scale * ((value - expected) / slope)
-    inverse -= np.outer(gain, gain) / scale
+    scale = 1.0 / slope
+    for at in range(N_INPUTS):
+        scale += inputs[at] * gain[at]
+    for row in range(N_INPUTS):
+        weights[row] += gain[row] / scale * ((value - expected) / slope)
+        for at in range(N_INPUTS):
+            inverse[row, at] -= gain[row] * gain[at] / scale
 
 
 class Web:
@@ -287,9 +292,8 @@ class Web:
             places.append([_number(name) for name in named])
             words.append(first(f"{path} {query}", tail))
         self.places, self.urls = np.array(places, np.int32), np.array(words, np.int32)
-        wanted = set(self.anchors.ravel().tolist())  # no other words of texts are looked up
         rows = [
-            sorted({number(word) for word in words_of(text)} & wanted)
+            sorted({number(word) for word in words_of(text)})
             for page in self.pages
             for text in [f"{page.title} {page.text}"[: package.MAX_OWN]]
         ]

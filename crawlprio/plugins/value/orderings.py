@@ -324,7 +324,8 @@ class Value(Ordering):
 
     def _in_keys(self) -> Floats:
         """Return the weights of the inputs in a key."""
-        return (np.array(PRIOR) + self._weights) / 2.0
+        weights: Floats = (np.array(PRIOR) + self._weights) / 2.0
+        return weights
 
     def _known(self) -> tuple[Groups, Floats, Groups, int, Floats, Floats, Floats]:
         """Return what the inputs are computed from."""
