@@ -92,11 +92,12 @@ class Learned:
     def __init__(
         self,
         judge: Callable[[str], float] | None = None,
+        explore: float = 0.3,
         strength: float = 5.0,
         every: float = 0.005,
         discovery: float = 0.8,
     ) -> None:
-        self.judge, self.every = judge, every
+        self.judge, self.explore, self.every = judge, explore, every
         self.discovery, self.oldest, self.turn = discovery, 0, -1
         self.weights = list(self.prior)
         size = range(len(self.prior))
@@ -240,10 +241,14 @@ class Learned:
 
     def key(self, seen: Seen, page: int) -> float:
         inputs = self.inputs(seen, page, seen.visited)
-        untrained = sum(x * w for x, w in zip(inputs, self.prior, strict=True))
-        learned = sum(x * w for x, w in zip(inputs, self.weights, strict=True))
+        expected = sum(x * w for x, w in zip(inputs, self.weights, strict=True))
+        (_, folder, _), _, _ = self.groups(seen, page)
+        n_folder, _, _ = self.counts.get(folder, (0.0, 0.0, 0.0))
+        first = self.sources(seen, page, seen.visited)[:1]
+        n_targets = len(self.targets(seen, first[0], seen.visited)) if first else 0
+        rare = 1 / math.sqrt(n_targets + 1) + 1 / math.sqrt(n_folder + 1)
         ahead = 1e3 if page == self.turn else 0.0
-        return (untrained + learned) / 2 + self.discovery * self.shows(seen, page) + ahead
+        return expected + self.explore * rare + self.discovery * self.shows(seen, page) + ahead
 
     def learn(self, seen: Seen, page: int) -> None:
         """Refit the weights to the page visited last, then count it."""

@@ -123,9 +123,9 @@ class Value(Ordering):
     weighted by 1 / distance. They add up to the log-odds of its value, which are its key. The
     weights begin as `PRIOR`; after each page that was got or failed, an extended Kalman filter
     refits them (a failure is worth 0; a redirect teaches nothing). It takes the slope of the
-    logistic curve for 0.01 at least, so that no single page throws them far. A key takes the means
-    of the first and the learned weights: the pages fetched so far are those that seemed best, and
-    what tells one of them from another tells less of the pages that wait.
+    logistic curve for 0.01 at least, so that no single page throws them far. Folders and linking
+    pages with few fetched pages give a bonus, so that no part of a web is given up on a few bad
+    pages.
 
     Links are worth following too: most of the value that a crawl misses at first is on pages that
     nothing fetched links to. So `discovery` times the logarithm of how many new pages a page is
@@ -136,10 +136,14 @@ class Value(Ordering):
 
     Ours. The inputs are those of focused crawlers since Cho et al. 1998: anchor texts, URLs and the
     content of linking pages. Adding up log-odds with learned weights is the mixing of Mattern 2012
-    (Mixing strategies in data compression, DCC), by second-order steps. Needs a value model.
+    (Mixing strategies in data compression, DCC), by second-order steps. The bonus is that of Upper
+    Confidence Bounds (Auer, Cesa-Bianchi & Fischer, Machine Learning 47, 2002) without the
+    logarithm. Needs a value model.
 
     Parameters
     ----------
+    explore
+        Weight of the bonus; default 0.3.
     strength
         How slowly the weights leave `PRIOR`: the precision that these have before the first page;
         default 5.
@@ -161,11 +165,13 @@ class Value(Ordering):
 
     def __init__(
         self,
+        explore: float = 0.3,
         strength: float = 5.0,
         every: float = 0.005,
         discovery: float = 0.8,
     ) -> None:
         owner = self.option_owner
+        self._explore = checked_number(owner, "explore", explore, least=0)
         self._strength = checked_number(owner, "strength", strength, least=1e-6)
         self._every = checked_number(owner, "every", every, least=0)
         self._discovery = checked_number(owner, "discovery", discovery, least=0)
@@ -182,7 +188,7 @@ class Value(Ordering):
         known = groups, links, sources, 1, np.ones((1, 3)), np.ones(3), self._no_grades()
         weights = np.array(PRIOR)
         _add_links(0, one, links, sources, 0.0, True)
-        _score(np.zeros(1), one, *known, weights, 0.0, NO_PAGE)
+        _score(np.zeros(1), one, *known, weights, 0.0, 0.0, NO_PAGE)
         _learn(0, 0.0, one[:0], *known, np.eye(_N_INPUTS), weights)
 
     def open(self, pages: Pages, truth: Callable[[int], float] | None = None) -> None:
@@ -262,11 +268,12 @@ class Value(Ordering):
         inputs = np.empty(_N_INPUTS)
         _inputs(page, *self._known(), inputs)
         names = map("{}: {}".format, INPUTS, self._evidence(page))
-        known = zip(names, inputs.tolist(), self._in_keys().tolist(), strict=True)
+        known = zip(names, inputs.tolist(), self._weights.tolist(), strict=True)
         of_page = page, self._groups, self._links, self._sources, self._sums
         new = Part("logarithm of the new pages that it may show", _shows(*of_page, self._total))
         return [
             *(made_of("expected", (Part(what, x),), factor=weight) for what, x, weight in known),
+            Part("bonus for a part of the web with few fetches", self._explore * _rare(*of_page)),
             made_of("discovery", (new,), factor=self._discovery),
             Part("its turn, as it waits longest", AHEAD if page == self._turn else 0.0),
         ]
@@ -320,12 +327,8 @@ class Value(Ordering):
 
     def _score_pages(self, pages: PageIds) -> None:
         """Set the keys of pages."""
-        _score(self.keys, pages, *self._known(), self._in_keys(), self._discovery, self._turn)
-
-    def _in_keys(self) -> Floats:
-        """Return the weights of the inputs in a key."""
-        weights: Floats = (np.array(PRIOR) + self._weights) / 2.0
-        return weights
+        bonus = self._explore, self._discovery
+        _score(self.keys, pages, *self._known(), self._weights, *bonus, self._turn)
 
     def _known(self) -> tuple[Groups, Floats, Groups, int, Floats, Floats, Floats]:
         """Return what the inputs are computed from."""
@@ -490,6 +493,15 @@ def _inputs(
 
 
 @njit(cache=True)
+def _rare(page: int, groups: Groups, links: Floats, sources: Groups, sums: Floats) -> float:
+    """How little is known of the folder of a page and of what its first source links to."""
+    source = sources[page, 0]
+    n_targets = links[source, _N_TARGETS] if source >= 0 else 0.0
+    n_folder = sums[groups[page, _FOLDER], 0]
+    return 1.0 / math.sqrt(n_targets + 1.0) + 1.0 / math.sqrt(n_folder + 1.0)
+
+
+@njit(cache=True)
 def _shows(
     page: int, groups: Groups, links: Floats, sources: Groups, sums: Floats, total: Floats
 ) -> float:
@@ -532,16 +544,18 @@ def _score(
     total: Floats,
     grades: Floats,
     weights: Floats,
+    explore: float,
     discover: float,
     turn: int,
 ) -> None:
-    """Set the keys of pages: log-odds of the expected value, discovery, and turn."""
+    """Set the keys of pages: log-odds of the expected value, bonus, discovery, and turn."""
     inputs = np.empty(_N_INPUTS)
     for page in pages:
         _inputs(page, groups, links, sources, n_pages, sums, total, grades, inputs)
         key = 0.0
         for at in range(_N_INPUTS):
             key += inputs[at] * weights[at]
+        key += explore * _rare(page, groups, links, sources, sums)
         key += discover * _shows(page, groups, links, sources, sums, total)
         keys[page] = key + (AHEAD if page == turn else 0.0)
 
@@ -621,7 +635,7 @@ class ValueAndImportance(Value):
     ----------
     importance
         Weight of the logarithm of the mass; default 0.2. With 0 the order is that of `value`.
-    strength, every, discovery
+    explore, strength, every, discovery
         As in `Value`.
 
     Notes
@@ -635,11 +649,12 @@ class ValueAndImportance(Value):
     def __init__(
         self,
         importance: float = 0.2,
+        explore: float = 0.3,
         strength: float = 5.0,
         every: float = 0.005,
         discovery: float = 0.8,
     ) -> None:
-        super().__init__(strength, every, discovery)
+        super().__init__(explore, strength, every, discovery)
         self._importance = checked_number(self.option_owner, "importance", importance, least=0)
         self._mass = RankMass()
 
