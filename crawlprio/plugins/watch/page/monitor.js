@@ -34,7 +34,7 @@ async function ask(path, asked) {
   try {
     const response = await fetch(path, { method: "POST", headers, body: JSON.stringify(asked || {}) });
     const answer = await response.json();
-    write(by("said"), answer.said || answer.error || "");
+    if (!isOver) write(by("said"), answer.said || answer.error || "");
     return answer;
   } catch {
     write(by("said"), "The crawl does not answer.");
