@@ -37,7 +37,7 @@ async function ask(path, asked) {
     if (!isOver) write(by("said"), answer.said || answer.error || "");
     return answer;
   } catch {
-    write(by("said"), "The crawl does not answer.");
+    if (!isOver) write(by("said"), "The crawl does not answer.");
     return {};
   }
 }
