@@ -5,6 +5,7 @@ import shutil
 from contextlib import contextmanager
 
 import pytest
+from waiting import MAX_SECONDS
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 FLAGS = [
@@ -39,6 +40,7 @@ class Tab:
             viewport={"width": 1200, "height": 900}, color_scheme=scheme, reduced_motion="reduce"
         )
         self.page = self.context.new_page()
+        self.page.set_default_timeout(1000 * MAX_SECONDS)
         self.errors = []
         self.requests = []
         self.page.on("console", self._said)
