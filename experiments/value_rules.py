@@ -9,8 +9,7 @@ reached. Topics are those of `value_split.py`, drawn by `topics_of` where it say
 
 Each rule of `RULES` crawls each topic from the home page and from random pages, as many as it takes
 to reach half of the web. Keys are brought up to date as in the package, whose functions compute the
-inputs. Printed are the
-share of all value found after 10, 20 and 40 % of the pages, and what that closes of the distance
+inputs. Printed are the share of all value found after 10, 20 and 40 % of the pages, and what that closes of the distance
 from the hot queue to the oracle. `experiments/value_rules.md` has what came of it.
 """
 
@@ -84,22 +83,22 @@ class Rule(NamedTuple):
     """1: words of anchor texts and their likes in texts count by their mean, not their sum."""
 
 
-BEFORE = Rule(learned=1.0, explore=0.3)
+VALUE_RULE = Rule(learned=1.0, explore=0.3)
 MEANS = (1.0, 0.5, 0.3, 0.3, 0.15, 0.5, 0.6, 0.8, 0.2, 0.7, 0.4)
 """First weights for means of words, as the ranks of waiting pages have them."""
 
 RULES = {
-    "before": BEFORE,
-    "before, keys every .5 %": BEFORE._replace(every=0.005),
-    "first weights alone": BEFORE._replace(learned=0.0),
-    **{f"strength {s}": BEFORE._replace(strength=s) for s in (1, 20, 100, 500)},
-    **{f"learned {s}": BEFORE._replace(learned=s) for s in (0.25, 0.5, 0.75)},
-    "strength 100, no bonus": BEFORE._replace(strength=100, explore=0),
-    "value: learned .5, no bonus": Rule(),
-    "value, keys every .5 %": Rule(every=0.005),
-    "strength 50, keys every 4 %": BEFORE._replace(strength=50, every=0.04),
-    "the same, means of words": BEFORE._replace(strength=50, every=0.04, means=1),
-    "value, less discovery where value is dense": Rule(dense=1),
+    "value": VALUE_RULE,
+    "value, keys every .5 %": VALUE_RULE._replace(every=0.005),
+    "first weights alone": VALUE_RULE._replace(learned=0.0),
+    **{f"strength {s}": VALUE_RULE._replace(strength=s) for s in (1, 20, 100, 500)},
+    **{f"learned {s}": VALUE_RULE._replace(learned=s) for s in (0.25, 0.5, 0.75)},
+    "strength 100, no bonus": VALUE_RULE._replace(strength=100, explore=0),
+    "candidate: learned .5, no bonus": Rule(),
+    "candidate, keys every .5 %": Rule(every=0.005),
+    "strength 50, keys every 4 %": VALUE_RULE._replace(strength=50, every=0.04),
+    "the same, means of words": VALUE_RULE._replace(strength=50, every=0.04, means=1),
+    "candidate, less discovery where value is dense": Rule(dense=1),
 }
 
 
@@ -431,7 +430,7 @@ def main() -> None:
     parser.add_argument("--judges", action="store_true", help="the webs that judge, once")
     given = parser.parse_args()
     load()
-    names = ("before, keys every .5 %", "value, keys every .5 %")
+    names = ("value, keys every .5 %", "candidate, keys every .5 %")
     rules = {name: RULES[name] for name in names} if given.judges else RULES
     found: dict[str, list[Floats]] = {}
     for task in tasks(given.folder, given.judges):
