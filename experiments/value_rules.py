@@ -9,8 +9,9 @@ reached. Topics are those of `value_split.py`, drawn by `topics_of` where it say
 
 Each rule of `RULES` crawls each topic from the home page and from random pages, as many as it takes
 to reach half of the web. Keys are brought up to date as in the package, whose functions compute the
-inputs. Printed are the share of all value found after 10, 20 and 40 % of the pages, and what that closes of the distance
-from the hot queue to the oracle. `experiments/value_rules.md` has what came of it.
+inputs. Printed are the share of all value found after 10, 20 and 40 % of the pages, and what that
+closes of the distance from the hot queue to the oracle. `experiments/value_rules.md` has what came
+of it.
 """
 
 from __future__ import annotations
