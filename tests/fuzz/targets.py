@@ -253,7 +253,7 @@ def arrays(data):
         lambda a, _: Coverage().add_seeds(a),
         lambda a, b: Coverage().observe(source.choice([-1, 0, 3, 2**40]), a),
         lambda a, b: given["cumulative_pagerank"](a, b, None),
-        lambda a, b: given["average_cumulative_pagerank"](a, rank, b),
+        lambda a, b: given["cumulative_pagerank"](a, rank, b),
         lambda a, b: given["best_order"](a, b),
         lambda a, b: given["kendall_tau"](a, b),
         lambda a, _: given["curve"](a),
