@@ -40,7 +40,7 @@ lint: .venv/dev
 docs: .venv/docs
 	$(BIN)/python -m sphinx -b html -W --keep-going -q docs docs/_build/html
 
-# All benchmarks: 12 to 30 minutes. Needs the link graphs and the WARC in $(DATA).
+# All benchmarks: 12 to 35 minutes. Needs the link graphs and the WARC in $(DATA).
 bench: .venv/dev
 	$(BIN)/python benchmarks/run_all.py --shared $(DATA)
 

@@ -1,4 +1,4 @@
-"""Runs all benchmarks with modest sizes, in 12 to 30 minutes, and writes their output to a file.
+"""Runs all benchmarks with modest sizes, in 12 to 35 minutes, and writes their output to a file.
 
     python benchmarks/run_all.py [--output benchmarks/results.txt] [--shared ../shared/data]
                                  [--only NAME]...
