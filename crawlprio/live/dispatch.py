@@ -79,8 +79,9 @@ class Patience:
     """Lets sites wait for callbacks, so that the next choice knows the links of the last page.
 
     A callback that awaits something is waited for until it has yielded nothing for `PATIENCE`, and
-    for `MAX_PATIENCE` at most; none is waited for at all while callbacks are slower than that. `release` frees the site of a lease, if it still
-    waits; `on_freed` is called after sites were freed because callbacks took too long.
+    for `MAX_PATIENCE` at most; none is waited for at all while callbacks are slower than that.
+    `release` frees the site of a lease, if it still waits; `on_freed` is called after sites were
+    freed because callbacks took too long.
     """
 
     def __init__(self, release: Callable[[Lease], object], on_freed: Callable[[], object]) -> None:
