@@ -168,7 +168,11 @@ _LISTS: dict[str, tuple[str, list[str], _Cells, Sequence[int]]] = {
     "workers": (
         "Workers",
         ["worker", "leases", "for", "dead in"],
-        lambda row: [row["name"], str(row["leases"]), *map(seconds, (row["age"], row["dead_in"]))],
+        lambda row: [
+            row["name"],
+            f"{row['leases']:,}",
+            *map(seconds, (row["age"], row["dead_in"])),
+        ],
         (1, 2, 3),
     ),
     "leases": (
