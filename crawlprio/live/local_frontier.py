@@ -356,6 +356,7 @@ class LocalFrontier:
 
     def _observe_seeds(self, pages: Sequence[int]) -> None:
         new = self._recorder.add_seeds(pages)
+        self._commit_soon()
         self.queue.observe(Visit(NO_PAGE, np.array(new, dtype=np.int32)))
 
     def _source_of(self, entry: Entry) -> _Lease | None:
@@ -634,7 +635,7 @@ class LocalFrontier:
             self._recorder.save_state(self.queue, self._refused)
 
     def _commit(self) -> None:
-        """Commit the visits observed in this turn of the event loop, all at once."""
+        """Commit what was recorded in this turn of the event loop, all at once."""
         self._commits_soon = False
         try:
             self._recorder.commit()

@@ -464,14 +464,14 @@ class Recorder:
                 yield page
 
     def add_seeds(self, pages: Sequence[int]) -> list[int]:
-        """Record pages as seeds; return the new ones, in order."""
+        """Record pages as seeds, on disk with the next `commit`; return the new ones, in order."""
         new = [page for page in dict.fromkeys(pages) if page not in self.seeds]
         self.seeds |= dict.fromkeys(new)
         if self.coverage is not None:
             self.coverage.add_seeds(new)
         if self.store is not None:
-            with self._writing:
-                self.store.record_pages(self.pages, new, self.requests.take_unsaved())
+            requests = self.requests.take_unsaved()
+            self.store.record_pages(self.pages, new, requests, commits=False)
         return new
 
     def commit(self) -> None:

@@ -217,6 +217,14 @@ def _is_at_limit(cursor: sqlite3.Cursor) -> bool:
     return bool(n_pages >= 0.9 * most)
 
 
+class _Found(NamedTuple):
+    """Pages to commit without a visit."""
+
+    pages: PageTable
+    seeds: Sequence[int]
+    requests: Sequence[RequestRow]
+
+
 class _Recorded(NamedTuple):
     """A visit to commit, with what was recorded with it."""
 
@@ -244,6 +252,7 @@ class Store(StoreReader):
         self._cursor = db.cursor()
         self._lock = lock
         self._recorded: list[_Recorded] = []
+        self._found: list[_Found] = []
         self.marks = Marks()
         self.ended_at: float | None = None
         self._checkpoints: Checkpoints | None = None
@@ -349,8 +358,8 @@ class Store(StoreReader):
 
     @property
     def is_behind(self) -> bool:
-        """Whether visits are recorded that are not on disk yet."""
-        return bool(self._recorded)
+        """Whether visits or seeds are recorded that are not on disk yet."""
+        return bool(self._recorded or self._found)
 
     def record(
         self,
@@ -405,16 +414,40 @@ class Store(StoreReader):
         return seq
 
     def commit(self, facts: Mapping[str, str] = MappingProxyType({})) -> None:
-        """Write all recorded visits in one transaction; if it fails, none of them is on disk.
+        """Write all that was recorded in one transaction; if it fails, none of it is on disk.
 
-        `facts` are written with the visits as `set_meta` does, if there are visits.
+        `facts` are written with it as `set_meta` does, if there is anything to write.
         """
-        if not self._recorded:
-            return
+        if self._recorded or self._found:
+            self._write(facts, counts_can_wait=True)
+
+    def record_pages(
+        self,
+        pages: PageTable,
+        seeds: Sequence[int] = (),
+        requests: Sequence[RequestRow] = (),
+        *,
+        commits: bool = True,
+    ) -> None:
+        """Write the new pages of the table, without visits; mark `seeds` among them.
+
+        False for `commits` leaves them in memory until `commit`.
+        """
+        self._found.append(_Found(pages, seeds, requests))
+        if commits:
+            self._write()
+
+    def _write(
+        self, facts: Mapping[str, str] = MappingProxyType({}), *, counts_can_wait: bool = False
+    ) -> None:
         recorded, self._recorded = self._recorded, []
-        pages = recorded[-1].pages
+        found, self._found = self._found, []
+        pages = (recorded or found)[-1].pages
         with self._transaction(n_visits=len(recorded)):
-            self._add_pages(pages, counts_can_wait=True)
+            self._add_pages(pages, counts_can_wait=counts_can_wait)
+            for each in found:
+                mark_seeds(self._cursor, [int(seed) for seed in each.seeds])
+                put_requests(self._cursor, each.requests)
             put_visits(self._cursor, [each.visit for each in recorded], self._last_seq + 1)
             for visit, _, requests, ended, items in recorded:
                 if visit.page == NO_PAGE:
@@ -429,20 +462,6 @@ class Store(StoreReader):
         self._committed(pages)
         self._last_seq += len(recorded)
         self._n_visits += sum(each.visit.page != NO_PAGE for each in recorded)
-
-    def record_pages(
-        self,
-        pages: PageTable,
-        seeds: Sequence[int] = (),
-        requests: Sequence[RequestRow] = (),
-    ) -> None:
-        """Write the new pages of the table, without visits; mark `seeds` among them."""
-        self.commit()
-        with self._transaction():
-            self._add_pages(pages)
-            mark_seeds(self._cursor, [int(page) for page in seeds])
-            put_requests(self._cursor, requests)
-        self._committed(pages)
 
     def mark_leased(self, page: int) -> None:
         """Mark a page as handed out until its visit is recorded; written with the next record."""
