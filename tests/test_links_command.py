@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from commands import run_command, run_scrapy_command
 
-from crawlprio.commands.links import Command
+from crawlprio.commands.exports import LinksCommand
 from crawlprio.errors import StoreError
 from crawlprio.graph.pages import NO_PAGE, PageTable, Visit
 from crawlprio.store import Store
@@ -50,7 +50,7 @@ def store(tmp_path):
 
 def scrapy_links(*args):
     """Run the command through scrapy's own command line, without looking for other commands."""
-    return run_scrapy_command(Command, "links", *args)
+    return run_scrapy_command(LinksCommand, "links", *args)
 
 
 def export(store, name):

@@ -18,25 +18,26 @@ if TYPE_CHECKING:
     from scrapy.commands import ScrapyCommand
     from scrapy.settings import Settings
 
-COMMANDS = (
-    "crawl",
-    "resume",
-    "receipt",
-    "certify",
-    "explain",
-    "score",
-    "audit",
-    "simulate",
-    "links",
-    "items",
-    "texts",
-    "replay",
-    "manners",
-    "value",
-    "frontier",
-    "compile",
-)
-"""The commands, each a module of `crawlprio.commands` or of a plugin, in the overview's order."""
+COMMANDS = {
+    "crawl": "crawl.Command",
+    "resume": "crawl.ResumeCommand",
+    "receipt": "receipt.Command",
+    "certify": "certify.Command",
+    "explain": "explain.Command",
+    "score": "score.Command",
+    "audit": "audit.Command",
+    "simulate": "simulate.Command",
+    "links": "exports.LinksCommand",
+    "items": "exports.ItemsCommand",
+    "texts": "",
+    "replay": "crawl.ReplayCommand",
+    "manners": "",
+    "value": "",
+    "frontier": "",
+    "compile": "compile.Command",
+}
+"""The commands in the overview's order, each by its class in `crawlprio.commands`; empty: it is a
+plugin's, whose table has its class."""
 
 _CRAWLING = ("crawl", "resume", "certify", "replay")
 
@@ -79,7 +80,8 @@ def command_of(name: str) -> ScrapyCommand:
     """Return a command; raise ConfigError if its plugin is missing."""
     if name in ADDED["commands"]:
         return load("commands", name)()  # type: ignore[no-any-return]
-    command: ScrapyCommand = import_module(f"crawlprio.commands.{name}").Command()
+    module, _, cls = COMMANDS[name].rpartition(".")
+    command: ScrapyCommand = getattr(import_module(f"crawlprio.commands.{module}"), cls)()
     return command
 
 

@@ -32,12 +32,8 @@ class StateKeeper:
     One exception: of a page that was refused (by robots.txt, say) before the state was saved, and
     is fetched by a later run, the links are queued but are no evidence.
 
-    Parameters
-    ----------
-    config
-        the ordering must not be open yet.
-    bounds_patterns
-        whether the budget per URL pattern applies.
+    The ordering of `config` must not be open yet. `bounds_patterns`: whether the budget per URL
+    pattern applies.
     """
 
     def __init__(self, config: CrawlConfig, *, bounds_patterns: bool) -> None:

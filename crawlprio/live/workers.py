@@ -67,14 +67,10 @@ class Worker(Protocol):
 
 
 class Workers(Protocol):
-    """The processes that fetch for a crawl.
+    """The processes that fetch for a crawl: `hands` are those that live.
 
-    Attributes
-    ----------
-    on_fetch
-        called with site, seconds and status of each fetch that has ended; status 0: no response.
-    hands
-        those that live.
+    `on_fetch` is called with site, seconds and status of each fetch that has ended; status 0: no
+    response.
     """
 
     on_fetch: Callable[[str, float, int], object]

@@ -1,18 +1,20 @@
-"""The command `crawlprio links`: exports the links of a crawl store for other programs.
+"""The commands that export what a crawl store holds: `crawlprio links` and `crawlprio items`.
 
-`crawlprio.store.graph_files` writes the formats.
+`crawlprio.store.graph_files` writes the formats of links.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 from pathlib import Path
 from typing import ClassVar
 
 from crawlprio.commands import SPREADSHEET, ExportCommand, Option, write_json
+from crawlprio.errors import ConfigError
 
 
-class Command(ExportCommand):
+class LinksCommand(ExportCommand):
     """`crawlprio links` writes the links of a store to a file, or copies the store of a crawl."""
 
     what = "links"
@@ -94,3 +96,42 @@ class Command(ExportCommand):
             f"{store}: {collected.n_visits:,} visits and {collected.n_pages:,} pages of crawl "
             f"{crawl}"
         )
+
+
+class ItemsCommand(ExportCommand):
+    """`crawlprio items export STORE FILE.jsonl` writes the items that CRAWLPRIO_ITEMS kept."""
+
+    what, says, suffixes = "items", "{:,} items", (".jsonl",)
+    does = "Export the items that a crawl kept in its store"
+    about = (
+        "Write the items that a crawl with -s CRAWLPRIO_ITEMS=True kept in STORE to "
+        "FILE.jsonl: one JSON object per line, in the order in which pages were fetched. "
+        "However often the crawl was killed, each item is written exactly once, which feeds "
+        "(-o) cannot guarantee."
+    )
+    examples = ("items export example/crawl.sqlite items.jsonl",)
+
+    def write(self, store: Path, path: Path) -> int:
+        from crawlprio.outside import open_file
+        from crawlprio.store import Store
+
+        n_items = 0
+        with (
+            Store.open(store, readonly=True) as opened,
+            open_file(path, "w", encoding="utf-8", newline="\n") as file,
+        ):
+            for _, item in opened.kept_items():
+                file.write(_line(item, store))
+                n_items += 1
+        return n_items
+
+
+def _line(item: str, store: Path) -> str:
+    """Return an item as one line of JSON."""
+    try:
+        text = json.dumps(json.loads(item), ensure_ascii=False) + "\n"
+        return text.encode("utf-8", "backslashreplace").decode()  # half a character, escaped
+    except (ValueError, RecursionError):
+        raise ConfigError(
+            f"{store}: the file is damaged (an item that is not JSON); restore a backup."
+        ) from None
