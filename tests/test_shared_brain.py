@@ -12,6 +12,7 @@ from crawlprio.frontier.protocol import Entry, Exchange, Handout, PageVisit
 from crawlprio.items import Directives, LinkPairs, TextNotes
 from crawlprio.plugins.shared.brain import DIED, MOST_DEATHS, Brain, Hand
 from crawlprio.plugins.shared.messages import (
+    FETCHING,
     Statement,
     entry_row,
     handout_row,
@@ -108,9 +109,32 @@ class TestDeaths:
         brain.frontier.add_seeds([URL])
         hand, handout = self.leased(brain, monotonic())
         assert brain.starting["a.test"] == 1
-        brain.put_back(hand, handout.lease)
+        brain.agree(hand, 0, [])
+        assert brain.starting["a.test"] == 1, "it may be on its way"
+        brain.agree(hand, 1, [])
         assert (brain.starting["a.test"], hand.starting["a.test"]) == (0, 0)
         assert self.leased(brain, monotonic() + 2000)[1].url == URL
+
+    def test_a_page_that_a_dead_hand_still_has_is_its_own_again_unless_it_is_anothers(
+        self, brain: Brain
+    ) -> None:
+        brain.frontier.add_seeds([URL])
+        said: list[Statement] = []
+        hand, handout = self.leased(brain, monotonic())
+        hand.send = said.extend
+        row = [handout.lease, *brain.frontier.key_of(handout.lease), FETCHING]
+        ended = {"was_handed_out": True, "elapsed": 0.1, "status": 200, "retry_after": None}
+        brain.died(hand)
+        brain.agree(hand, 1, [row])
+        assert (len(brain.frontier), [*hand.leases], said) == (0, [handout.lease], [])
+        assert not brain.frontier.clock.has_room("a.test")
+        brain.received(hand, [["clock", "ended", ["a.test"], ended]])
+        brain.died(hand)
+        self.leased(brain, monotonic() + 2000)
+        brain.agree(hand, 1, [row])
+        assert said == [["lost", [handout.lease]]]
+        brain.received(hand, [["clock", "ended", ["a.test"], ended]])
+        assert brain.frontier.clock.has_room("a.test")
 
     def test_what_a_hand_says_of_a_page_that_it_has_lost_is_ignored(self, brain: Brain) -> None:
         brain.frontier.add_seeds([URL])
