@@ -107,7 +107,7 @@ class TestDeaths:
         self, brain: Brain
     ) -> None:
         brain.frontier.add_seeds([URL])
-        hand, handout = self.leased(brain, monotonic())
+        hand, _ = self.leased(brain, monotonic())
         assert brain.starting["a.test"] == 1
         brain.agree(hand, 0, [])
         assert brain.starting["a.test"] == 1, "it may be on its way"

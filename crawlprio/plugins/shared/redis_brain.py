@@ -631,10 +631,10 @@ class RedisBrainScheduler(BrainScheduler):
             ],
             "head": [
                 {
-                    "url": recorder.pages.url(page),
                     "key": float(queue.page_records["key"][page]),
                     "hot": queue.usual_tier(page) % 2,
                     "priority": queue.usual_tier(page) // 2,
+                    "url": recorder.pages.url(page),
                 }
                 for page in head
             ],
