@@ -13,6 +13,7 @@ from crawlprio.items import Directives, LinkPairs, TextNotes
 from crawlprio.plugins.shared.brain import DIED, MOST_DEATHS, Brain, Hand
 from crawlprio.plugins.shared.messages import (
     FETCHING,
+    OF_ONE_BRAIN,
     Statement,
     entry_row,
     handout_row,
@@ -115,24 +116,23 @@ class TestDeaths:
         assert (brain.starting["a.test"], hand.starting["a.test"]) == (0, 0)
         assert self.leased(brain, monotonic() + 2000)[1].url == URL
 
-    def test_a_page_that_a_dead_hand_still_has_is_its_own_again_unless_it_is_anothers(
+    def test_a_page_of_an_earlier_brain_is_adopted_unless_its_hand_was_taken_for_dead(
         self, brain: Brain
     ) -> None:
         brain.frontier.add_seeds([URL])
-        said: list[Statement] = []
-        hand, handout = self.leased(brain, monotonic())
-        hand.send = said.extend
+        handout = brain.frontier.next_page(monotonic())
+        assert handout is not None
         row = [handout.lease, *brain.frontier.key_of(handout.lease), FETCHING]
-        ended = {"was_handed_out": True, "elapsed": 0.1, "status": 200, "retry_after": None}
-        brain.died(hand)
-        brain.agree(hand, 1, [row])
+        brain.frontier.put_back(handout.lease)
+        said: list[Statement] = []
+        hand = Hand(said.extend, n_sent=OF_ONE_BRAIN)
+        brain.agree(hand, 0, [row])
         assert (len(brain.frontier), [*hand.leases], said) == (0, [handout.lease], [])
         assert not brain.frontier.clock.has_room("a.test")
-        brain.received(hand, [["clock", "ended", ["a.test"], ended]])
         brain.died(hand)
-        self.leased(brain, monotonic() + 2000)
-        brain.agree(hand, 1, [row])
-        assert said == [["lost", [handout.lease]]]
+        brain.agree(hand, 0, [row])
+        assert (len(brain.frontier), said) == (1, [["lost", [handout.lease]]])
+        ended = {"was_handed_out": True, "elapsed": 0.1, "status": 200, "retry_after": None}
         brain.received(hand, [["clock", "ended", ["a.test"], ended]])
         assert brain.frontier.clock.has_room("a.test")
 

@@ -15,7 +15,9 @@ from crawlprio.live.local_frontier import LocalFrontier
 from crawlprio.plugins.shared.messages import (
     ENDED,
     FETCHING,
+    OF_ONE_BRAIN,
     Statement,
+    brain_of,
     handout_row,
     request_bytes,
     row_entry,
@@ -36,7 +38,8 @@ class Hand:
 
     It has the pages of `leases`, each with the number of the message that told of it: `n_sent` were
     sent to it. For the callbacks of those `waiting`, the crawl no longer waits. By site, fetches of
-    it are `fetching`, if they have not ended, or `starting`, if they are still to start.
+    it are `fetching`, if they have not ended, or `starting`, if they are still to start. It has lost
+    leases below `lost_below`: it was taken for dead.
     """
 
     send: Callable[[list[Statement]], object]
@@ -46,6 +49,7 @@ class Hand:
     starting: Counter[str] = field(default_factory=Counter)
     name: str = ""
     n_sent: int = 0
+    lost_below: int = 0
 
 
 class Brain:
@@ -99,8 +103,10 @@ class Brain:
 
     def agree(self, hand: Hand, n_heard: int, leases: Sequence[Sequence[Any]]) -> None:
         """Take a hand's word for what it has, once it has heard the message of that number."""
-        new = [row for row in leases if row[0] not in hand.leases]
-        lost = [row[0] for row in new if not self._adopt(hand, *row)]
+        lost = []
+        for lease, *known in leases:
+            if lease not in hand.leases and not self._adopt(hand, lease, *known):
+                lost.append(lease)
         if lost:
             hand.send([["lost", lost]])
         if len(hand.leases) + len(lost) > len(leases):
@@ -111,6 +117,8 @@ class Brain:
 
     def _adopt(self, hand: Hand, lease: int, page: int, number: int | None, progress: int) -> bool:
         """Take note of a page that a hand has from an earlier brain; False if it must not."""
+        if lease < hand.lost_below or brain_of(lease) == brain_of(hand.n_sent):
+            return False
         handout, clock = self.frontier.adopt(lease, page, number), self.frontier.clock
         if handout is None:
             return False
@@ -163,6 +171,8 @@ class Brain:
     def died(self, hand: Hand) -> None:
         """Queue the pages of a dead hand again."""
         frontier = self.frontier
+        lost = [brain_of(hand.n_sent) * OF_ONE_BRAIN, *(lease + 1 for lease in hand.leases)]
+        hand.lost_below = max(lost)
         for site, n_fetching in hand.fetching.items():
             for _ in range(n_fetching):
                 frontier.clock.ended(

@@ -47,8 +47,8 @@ READ, ECHO, STATEMENTS. Messages may be late, lost with the server, or read twic
     latest message that the brain has read: what was sent earlier and is not in READ is sent again.
 3.  LEASES are all that the hand has before the statements of the message: lease, page and number of
     its request (its KEY begins with them), and how far it is with the fetch.
-4.  A lease on the list that the brain does not know is from an earlier brain, or the hand was taken
-    for dead. The brain adopts it, or says that it is lost if its page does not wait any more.
+4.  A lease on the list that the brain does not know is of an earlier brain: it adopts it. If the
+    hand was taken for dead since, or its page does not wait any more, it says that it is lost.
 5.  A lease that the brain knows, and told of in a message up to HEARD, the last one that the hand
     has heard, has not arrived or is over if it is not on the list: its page waits again.
 6.  All numbers of a brain are larger than those of the one before it. A hand ignores a message

@@ -297,7 +297,8 @@ class RedisBrainScheduler(BrainScheduler):
         self._values = values_of(self._crawler.settings)
         for name, n_read in stored.get("read", {}).items():
             if crawl_id or name.startswith(_SHARD):
-                self._known[name] = self._new_hand(name, n_read)
+                self._known[name] = hand = self._new_hand(name, n_read)
+                hand.lost_below = stored.get("lost", {}).get(name, 0)
         self._brain.deaths.update(stored.get("deaths", {}))
         self._outbox = Outbox(n_shards)
         if n_shards > 1:
@@ -324,6 +325,9 @@ class RedisBrainScheduler(BrainScheduler):
             "generation": self._generation,
             "position": self._position,
             "read": {hand.name: hand.n_read for hand in self._known.values()},
+            "lost": {
+                hand.name: hand.lost_below for hand in self._known.values() if hand.lost_below
+            },
             "scope": self._scope,
             "shards": self._shards.facts(),
             "deaths": self._brain.deaths,
