@@ -38,8 +38,8 @@ class Hand:
 
     It has the pages of `leases`, each with the number of the message that told of it: `n_sent` were
     sent to it. For the callbacks of those `waiting`, the crawl no longer waits. By site, fetches of
-    it are `fetching`, if they have not ended, or `starting`, if they are still to start. It has lost
-    leases below `lost_below`: it was taken for dead.
+    it are `fetching`, if they have not ended, or `starting`, if they are still to start. Leases
+    below `lost_below` are others' since it was taken for dead.
     """
 
     send: Callable[[list[Statement]], object]
