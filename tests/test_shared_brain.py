@@ -11,6 +11,7 @@ from shared_frontier import local_frontier
 from crawlprio.frontier.protocol import Entry, Exchange, Handout, PageVisit
 from crawlprio.items import Directives, LinkPairs, TextNotes
 from crawlprio.plugins.shared.brain import DIED, MOST_DEATHS, Brain, Hand
+from crawlprio.plugins.shared.hand_frontier import HandFrontier
 from crawlprio.plugins.shared.messages import (
     FETCHING,
     OF_ONE_BRAIN,
@@ -163,3 +164,14 @@ def test_a_domain_has_at_most_half_of_the_fetches_of_all_hands() -> None:
         brain.lease(hands[len(left) % 3], handout)
         left.append(handout.url)
     assert left == [*many[:6], "http://good.test/", "http://other.test/"]
+
+
+def test_a_hand_drops_what_it_had_before_it_was_taken_for_dead() -> None:
+    frontier, lost = HandFrontier(lambda shard, statement: None), list[int]()
+    frontier.on_lost = lost.append
+    for lease in (5, 6):
+        handout = handout_row(Handout(lease, URL, 0, None))
+        frontier.received(0, ["lease", handout, "", [1, None, "a.test"]])
+    frontier.received(0, ["lost_below", 6])
+    assert lost == [5]
+    assert [row[0] for row in frontier.listed(0)] == [*frontier.held] == [6]

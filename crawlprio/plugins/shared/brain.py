@@ -36,6 +36,8 @@ _CLOCK = frozenset({"started", "ended", "not_fetched", "set_delay", "obey_crawl_
 class Hand:
     """A process that fetches, by the `name` that people know it by; `send` sends it statements.
 
+    It was last heard at `heard_at`, monotonic; before it can be heard, that is when it is due.
+
     It has the pages of `leases`, each with the number of the message that told of it: `n_sent` were
     sent to it. For the callbacks of those `waiting`, the crawl no longer waits. By site, fetches of
     it are `fetching`, if they have not ended, or `starting`, if they are still to start. Leases
@@ -48,6 +50,7 @@ class Hand:
     fetching: Counter[str] = field(default_factory=Counter)
     starting: Counter[str] = field(default_factory=Counter)
     name: str = ""
+    heard_at: float = field(default_factory=monotonic)
     n_sent: int = 0
     lost_below: int = 0
 

@@ -162,6 +162,8 @@ class HandFrontier:
             self._leased[handout.lease] = handout
         elif kind == "lost":
             self._lose(said[0])
+        elif kind == "lost_below":
+            self._lose([lease for lease in self.leases_of(shard) if lease < said[0]])
         elif kind == "status":
             n_waiting, n_out, seconds, *more = said
             ready_at = math.inf if seconds is None else monotonic() + seconds

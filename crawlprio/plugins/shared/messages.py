@@ -30,6 +30,7 @@ hand         bye, REASON                           it ends, and has put back all
                                                    reason is `finished`, nothing is left to do
 shard        links, *`LinksOut`                    links to pages of the shard that is told
 brain        lost, LEASES                          these pages are others' now
+brain        lost_below, LEASE                     so are those of all leases before this one
 brain        may, NUMBER, CAUSE                    fetch it now; or why not, if there is a cause
 brain        refuse, SENTENCE                      this hand is not of this crawl
 brain        status, N, OUT, SECONDS, N_LINKS      pages that wait and that hands have, time to the
@@ -47,8 +48,9 @@ READ, ECHO, STATEMENTS. Messages may be late, lost with the server, or read twic
     latest message that the brain has read: what was sent earlier and is not in READ is sent again.
 3.  LEASES are all that the hand has before the statements of the message: lease, page and number of
     its request (its KEY begins with them), and how far it is with the fetch.
-4.  A lease on the list that the brain does not know is of an earlier brain: it adopts it. If the
-    hand was taken for dead since, or its page does not wait any more, it says that it is lost.
+4.  A lease on the list that the brain does not know is of an earlier brain: it adopts it, or says
+    that it is lost if its page does not wait any more. A hand that was taken for dead has lost all
+    leases until then, also those of which it has not heard yet: each message says so again.
 5.  A lease that the brain knows, and told of in a message up to HEARD, the last one that the hand
     has heard, has not arrived or is over if it is not on the list: its page waits again.
 6.  All numbers of a brain are larger than those of the one before it. A hand ignores a message

@@ -104,7 +104,7 @@ class FarHand(Hand):
         self.outside: dict[int, str] = {}
         self.wants = 0
         self.echo = 0.0
-        self.heard_at = self.since = monotonic()
+        self.since = monotonic()
         self.said: list[Statement] = []
         self.is_shard = name.startswith(_SHARD)
 
@@ -119,7 +119,8 @@ class FarHand(Hand):
     def message(self, status: Statement) -> bytes:
         """Return the next message to it."""
         self.n_sent += 1
-        said, self.said = [*self.said, status], []
+        lost = [["lost_below", self.lost_below]] if self.lost_below else []
+        said, self.said = [*lost, *self.said, status], []
         head = b"%d,%d,%r" % (self.n_sent, self.n_read, self.echo)
         return b"[%b,%b]" % (head, written(said))
 
@@ -134,7 +135,7 @@ class RedisBrainScheduler(BrainScheduler):
     what it has, or its term is over.
     """
 
-    _hands: dict[FarHand, FarHand]
+    _hands: dict[FarHand, None]
 
     def __init__(self, crawler: Crawler) -> None:
         super().__init__(crawler)
@@ -344,7 +345,7 @@ class RedisBrainScheduler(BrainScheduler):
         self._alone_since = monotonic()
         for hand in hands:
             hand.heard_at = monotonic()
-            self._hands[hand] = hand
+            self._hands[hand] = None
         if hands:
             logger.info("%s: asking %d workers what they have.", self._name, len(hands))
         post.listen(store.path, self._position)
@@ -422,7 +423,7 @@ class RedisBrainScheduler(BrainScheduler):
         if hand.is_shard:
             hand.echo = 0.0
         elif hand not in self._hands:
-            self._hands[hand] = hand
+            self._hands[hand] = None
             self._had_hands = True
         hand.heard_at = monotonic()
         is_next = mail.number == hand.n_read + 1
@@ -680,27 +681,20 @@ class RedisBrainScheduler(BrainScheduler):
     def has_pending_requests(self) -> bool:
         return not self._is_ending
 
+    def _was_down(self) -> bool:
+        return self._post is None or self._post.was_down()
+
     def _look_after_hands(self) -> None:
-        """Queue the pages of hands again that are silent for too long."""
-        now = monotonic()
-        was_stopped = now - self._looked_at > self._term / 2
-        self._looked_at = now
-        was_down = self._post is None or self._post.was_down()
-        for hand in [*self._hands]:
-            # What they said meanwhile is not read yet.
-            if was_stopped or was_down:
-                hand.heard_at = now
-            elif now - hand.heard_at > self._term:
-                self._bury(hand)
+        super()._look_after_hands()
         for post in self._posts.values():
             if not post.is_heard:  # by what hears this, it will know that something is missing
                 post.say([])
         self._flush(())
         if not (self._hands or self._is_ending):
-            self._end_alone(now)
+            self._end_alone()
 
-    def _bury(self, hand: FarHand) -> None:
-        """Give up a hand; if it comes back, it says what it has, and hears what it has lost."""
+    def _give_up(self, hand: FarHand) -> None:
+        """Queue the pages of a hand again; if it comes back, it hears what it has lost."""
         del self._hands[hand]
         self._silent.discard(hand.name)
         self._is_told_all_is_done = self._is_told_all_is_done and not hand.n_read
@@ -719,7 +713,7 @@ class RedisBrainScheduler(BrainScheduler):
         self._alone_since = monotonic()
         self._progressed()
 
-    def _end_alone(self, now: float) -> None:
+    def _end_alone(self) -> None:
         """End once no hand is left: all was fetched, or nobody fetches."""
         status = self._brain.status(self._n_preparing)
         is_done = not (status[1] or status[2] or self._n_admitting)
@@ -729,7 +723,7 @@ class RedisBrainScheduler(BrainScheduler):
         if self._had_hands and is_done:
             enough = self._crawl.recorder.enough
             engine.close_spider(self._crawler, enough or "finished")
-        elif self._is_of_worker and now - self._alone_since > _ALONE_SECONDS:
+        elif self._is_of_worker and monotonic() - self._alone_since > _ALONE_SECONDS:
             logger.info("%s: no worker is left; the crawl goes on once one is started.", self._name)
             engine.close_spider(self._crawler, "shutdown")
 
