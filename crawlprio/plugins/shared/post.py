@@ -30,6 +30,8 @@ from crawlprio.plugins.shared.wires import boot_time
 logger = logging.getLogger("crawlprio")
 
 _T = TypeVar("_T")
+_Turn = tuple[list[tuple[str, bytes]], str, str]
+"""What a brain says next: answers by hand, its position, and its report, if there is one."""
 
 _MOST = 64
 """Messages that a brain reads at once."""
@@ -116,6 +118,20 @@ class _Post:
         thread = threading.Thread(target=guarded, name=f"crawlprio-{name}", daemon=True)
         thread.start()
         return thread
+
+
+def _all_in(
+    waiting: queue.SimpleQueue[_T | None], seconds: float | None = None
+) -> tuple[list[_T], bool]:
+    """Wait for what is put into a queue; return all of it, and whether it ends with None."""
+    found: list[_T] = []
+    with suppress(queue.Empty):
+        each = waiting.get(timeout=seconds)
+        while each is not None:
+            found.append(each)
+            each = waiting.get_nowait()
+        return found, True
+    return found, False
 
 
 class _Said(NamedTuple):
@@ -252,18 +268,14 @@ class HandPost(_Post):
     # Below: in threads
 
     def _send_all(self) -> None:
-        mailbox = self._open()
-        while True:
-            messages = self._outgoing.get()
-            if messages is None:
-                return
-            with suppress(queue.Empty):
-                while (more := self._outgoing.get_nowait()) is not None:
-                    messages += more
-                self._outgoing.put(None)
-            sent_at = boot_time()
-            self._call(mailbox, mailbox.send, self.name, messages)
-            self.reached_at = sent_at
+        mailbox, is_last = self._open(), False
+        while not is_last:
+            sent, is_last = _all_in(self._outgoing)
+            if sent:
+                sent_at = boot_time()
+                messages = [message for messages in sent for message in messages]
+                self._call(mailbox, mailbox.send, self.name, messages)
+                self.reached_at = sent_at
 
     def _fetch_all(self) -> None:
         mailbox, after, n_outages = self._open(), START, 0
@@ -274,15 +286,6 @@ class HandPost(_Post):
                 n_outages, after = self._n_outages, START
             if bodies:
                 self._call_from_thread(self._arrived, bodies)
-
-
-class _Turn(NamedTuple):
-    """What a brain's thread is to do next."""
-
-    answers: list[tuple[str, bytes]]
-    place: str
-    status: str
-    is_last: bool = False
 
 
 class BrainPost(_Post):
@@ -315,7 +318,7 @@ class BrainPost(_Post):
         self._arrived = arrived
         self._state_changed = state_changed
         self._state = ""
-        self._turns: queue.SimpleQueue[_Turn] = queue.SimpleQueue()
+        self._turns: queue.SimpleQueue[_Turn | None] = queue.SimpleQueue()
         self._synced, self._synced_at = "", 0.0
         self._applied = threading.Event()
         self._is_deaf = False
@@ -332,7 +335,7 @@ class BrainPost(_Post):
 
     def answer(self, answers: list[tuple[str, bytes]], status: str = "") -> None:
         """Send messages to hands, after all earlier ones."""
-        self._turns.put(_Turn(answers, self.position, status))
+        self._turns.put((answers, self.position, status))
 
     def was_down(self) -> bool:
         """Return whether the server cannot be reached, or could not since the last call."""
@@ -343,24 +346,18 @@ class BrainPost(_Post):
         """Send what is left, and cease to be the brain."""
         self.is_closed = True
         self._deadline = monotonic() + seconds
-        self._turns.put(_Turn([], "", "", is_last=True))
+        self._turns.put(None)
         self._thread.join(seconds)
 
     # Below: in threads
 
     def _turn_all(self) -> None:
-        mailbox = self._open()
-        while True:
-            try:
-                turn = self._turns.get(timeout=self._seconds / 3)
-            except queue.Empty:
-                turn = _Turn([], "", "")
-            answers, status, place = list(turn.answers), turn.status, turn.place
-            with suppress(queue.Empty):
-                while not turn.is_last:
-                    turn = self._turns.get_nowait()
-                    answers += turn.answers
-                    status, place = turn.status or status, turn.place or place
+        mailbox, is_last = self._open(), False
+        while not is_last:
+            turns, is_last = _all_in(self._turns, self._seconds / 3)
+            answers = [answer for some, _, _ in turns for answer in some]
+            status = next((shown for _, _, shown in reversed(turns) if shown), "")
+            place = turns[-1][1] if turns else ""
             state = self._call(
                 mailbox,
                 mailbox.turn,
@@ -372,9 +369,7 @@ class BrainPost(_Post):
             if state != self._state:
                 self._state = state
                 self._call_from_thread(self._state_changed, state)
-            if turn.is_last:
-                self._call(mailbox, mailbox.leave, self.name)
-                return
+        self._call(mailbox, mailbox.leave, self.name)
 
     def _done(self, place: str) -> str:
         """Return the place up to which all messages are on disk: a power failure loses none."""
