@@ -113,13 +113,14 @@ class Worker:
         self._calls: queue.SimpleQueue[tuple[Callable[..., object], Any]] = queue.SimpleQueue()
         self.n_visits = 0
         self._leased: list[Any] = []
+        self._listed: list[Any] = []
         self.post = HandPost(
             lambda: Mailbox(server.client(), CRAWL),
             "worker",
             60.0,
             wants=lambda: AT_ONCE,
             heard=self._heard,
-            has=lambda: [],
+            has=lambda: (self._listed, []),
             call_from_thread=lambda action, *arguments: self._calls.put((action, arguments)),
             failed=self._fail,
         )
@@ -133,6 +134,8 @@ class Worker:
             assert statement[0] != "refuse", statement
             if statement[0] == "lease":
                 self._leased.append(statement)
+                handout, (page, number, _) = statement[1], statement[3]
+                self._listed.append([handout[0], page, number, 0])
 
     def seed(self, urls: list[str]) -> None:
         self.post.say([["add_seeds", urls]])
@@ -154,12 +157,13 @@ class Worker:
                 said += [
                     ["clock", "started", [site], {"was_handed_out": True}],
                     ["clock", "ended", [site], {"was_handed_out": True, **ended}],
-                    ["observe", lease, visit_row(PageVisit(pairs, False, 1.7e9, 0.1)), key],
+                    ["observe", lease, visit_row(PageVisit(pairs, False, 1.7e9, 0.1))],
                 ]
             self.n_visits += len(self._leased)
             self._leased.clear()
             if said:
                 self.post.say(said)
+                self._listed.clear()
 
     def leave(self) -> None:
         self.post.say([["bye"]])

@@ -1,14 +1,16 @@
-"""What a worker makes of what a brain says through Redis: echoes, numbers and generations."""
+"""What a worker makes of what a brain says through Redis: echoes and numbers."""
 
 from __future__ import annotations
 
 import json
+import queue
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from crawlprio.plugins.shared import post
-from crawlprio.plugins.shared.messages import Statement
+from crawlprio.plugins.shared.messages import OF_ONE_BRAIN, Statement
 from crawlprio.plugins.shared.post import ALIVE_SHARE, HandPost
 
 TERM = 60.0
@@ -24,57 +26,65 @@ class Silent:
         raise post._Closed
 
 
+class Noted(queue.Queue[Any]):
+    """A queue of messages that are noted, as numbers and lists, when they are put there."""
+
+    def __init__(self, noted: list[tuple[int, list[Any]]]) -> None:
+        super().__init__()
+        self._noted = noted
+
+    def put(self, item: Any, *_: Any, **__: Any) -> None:
+        self._noted += [(number, json.loads(body)) for number, body in item or ()]
+        super().put(item)
+
+
 class Talk:
     """A hand's post, and a brain that a test speaks for; `now` is the hand's clock."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now = 1000.0
-        self.sent: list[tuple[int, list[Statement]]] = []
+        self.sent: list[tuple[int, list[Any]]] = []
         self.heard: list[Statement] = []
         self.failures: list[Exception] = []
-        self._n_answers: dict[int, int] = {}
+        self._n_answers = OF_ONE_BRAIN
         monkeypatch.setattr(post, "boot_time", lambda: self.now)
+        queues = SimpleNamespace(SimpleQueue=lambda: Noted(self.sent), Empty=queue.Empty)
+        monkeypatch.setattr(post, "queue", queues)
         self.post = HandPost(
             Silent,  # type: ignore[arg-type]
             "hand",
             TERM,
             wants=lambda: 4,
+            has=lambda: ([[7, 1, None, 0]], []),
             heard=self.heard.extend,
-            has=lambda: [[7, [1, None], False]],
             call_from_thread=lambda action, *arguments: action(*arguments),
             failed=self.failures.append,
         )
-        put = self.post._outgoing.put
 
-        def note(messages: Any) -> None:
-            for number, body in messages or ():
-                self.sent.append((number, json.loads(body)[2]))
-            put(messages)
+    def answer(self, n_read: int, echo: float, *said: Statement, skip: int = 0) -> int:
+        """Say something as the brain, whose messages before it are lost, and return its number."""
+        self._n_answers += 1 + skip
+        self.post._arrived([json.dumps([self._n_answers, n_read, echo, said]).encode()])
+        return self._n_answers
 
-        monkeypatch.setattr(self.post, "_outgoing", type("Q", (), {"put": staticmethod(note)}))
-
-    def answer(
-        self, heard: int, echo: float, *said: Statement, generation: int = 1, skip: int = 0
-    ) -> None:
-        number = self._n_answers.get(generation, 0) + 1 + skip
-        self._n_answers[generation] = number
-        self.post._arrived([json.dumps([generation, number, heard, echo, said]).encode()])
-
-    def last(self) -> tuple[int, list[Statement]]:
-        return self.sent[-1]
+    def numbers(self) -> list[int]:
+        return [number for number, _ in self.sent]
 
 
 @pytest.fixture
 def talk(monkeypatch: pytest.MonkeyPatch) -> Talk:
-    return Talk(monkeypatch)
+    """The hand has said hello, and the brain has heard it."""
+    talk = Talk(monkeypatch)
+    talk.post.say([["hello", {}, {}]])
+    assert not talk.post.is_alive
+    talk.answer(1, 1000.0)
+    talk.sent.clear()
+    return talk
 
 
 def test_fetches_start_within_two_thirds_of_a_term_after_what_the_brain_has_heard(
     talk: Talk,
 ) -> None:
-    talk.post.say([["hello", {}, {}]])
-    assert not talk.post.is_alive
-    talk.answer(1, 1000.0, ["held"])
     talk.now += ALIVE_SHARE * TERM - 0.1
     assert talk.post.is_alive
     talk.now += 0.2
@@ -82,8 +92,6 @@ def test_fetches_start_within_two_thirds_of_a_term_after_what_the_brain_has_hear
 
 
 def test_an_old_answer_does_not_confirm_the_leases_of_a_hand_that_was_stopped(talk: Talk) -> None:
-    talk.post.say([["hello", {}, {}]])
-    talk.answer(1, 1000.0, ["held"])
     talk.now += 10 * TERM
     talk.answer(1, 1001.0)
     assert not talk.post.is_alive
@@ -94,70 +102,65 @@ def test_an_old_answer_does_not_confirm_the_leases_of_a_hand_that_was_stopped(ta
 def test_what_a_brain_has_not_heard_though_it_heard_something_later_is_said_again(
     talk: Talk,
 ) -> None:
-    talk.post.say([["scope", "one"]])
+    for text in ("one", "two"):
+        talk.now += 1.0
+        talk.post.say([["scope", text]])
     talk.now += 1.0
-    talk.post.say([["scope", "two"]])
-    talk.now += 1.0
-    talk.answer(0, 1000.0)
-    assert len(talk.sent) == 2
-    talk.answer(0, 1000.5)
-    assert [number for number, _ in talk.sent] == [1, 2, 1, 2]
-    talk.answer(0, 1001.5)
+    talk.answer(1, 1001.0)
+    assert talk.numbers() == [2, 3]
+    talk.answer(1, 1001.5)
+    assert talk.numbers() == [2, 3, 2, 3]
+    assert [message[1:] for _, message in talk.sent[:2]] == [
+        message[1:] for _, message in talk.sent[2:]
+    ]
+    talk.answer(1, 1002.5)
     assert len(talk.sent) == 4
-    talk.answer(2, talk.now)
+    talk.answer(3, talk.now)
     assert talk.post.is_heard
 
 
-def test_a_hand_that_misses_an_answer_says_what_it_has_and_waits_for_agreement(
+def test_an_answer_confirms_nothing_while_the_brain_lacks_something_said_before_its_echo(
     talk: Talk,
 ) -> None:
-    talk.post.say([["hello", {}, {}]])
-    talk.answer(1, 1000.0, ["held"])
-    talk.now += 1.0
-    talk.answer(1, 1000.5, skip=1)
-    assert talk.last() == (2, [["holds", 3, [[7, [1, None], False]]]])
+    talk.now += 10 * TERM
+    talk.post.say([["scope", "one"]])
+    talk.answer(1, talk.now)
     assert not talk.post.is_alive
-    talk.answer(1, 1000.9, ["held"])
-    assert not talk.post.is_alive
-    talk.answer(2, talk.now, ["held"])
+    talk.answer(2, talk.now)
     assert talk.post.is_alive
 
 
-def test_a_new_brain_is_told_what_the_hand_has_and_the_old_one_is_not_heard(talk: Talk) -> None:
-    talk.post.say([["hello", {}, {}]])
-    talk.answer(1, 1000.0, ["held"])
-    talk.now += 1.0
-    talk.answer(1, 0.0, ["hold"], generation=2)
-    assert talk.last() == (2, [["holds", 1, [[7, [1, None], False]]]])
-    talk.heard.clear()
+def test_each_message_lists_what_the_hand_has_and_the_last_that_it_has_heard(talk: Talk) -> None:
+    number = talk.answer(1, 1000.5, skip=1)
+    talk.post.say([["scope", "one"]])
+    talk.post.say([])
+    has = [4, number, [[7, 1, None, 0]], []]
+    assert talk.sent == [(2, [1000.0, *has, [["scope", "one"]]]), (2, [1000.0, *has, []])]
+
+
+@pytest.mark.parametrize("n_lost", [0, 1])
+def test_a_new_brain_is_told_at_once_and_the_old_one_is_not_heard(talk: Talk, n_lost: int) -> None:
+    before = talk._n_answers
+    talk._n_answers = 2 * OF_ONE_BRAIN
+    number = talk.answer(1, 0.0, skip=n_lost)
+    assert [(n, message[2], message[-1]) for n, message in talk.sent] == [(1, number, [])]
+    talk._n_answers = before
     talk.answer(1, 1001.0, ["lease", "of the old one"])
     assert talk.heard == []
-    assert not talk.post.is_alive
-    talk.answer(2, 1001.0, ["held"], generation=2)
-    assert talk.post.is_alive
-
-
-def test_a_new_brain_whose_first_message_is_lost_is_told_too(talk: Talk) -> None:
-    talk.post.say([["hello", {}, {}]])
-    talk.answer(1, 1000.0, ["held"])
-    talk.answer(1, 1000.0, generation=2, skip=1)
-    assert talk.last()[1][0][0] == "holds"
-    assert not talk.post.is_alive
 
 
 def test_a_hand_notices_that_its_brain_has_an_older_store(talk: Talk) -> None:
-    talk.post.say([["hello", {}, {}]])
-    talk.answer(1, 1000.0, ["held"])
-    talk.post.say([["scope", "one"]])
-    talk.answer(0, 0.0, ["hold"], generation=2)
+    talk._n_answers = 2 * OF_ONE_BRAIN
+    talk.answer(0, 0.0)
     assert talk.failures == []
+    talk.post.say([["scope", "one"]])
     talk.now += 5.0
-    talk.answer(0, talk.now, generation=2)
+    talk.answer(0, talk.now)
     assert "older copy" in str(talk.failures[0])
 
 
 def test_what_is_said_twice_is_heard_once(talk: Talk) -> None:
-    talk.answer(0, 0.0, ["status", 1, 2, 3, 4])
-    talk.post._arrived([json.dumps([1, 1, 0, 0.0, [["status", 5, 6, 7, 8]]]).encode()])
+    number = talk.answer(0, 0.0, ["status", 1, 2, 3, 4])
+    talk.post._arrived([json.dumps([number, 0, 0.0, [["status", 5, 6, 7, 8]]]).encode()])
     talk.post._arrived([b"{", b"[1]"])
     assert talk.heard == [["status", 1, 2, 3, 4]]

@@ -23,7 +23,7 @@ from shared_crawls import DELAY, PATIENCE, InRedis, Run, crawl_in_redis, logged_
 from watched_crawls import ADDRESS, Client
 
 from crawlprio.commands import cli
-from crawlprio.plugins.shared.far_crawls import overview, set_state
+from crawlprio.plugins.shared.far_crawls import FarCrawls
 
 web, crawl = logged_web, crawl_in_redis
 
@@ -247,7 +247,7 @@ def frontier_command(crawl: InRedis, *words: str) -> str:
 
 def test_a_crawl_is_shown_paused_resumed_drained_and_deleted(crawl: InRedis) -> None:
     def shown() -> dict[str, Any]:
-        return overview(crawl.server.client(), "site")
+        return FarCrawls(crawl.server.client()).overview("site")
 
     def wait_for_reports() -> None:
         """Wait for the second report of the brain from now, which knows what it was told before."""
@@ -326,7 +326,7 @@ def test_a_crawl_moves_to_workers_and_back_and_its_store_is_copied(
     crawl.job = alone.folder
     crawl.start(2, "--delay", "1")
     crawl.wait_for_fetches(90)
-    set_state(crawl.server.client(), "site", "draining")
+    FarCrawls(crawl.server.client()).set_state("site", "draining")
     assert crawl.end() == [0, 0], crawl.said()
     assert 90 <= len(crawl.web.seen) < crawl.web.n_pages
     asked_again = ("-s", "CRAWLPRIO_FRONTIER=local", "-s", f"REDIS_URL={crawl.server.url}")

@@ -11,7 +11,10 @@ from shared_frontier import local_frontier
 from crawlprio.frontier.protocol import Entry, Exchange, Handout, PageVisit
 from crawlprio.items import Directives, LinkPairs, TextNotes
 from crawlprio.plugins.shared.brain import DIED, MOST_DEATHS, Brain, Hand
+from crawlprio.plugins.shared.hand_frontier import HandFrontier
 from crawlprio.plugins.shared.messages import (
+    FETCHING,
+    OF_ONE_BRAIN,
     Statement,
     entry_row,
     handout_row,
@@ -106,11 +109,33 @@ class TestDeaths:
         self, brain: Brain
     ) -> None:
         brain.frontier.add_seeds([URL])
-        hand, handout = self.leased(brain, monotonic())
+        hand, _ = self.leased(brain, monotonic())
         assert brain.starting["a.test"] == 1
-        brain.put_back(hand, handout.lease)
+        brain.agree(hand, 0, [])
+        assert brain.starting["a.test"] == 1, "it may be on its way"
+        brain.agree(hand, 1, [])
         assert (brain.starting["a.test"], hand.starting["a.test"]) == (0, 0)
         assert self.leased(brain, monotonic() + 2000)[1].url == URL
+
+    def test_a_page_of_an_earlier_brain_is_adopted_unless_its_hand_was_taken_for_dead(
+        self, brain: Brain
+    ) -> None:
+        brain.frontier.add_seeds([URL])
+        handout = brain.frontier.next_page(monotonic())
+        assert handout is not None
+        row = [handout.lease, *brain.frontier.key_of(handout.lease), FETCHING]
+        brain.frontier.put_back(handout.lease)
+        said: list[Statement] = []
+        hand = Hand(said.extend, n_sent=OF_ONE_BRAIN)
+        brain.agree(hand, 0, [row])
+        assert (len(brain.frontier), [*hand.leases], said) == (0, [handout.lease], [])
+        assert not brain.frontier.clock.has_room("a.test")
+        brain.died(hand)
+        brain.agree(hand, 0, [row])
+        assert (len(brain.frontier), said) == (1, [["lost", [handout.lease]]])
+        ended = {"was_handed_out": True, "elapsed": 0.1, "status": 200, "retry_after": None}
+        brain.received(hand, [["clock", "ended", ["a.test"], ended]])
+        assert brain.frontier.clock.has_room("a.test")
 
     def test_what_a_hand_says_of_a_page_that_it_has_lost_is_ignored(self, brain: Brain) -> None:
         brain.frontier.add_seeds([URL])
@@ -139,3 +164,14 @@ def test_a_domain_has_at_most_half_of_the_fetches_of_all_hands() -> None:
         brain.lease(hands[len(left) % 3], handout)
         left.append(handout.url)
     assert left == [*many[:6], "http://good.test/", "http://other.test/"]
+
+
+def test_a_hand_drops_what_it_had_before_it_was_taken_for_dead() -> None:
+    frontier, lost = HandFrontier(lambda shard, statement: None), list[int]()
+    frontier.on_lost = lost.append
+    for lease in (5, 6):
+        handout = handout_row(Handout(lease, URL, 0, None))
+        frontier.received(0, ["lease", handout, "", [1, None, "a.test"]])
+    frontier.received(0, ["lost_below", 6])
+    assert lost == [5]
+    assert [row[0] for row in frontier.listed(0)] == [*frontier.held] == [6]

@@ -13,7 +13,11 @@ from crawlprio.frontier.protocol import Handout, PageVisit
 from crawlprio.items import LinkPairs
 from crawlprio.live.local_frontier import LocalFrontier
 from crawlprio.plugins.shared.messages import (
+    ENDED,
+    FETCHING,
+    OF_ONE_BRAIN,
     Statement,
+    brain_of,
     handout_row,
     request_bytes,
     row_entry,
@@ -32,17 +36,23 @@ _CLOCK = frozenset({"started", "ended", "not_fetched", "set_delay", "obey_crawl_
 class Hand:
     """A process that fetches, by the `name` that people know it by; `send` sends it statements.
 
-    It has the pages of `leases`; for the callbacks of those `waiting`, the crawl no longer waits.
-    By site, fetches of it are `fetching`, if they have not ended, or `starting`, if they are still
-    to start.
+    It was last heard at `heard_at`, monotonic; before it can be heard, that is when it is due.
+
+    It has the pages of `leases`, each with the number of the message that told of it: `n_sent` were
+    sent to it. For the callbacks of those `waiting`, the crawl no longer waits. By site, fetches of
+    it are `fetching`, if they have not ended, or `starting`, if they are still to start. Leases
+    below `lost_below` are others' since it was taken for dead.
     """
 
     send: Callable[[list[Statement]], object]
-    leases: dict[int, Handout] = field(default_factory=dict)
+    leases: dict[int, int] = field(default_factory=dict)
     waiting: set[int] = field(default_factory=set)
     fetching: Counter[str] = field(default_factory=Counter)
     starting: Counter[str] = field(default_factory=Counter)
     name: str = ""
+    heard_at: float = field(default_factory=monotonic)
+    n_sent: int = 0
+    lost_below: int = 0
 
 
 class Brain:
@@ -89,25 +99,58 @@ class Brain:
 
     def lease(self, hand: Hand, handout: Handout, usage: str = "") -> None:
         """Give a page that the frontier has handed out to a hand."""
-        self._give(hand, handout)
-        self.starts(hand, self._flight[handout.lease][2])
-        key = *self.frontier.key_of(handout.lease), self._flight[handout.lease][2]
+        site = self._give(hand, handout, hand.n_sent + 1)
+        self._will_start(hand, site)
+        key = *self.frontier.key_of(handout.lease), site
         hand.send([["lease", handout_row(handout), usage, key]])
 
-    def starts(self, hand: Hand, site: str, n: int = 1) -> None:
-        """Note that a hand is to start a fetch on a site, or with -1 that it need not any more."""
-        if n > 0 or hand.starting[site] > 0:
-            hand.starting[site] += n
-            self.starting[site] += n
+    def agree(self, hand: Hand, n_heard: int, leases: Sequence[Sequence[Any]]) -> None:
+        """Take a hand's word for what it has, once it has heard the message of that number."""
+        lost = []
+        for lease, *known in leases:
+            if lease not in hand.leases and not self._adopt(hand, lease, *known):
+                lost.append(lease)
+        if lost:
+            hand.send([["lost", lost]])
+        if len(hand.leases) + len(lost) > len(leases):
+            theirs = {row[0] for row in leases}
+            for lease, number in [*hand.leases.items()]:
+                if number <= n_heard and lease not in theirs:
+                    self.put_back(hand, lease)
 
-    def adopt(self, hand: Hand, lease: int, key: Sequence[Any]) -> bool:
+    def _adopt(self, hand: Hand, lease: int, page: int, number: int | None, progress: int) -> bool:
         """Take note of a page that a hand has from an earlier brain; False if it must not."""
-        page, number, _ = key
-        handout = self.frontier.adopt(lease, page, number)
+        if lease < hand.lost_below or brain_of(lease) == brain_of(hand.n_sent):
+            return False
+        handout, clock = self.frontier.adopt(lease, page, number), self.frontier.clock
         if handout is None:
             return False
-        self._give(hand, handout)
+        site = self._give(hand, handout, 0)
+        if progress == FETCHING:
+            clock.started(site, was_handed_out=True)
+            hand.fetching[site] += 1
+        elif progress == ENDED:
+            clock.not_fetched(site)
+        else:
+            self._will_start(hand, site)
         return True
+
+    def _will_start(self, hand: Hand, site: str) -> None:
+        """Note that a hand is to start a fetch on a site."""
+        hand.starting[site] += 1
+        self.starting[site] += 1
+
+    def _starts(self, hand: Hand, site: str) -> bool:
+        """Note that such a fetch starts or need not any more; False if none was to start."""
+        if not hand.starting[site]:
+            return False
+        hand.starting[site] -= 1
+        self.starting[site] -= 1
+        return True
+
+    def _will_not_start(self, hand: Hand, site: str) -> None:
+        if self._starts(hand, site):
+            self.frontier.clock.not_fetched(site)
 
     def status(self, n_preparing: int) -> Statement:
         """Return the statement of what waits; some pages are about to be leased."""
@@ -131,20 +174,22 @@ class Brain:
     def died(self, hand: Hand) -> None:
         """Queue the pages of a dead hand again."""
         frontier = self.frontier
+        lost = [brain_of(hand.n_sent) * OF_ONE_BRAIN, *(lease + 1 for lease in hand.leases)]
+        hand.lost_below = max(lost)
         for site, n_fetching in hand.fetching.items():
             for _ in range(n_fetching):
                 frontier.clock.ended(
                     site, was_handed_out=True, elapsed=0.0, status=0, retry_after=None
                 )
         hand.fetching.clear()
-        for site, n_starting in [*hand.starting.items()]:
-            self.starts(hand, site, -n_starting)
-        for lease, handout in list(hand.leases.items()):
-            site = self._flight[lease][2]
+        for site in [*hand.starting.elements()]:
+            self._will_not_start(hand, site)
+        for lease in [*hand.leases]:
+            url, _, site, _ = self._flight[lease]
             self._end(hand, lease)
-            self.deaths[handout.url] += 1
-            if self.deaths[handout.url] >= MOST_DEATHS:
-                frontier.observe(lease, PageVisit(LinkPairs(handout.url, [], status=0), error=DIED))
+            self.deaths[url] += 1
+            if self.deaths[url] >= MOST_DEATHS:
+                frontier.observe(lease, PageVisit(LinkPairs(url, [], status=0), error=DIED))
             else:
                 frontier.put_back(lease)
             # It may have begun a fetch without having said so yet.
@@ -154,15 +199,17 @@ class Brain:
         """Queue a page again that a hand does not have, and so has not begun to fetch."""
         site = self._flight[lease][2]
         self._end(hand, lease)
-        self.starts(hand, site, -1)
+        self._will_not_start(hand, site)
         self.frontier.put_back(lease)
         self.frontier.clock.rest(site)
 
-    def _give(self, hand: Hand, handout: Handout) -> None:
+    def _give(self, hand: Hand, handout: Handout, message: int) -> str:
+        """Note that a hand has a page, of which a message tells; return its site."""
         site = self.frontier.site_of(handout.lease)
-        hand.leases[handout.lease] = handout
+        hand.leases[handout.lease] = message
         self._flight[handout.lease] = handout.url, monotonic(), site, hand.name
         self._sites[site] += 1
+        return site
 
     def _end(self, hand: Hand, lease: int) -> bool:
         """Forget a lease; return False if the hand does not have it."""
@@ -181,25 +228,19 @@ class Brain:
     def _add_seeds_said(self, hand: Hand, urls: list[str]) -> None:
         self.frontier.add_seeds(urls)
 
-    def _observe_said(self, hand: Hand, lease: int, visit: Statement, key: object = None) -> None:
-        handout = hand.leases.get(lease)
-        if handout is not None:
+    def _observe_said(self, hand: Hand, lease: int, visit: Statement) -> None:
+        if lease in hand.leases:
+            self.deaths.pop(self._flight[lease][0], None)
             self._end(hand, lease)
             self.frontier.observe(lease, row_visit(visit))
-            self.deaths.pop(handout.url, None)
 
     def _put_back_said(
-        self,
-        hand: Hand,
-        lease: int,
-        request: str | None,
-        priority: int | None,
-        key: object = None,
+        self, hand: Hand, lease: int, request: str | None, priority: int | None
     ) -> None:
         if self._end(hand, lease):
             self.frontier.put_back(lease, request_bytes(request), priority)
 
-    def _release_site_said(self, hand: Hand, lease: int, key: object = None) -> None:
+    def _release_site_said(self, hand: Hand, lease: int) -> None:
         if lease in hand.leases:
             hand.waiting.add(lease)
             self.frontier.release_site(lease)
@@ -207,12 +248,19 @@ class Brain:
     def _clock_said(
         self, hand: Hand, method: str, arguments: list[Any], keywords: dict[str, Any]
     ) -> None:
-        if method in _CLOCK:
-            if method == "not_fetched" or (method == "started" and keywords["was_handed_out"]):
-                self.starts(hand, arguments[0], -1)
-            if method == "started":
-                hand.fetching[arguments[0]] += 1
-            if method == "ended":
-                hand.fetching[arguments[0]] -= 1
-                self.on_fetch(arguments[0], keywords["elapsed"], keywords["status"])
-            getattr(self.frontier.clock, method)(*arguments, **keywords)
+        if method not in _CLOCK:
+            return
+        clock, site = self.frontier.clock, arguments[0]
+        if method == "not_fetched":
+            self._will_not_start(hand, site)
+            return
+        if method == "started":
+            keywords["was_handed_out"] = keywords["was_handed_out"] and self._starts(hand, site)
+            hand.fetching[site] += 1
+        elif method == "ended":
+            if not hand.fetching[site]:  # it began before this hand was taken for dead
+                clock.started(site, was_handed_out=False)
+                hand.fetching[site] += 1
+            hand.fetching[site] -= 1
+            self.on_fetch(site, keywords["elapsed"], keywords["status"])
+        getattr(clock, method)(*arguments, **keywords)

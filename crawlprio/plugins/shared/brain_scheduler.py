@@ -25,7 +25,7 @@ from crawlprio.live.workers import WorkersDied
 from crawlprio.middlewares.permission import RobotsMiddleware
 from crawlprio.plugins.shared.brain import Brain, Hand
 from crawlprio.plugins.shared.messages import Statement
-from crawlprio.plugins.shared.wires import Started, beat
+from crawlprio.plugins.shared.wires import NearHand, beat
 from crawlprio.schedulers import Scheduler
 from crawlprio.settings_table.config import CrawlConfig, read_setting, writes_feeds
 from crawlprio.spiders.site import SiteSpider
@@ -65,7 +65,7 @@ class BrainScheduler(Scheduler):
 
     def __init__(self, crawler: Crawler) -> None:
         super().__init__(crawler)
-        self._hands: dict[Any, Any] = {}
+        self._hands: dict[Any, None] = {}
         self._n_preparing = self._n_futile = 0
         self._is_ending = False
         self._looked_at = monotonic()
@@ -132,8 +132,8 @@ class BrainScheduler(Scheduler):
     def close(self, reason: str) -> None:
         self._is_ending = True
         hands, self._hands = self._hands, {}
-        for started in hands.values():
-            started.kill()
+        for hand in hands:
+            hand.kill()
         if hasattr(self, "_alarm"):
             self._alarm.cancel()
         if hasattr(self, "_beat"):
@@ -246,18 +246,12 @@ class BrainScheduler(Scheduler):
             "seeds": self._seeds_arrived,
             "term": self._term,
         }
-        hand = Hand(lambda statements: started.wire.say(statements))
-        started = Started(
-            facts,
-            lambda statements: self._heard(hand, statements),
-            lambda: self._lost(hand),
-        )
-        hand.name = f"process {started.number}"
-        self._hands[hand] = started
+        self._hands[NearHand(facts, self._heard, self._lost)] = None
 
     def _heard(self, hand: Hand, statements: list[Statement]) -> None:
         if hand not in self._hands:
             return
+        hand.heard_at = monotonic()
         try:
             for statement in statements:
                 self._receive(hand, statement)
@@ -290,12 +284,12 @@ class BrainScheduler(Scheduler):
                 spider=self._crawler.spider,
             )
 
-    def _lost(self, hand: Hand) -> None:
+    def _lost(self, hand: NearHand) -> None:
         """Start another hand in place of one that has ended, and let its pages wait again."""
-        started = self._hands.pop(hand, None)
-        if started is None:
+        if hand not in self._hands:
             return
-        started.kill()
+        del self._hands[hand]
+        hand.kill()
         if self._is_ending and self._crawl.failure is not None:
             return
         try:
@@ -312,21 +306,28 @@ class BrainScheduler(Scheduler):
                 )
             )
         elif not self._is_ending:
-            logger.warning("A worker (process %d) died; another takes its place.", started.number)
+            logger.warning("A worker (%s) died; another takes its place.", hand.name)
             self._crawler.stats.inc_value("crawlprio/workers_died")
             self._start_hand()
         self._progressed()
 
     def _look_after_hands(self) -> None:
-        """Kill hands that are silent for too long; their end is then noticed like any other."""
+        """Give up hands that are silent for too long."""
         now = monotonic()
-        was_stopped = now - self._looked_at > self._term / 2
+        was_deaf = now - self._looked_at > self._term / 2 or self._was_down()
         self._looked_at = now
-        for started in self._hands.values():
-            if was_stopped:  # what they said meanwhile is not read yet
-                started.wire.heard_at = max(now, started.wire.heard_at)
-            elif now - started.wire.heard_at > self._term:
-                started.kill()
+        for hand in [*self._hands]:
+            if was_deaf:  # what they said meanwhile is not read yet
+                hand.heard_at = max(now, hand.heard_at)
+            elif now - hand.heard_at > self._term:
+                self._give_up(hand)
+
+    def _was_down(self) -> bool:
+        """Return whether hands could not be heard since the last call, though this process ran."""
+        return False
+
+    def _give_up(self, hand: Any) -> None:
+        hand.kill()  # its end is then noticed like any other
 
     # What hands say besides
 

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Iterator
+from typing import Any
 
 from crawlprio.commands import OneLineCommand, check_writable, write_text
 from crawlprio.errors import CrawlprioError, printable
 from crawlprio.settings_table.kinds import Whole, checked
-
-if TYPE_CHECKING:
-    from crawlprio.plugins.shared.connection import Client
 
 SYNTAX = "[options] [ACTION CRAWL]"
 
@@ -75,51 +72,33 @@ class Command(OneLineCommand):
         most = checked("--most", Whole(1), opts.most)
         if opts.json:
             check_writable("--json", opts.json)
-        if not args:
-            self._list(opts.json)
-        elif len(args) == 2 and args[0] == "show":
-            self._show(args[1], most, opts.json)
-        elif len(args) == 2 and args[0] in _STATES:
-            self._set(args[0], args[1])
-        elif len(args) == 2 and args[0] == "delete":
-            self._delete(args[1], confirmed=opts.yes)
-        elif args[0] in _INSTEAD:
+        action, crawl = args if len(args) == 2 else ("", "")
+        if args and args[0] in _INSTEAD:
             raise CrawlprioError(
                 f"frontier: there is no {args[0]}, as nothing has to be moved: {_INSTEAD[args[0]]}."
             )
-        else:
+        if args and action not in ("show", "delete", *_STATES):
             given = " ".join(args)
             raise CrawlprioError(f"frontier: found {given}; expected: {_ACTIONS}, or nothing")
-
-    def _far(self) -> tuple[Any, Client]:
-        """Return the module of crawls in Redis, which not everybody has installed, and a client."""
         from crawlprio.extras import require
 
         require("redis", "redis", "frontier")
-        from crawlprio.plugins.shared import connection, far_crawls
+        from crawlprio.plugins.shared.far_crawls import FarCrawls
 
-        return far_crawls, connection.checked_client(self.settings)
-
-    def _list(self, json_file: str | None) -> None:
-        far, client = self._far()
-        found = {name: far.overview(client, name, 1) for name in far.crawls(client)}
-        rows = [
-            [
-                printable(name),
-                view["state"] or "running",
-                *(f"{int(view['counts'][count]):,}" for count in ("visits", "waiting", "leased")),
-                str(len(view["workers"])),
-            ]
-            for name, view in found.items()
-        ]
-        header = ["crawl", "state", "fetched", "waiting", "leased", "workers"]
-        lines = table([header, *rows]) if rows else ["There is no crawl in Redis."]
-        self._print(lines, found, json_file)
-
-    def _show(self, crawl: str, most: int, json_file: str | None) -> None:
-        far, client = self._far()
-        view = far.overview(client, crawl, most)
-        self._print(lines_of_crawl(crawl, view), view, json_file)
+        with FarCrawls.of(self.settings) as crawls:
+            if not args:
+                found = {name: crawls.overview(name, 1) for name in crawls.names()}
+                self._print(lines_of_list(found), found, opts.json)
+            elif action == "show":
+                view = crawls.overview(crawl, most)
+                self._print(lines_of_crawl(crawl, view), view, opts.json)
+            elif action == "delete":
+                deleted = crawls.delete(crawl, confirmed=opts.yes)
+                print(f"{printable(crawl)}: deleted with {deleted}.")
+            else:
+                before = crawls.set_state(crawl, _STATES[action])
+                was = "" if before != _STATES[action] else " (as before)"
+                print(f"{printable(crawl)}: {_SAYS[action]}{was}.")
 
     def _print(self, lines: Iterable[str], shown: dict[str, Any], json_file: str | None) -> None:
         for line in lines:
@@ -127,92 +106,84 @@ class Command(OneLineCommand):
         if json_file:
             write_text("--json", json_file, json.dumps(shown) + "\n")
 
-    def _set(self, action: str, crawl: str) -> None:
-        far, client = self._far()
-        before = far.set_state(client, crawl, _STATES[action])
-        was = "" if before != _STATES[action] else " (as before)"
-        print(f"{printable(crawl)}: {_SAYS[action]}{was}.")
 
-    def _delete(self, crawl: str, *, confirmed: bool) -> None:
-        far, client = self._far()
-        print(f"{printable(crawl)}: deleted with {far.delete(client, crawl, confirmed=confirmed)}.")
+def lines_of_list(found: dict[str, dict[str, Any]]) -> Iterator[str]:
+    """Yield the lines that list crawls, by their names."""
+    if not found:
+        yield "There is no crawl in Redis."
+        return
+    yield from table(
+        {
+            "crawl": name,
+            "state": view["state"] or "running",
+            "fetched": view["counts"]["visits"],
+            **{count: view["counts"][count] for count in ("waiting", "leased")},
+            "workers": len(view["workers"]),
+        }
+        for name, view in found.items()
+    )
+
+
+_LISTS = {
+    "workers": "Workers",
+    "leases": "Leases, oldest first",
+    "head": "Next pages, one for each site that is ready",
+    "dead": "Dead letters, newest last",
+}
+"""The lists of a crawl, and their titles."""
 
 
 def lines_of_crawl(crawl: str, view: dict[str, Any]) -> Iterator[str]:
     """Yield the lines that describe a crawl, at most 80 characters each."""
-    counts = {name: f"{int(n):,}" for name, n in view["counts"].items()}
     yield cut(f"{printable(crawl)}: {view['state'] or 'running'}, {view['ordering']}")
     if view["folder"]:
         yield cut(f"Its store is in {printable(view['folder'])} on {printable(view['host'])}.")
     yield ""
-    yield from table(
-        [
-            ["pages known", counts["pages"], "sites", f"{int(view['sites']):,}"],
-            ["fetched", counts["visits"], "  ready", counts["ready"]],
-            ["waiting", counts["waiting"], "  in their delay", f"{view['delayed']:,}"],
-            ["leased", counts["leased"], "dead letters", counts["dead"]],
-            ["workers that died", counts["taken_over"], "shards", f"{view['shards']:,}"],
-        ],
-        right=(1, 3),
-    )
-    for name, (title, header, cells, right) in _LISTS.items():
+    counts = {
+        "pages known": view["counts"]["pages"],
+        "fetched": view["counts"]["visits"],
+        "waiting": view["counts"]["waiting"],
+        "leased": view["counts"]["leased"],
+        "sites": view["sites"],
+        "sites ready": view["counts"]["ready"],
+        "sites in their delay": view["delayed"],
+        "shards": view["shards"],
+        "workers that died": view["counts"]["taken_over"],
+        "dead letters": view["counts"]["dead"],
+    }
+    for name, count in counts.items():
+        yield f"{count:>12,} {name}"
+    for name, title in _LISTS.items():
         if view[name]:
-            yield from ("", title)
-            rows = [list(map(printable, cells(row))) for row in view[name]]
-            yield from table([header, *rows], right=right)
+            yield from ("", title, *table(view[name]))
 
 
-_Cells = Callable[[dict[str, Any]], list[str]]
-
-_LISTS: dict[str, tuple[str, list[str], _Cells, Sequence[int]]] = {
-    "workers": (
-        "Workers",
-        ["worker", "leases", "for", "dead in"],
-        lambda row: [
-            row["name"],
-            f"{row['leases']:,}",
-            *map(seconds, (row["age"], row["dead_in"])),
-        ],
-        (1, 2, 3),
-    ),
-    "leases": (
-        "Leases, oldest first",
-        ["for", "worker", "page"],
-        lambda row: [seconds(row["age"]), row["worker"], row["url"]],
-        (0,),
-    ),
-    "head": (
-        "Next pages, one for each site that is ready",
-        ["key", "page"],
-        lambda row: [
-            f"{row['key']:.6g}"
-            + (" hot" if row["hot"] else "")
-            + (f" p{row['priority']:+d}" if row["priority"] else ""),
-            row["url"],
-        ],
-        (0,),
-    ),
-    "dead": (
-        "Dead letters, newest last",
-        ["page", "reason"],
-        lambda row: [row["url"], row["reason"]],
-        (),
-    ),
-}
-"""The lists of a crawl: title, headings, the cells of a row, and which of them are numbers."""
-
-
-def table(rows: list[list[str]], right: Sequence[int] = (2, 3, 4, 5)) -> Iterator[str]:
-    """Yield rows as lines of at most 80 characters, truncating cells that are too long."""
-    widths = [max(len(row[at]) for row in rows) for at in range(len(rows[0]))]
+def table(rows: Iterable[dict[str, Any]]) -> Iterator[str]:
+    """Yield rows under their headings, in lines of at most 80 characters."""
+    rows = list(rows)
+    names = list(rows[0])
+    lines = [[name.replace("_", " ") for name in names]]
+    lines += [[cell(name, row[name]) for name in names] for row in rows]
+    widths = [max(len(line[at]) for line in lines) for at in range(len(names))]
     most = max((WIDTH - 2 * len(widths)) // 2, 8)
     widths[:-1] = [min(width, most) for width in widths[:-1]]
-    for row in rows:
+    for line in lines:
         cells = [
-            cut(cell, width).rjust(width) if at in right else cut(cell, width).ljust(width)
-            for at, (cell, width) in enumerate(zip(row, widths, strict=True))
+            cut(text, width).ljust(width)
+            if isinstance(rows[0][name], str)
+            else cut(text, width).rjust(width)
+            for name, text, width in zip(names, line, widths, strict=True)
         ]
         yield cut("  ".join(cells).rstrip())
+
+
+def cell(name: str, found: Any) -> str:
+    """Return what a cell of a column shows."""
+    if name in ("age", "dead_in"):
+        return seconds(found)
+    if isinstance(found, str):
+        return printable(found)
+    return f"{found:.6g}" if isinstance(found, float) else f"{found:,}"
 
 
 def cut(text: str, width: int = WIDTH) -> str:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from time import monotonic
 from typing import Any, NamedTuple, Protocol
 
 from crawlprio.frontier.protocol import Entry, Handout, PageVisit
 from crawlprio.plugins.shared.messages import (
+    UNSTARTED,
     Statement,
     entry_row,
     request_text,
@@ -102,7 +103,7 @@ class HandFrontier:
     a site or a lease goes to its shard: `say` sends a statement to one. With several shards, free
     fetches go to those whose next pages rank first: `shares` is how many pages each is to lease.
 
-    `held` has the keys of the pages that this hand has, by lease; `usages` what robots.txt says of
+    `held` has the sites of the pages that this hand has, by lease; `usages` what robots.txt says of
     the use of a page, until the scheduler takes it. If it `loses_leases`, to time or to other
     hands, it depends on `lines`, one to each brain, once there are some.
     """
@@ -126,9 +127,10 @@ class HandFrontier:
         self.lines: Sequence[Line] = ()
         self.n_links = 0
         self.usages: dict[int, str] = {}
-        self.held: dict[int, Any] = {}
+        self.held: dict[int, str] = {}
         self.statuses = [ShardStatus()] * len(shards)
         self.shares = [0] * len(shards)
+        self._listed: dict[int, list[Any]] = {}
         self._leased: dict[int, Handout] = {}
         self._released: set[int] = set()
         self._unsettled_since: float | None = None
@@ -155,10 +157,13 @@ class HandFrontier:
             handout = row_handout(said[0])
             if said[1]:
                 self.usages[handout.lease] = said[1]
-            self.held[handout.lease] = said[2]
+            page, number, self.held[handout.lease] = said[2]
+            self._listed[handout.lease] = [handout.lease, page, number, UNSTARTED]
             self._leased[handout.lease] = handout
         elif kind == "lost":
-            self._lose(self.leases_of(shard) if said[0] is None else said[0])
+            self._lose(said[0])
+        elif kind == "lost_below":
+            self._lose([lease for lease in self.leases_of(shard) if lease < said[0]])
         elif kind == "status":
             n_waiting, n_out, seconds, *more = said
             ready_at = math.inf if seconds is None else monotonic() + seconds
@@ -169,10 +174,24 @@ class HandFrontier:
     def _lose(self, leases: Sequence[int]) -> None:
         for lease in leases:
             self._end(lease)
-            self.usages.pop(lease, None)
-            self._leased.pop(lease, None)
+            for known in (self.usages, self._leased, self._listed):
+                known.pop(lease, None)
         for lease in leases:
             self.on_lost(lease)
+
+    # What brains are told that this hand has
+
+    def listed(self, shard: int) -> list[list[Any]]:
+        """Return the leases of a shard that this hand has, or had when it last said something."""
+        return [row for lease, row in self._listed.items() if self._shard_of(lease) == shard]
+
+    def list_again(self, progress: Mapping[int, int]) -> None:
+        """List what this hand has from now on, as all until now was said; with its progress."""
+        self._listed = {
+            lease: [*row[:3], progress.get(lease, UNSTARTED)]
+            for lease, row in self._listed.items()
+            if lease in self.held
+        }
 
     @property
     def n_out(self) -> int:
@@ -280,31 +299,30 @@ class HandFrontier:
     def release_site(self, lease: int) -> None:
         if lease in self.held:
             self._released.add(lease)
-            self._say(self._shard_of(lease), ["release_site", lease, self.held[lease]])
+            self._say(self._shard_of(lease), ["release_site", lease])
 
     def observe(self, lease: int, visit: PageVisit) -> None:
-        if lease in self.held:
-            said = visit_row(visit), self._end(lease)
-            self._say(self._shard_of(lease), ["observe", lease, *said])
+        if self._end(lease):
+            self._say(self._shard_of(lease), ["observe", lease, visit_row(visit)])
 
     def put_back(
         self, lease: int, request: object | None = None, priority: int | None = None
     ) -> None:
-        if lease in self.held:
-            said = request_text(request), priority, self._end(lease)
-            self._say(self._shard_of(lease), ["put_back", lease, *said])
+        if self._end(lease):
+            said = ["put_back", lease, request_text(request), priority]
+            self._say(self._shard_of(lease), said)
 
     def put_all_back(self) -> None:
         """Put back the pages that are not being fetched."""
         leased, self._leased = self._leased, {}
         for lease in leased:
-            self.clock.not_fetched(self.held[lease][2])
+            self.clock.not_fetched(self.held[lease])
             self.put_back(lease)
 
-    def _end(self, lease: int) -> Any:
-        """Forget a lease; return its key."""
+    def _end(self, lease: int) -> bool:
+        """Forget a lease; return False if this hand does not have it."""
         self._released.discard(lease)
-        return self.held.pop(lease, None)
+        return self.held.pop(lease, None) is not None
 
     def ready_at(self) -> float:
         if any(map(self._is_alive, self._leased)):

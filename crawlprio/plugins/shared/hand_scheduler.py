@@ -17,12 +17,13 @@ from crawlprio.frontier.protocol import Frontier
 from crawlprio.live import engine
 from crawlprio.live.compiling import compile_reading
 from crawlprio.live.hand_settings import hand_facts
+from crawlprio.live.leases import LeaseState
 from crawlprio.live.page_reading import USAGES
 from crawlprio.live.running import RunningCrawl
 from crawlprio.orderings.base import Ordering
 from crawlprio.plugins import load
 from crawlprio.plugins.shared.hand_frontier import HandFrontier, Line
-from crawlprio.plugins.shared.messages import Statement
+from crawlprio.plugins.shared.messages import ENDED, FETCHING, Statement
 from crawlprio.plugins.shared.shards import Shards
 from crawlprio.plugins.shared.wires import adopted, beat
 from crawlprio.schedulers import Scheduler
@@ -94,8 +95,9 @@ class HandScheduler(Scheduler):
         for shard in range(len(self.shards) if statement[0] == "scope" else 1):
             self.say_to(shard, statement)
 
-    def say_to(self, shard: int, statement: Statement) -> None:
-        self._said.setdefault(shard, []).append(statement)
+    def say_to(self, shard: int, *statements: Statement) -> None:
+        """Say something, or only what this hand has by now, to a brain."""
+        self._said.setdefault(shard, []).extend(statements)
         self._send_soon()
 
     def _send_soon(self) -> None:
@@ -112,6 +114,15 @@ class HandScheduler(Scheduler):
         for shard, line in enumerate(self._lines):
             if shard in said or (is_new and before[shard] != self._frontier.shares[shard]):
                 line.say(said.get(shard, []))
+        self._frontier.list_again(self._progress())
+
+    def _progress(self) -> dict[int, int]:
+        """Return how far each leased page is whose fetch has begun."""
+        return {
+            lease.handout.lease: FETCHING if lease.state is LeaseState.FETCHING else ENDED
+            for lease in (() if self.dispatcher is None else self.dispatcher.leases)
+            if lease.started_at is not None
+        }
 
     def _n_wanted(self) -> int:
         """Return how many pages this worker wants in all: some ahead, if it fetches several."""

@@ -1,16 +1,15 @@
 """What a brain and its hands say to each other, as JSON; nothing that is read can run code.
 
-A message is a list of statements, each a list that begins with its kind.
+A statement is a list that begins with its kind.
 
 ===========  ====================================  ================================================
 from         statement                             meaning
 ===========  ====================================  ================================================
 hand         add, ENTRY                            queue a page
 hand         add_seeds, URLS                       queue seeds
-hand         observe, LEASE, VISIT, KEY            a leased page has its outcome
-hand         put_back, LEASE, REQUEST, PRIORITY,   a leased page is to wait again
-             KEY
-hand         release_site, LEASE, KEY              its site may go on; its callback has not ended
+hand         observe, LEASE, VISIT                 a leased page has its outcome
+hand         put_back, LEASE, REQUEST, PRIORITY    a leased page is to wait again
+hand         release_site, LEASE                   its site may go on; its callback has not ended
 hand         clock, METHOD, ARGUMENTS, KEYWORDS    what became of a fetch: `FetchClock`
 hand         refused, RULE, N, URLS                links that a rule refused
 hand         stats, COUNTS                         what Scrapy has counted since the last time
@@ -20,24 +19,18 @@ brain        scope, URL                            a seed redirected here
 brain        end, REASON                           the crawl is over
 ===========  ====================================  ================================================
 
-An empty message is a sign of life. Where messages go through Redis, there are these besides:
+Under `--workers`, a message is a list of statements; an empty one is a sign of life. Where messages
+go through Redis, there are these statements besides:
 
 ===========  ====================================  ================================================
 from         statement                             meaning
 ===========  ====================================  ================================================
 hand         hello, SETTINGS, SCOPE                the first statement of a hand
-hand         holds, HEARD, LEASES                  all that it has, once it has heard that answer:
-                                                   lease, KEY, `FETCHING`, `ENDED` or nothing
-hand         ask, NUMBER, URL, AGENT, MAY          may it fetch this, which is no page, as this
-                                                   robot, and from private addresses if MAY?
-hand         fetches, NUMBER, SITE                 it was permitted to, and has not ended
-hand         done, NUMBER                          what it asked for has ended
 hand         bye, REASON                           it ends, and has put back all it had; if the
                                                    reason is `finished`, nothing is left to do
 shard        links, *`LinksOut`                    links to pages of the shard that is told
-brain        hold                                  say what you have: this brain is new
-brain        held                                  what the hand says it has is agreed
 brain        lost, LEASES                          these pages are others' now
+brain        lost_below, LEASE                     so are those of all leases before this one
 brain        may, NUMBER, CAUSE                    fetch it now; or why not, if there is a cause
 brain        refuse, SENTENCE                      this hand is not of this crawl
 brain        status, N, OUT, SECONDS, N_LINKS      pages that wait and that hands have, time to the
@@ -46,8 +39,29 @@ brain        status, N, OUT, SECONDS, N_LINKS      pages that wait and that hand
              SENT, READ                            leased, messages to each shard, and from each
 ===========  ====================================  ================================================
 
-The KEY of a lease comes with it, and tells the next brain which page it is of. The brains of a
-crawl's shards are each other's hands, as far as messages go.
+A message of a hand is then CLOCK, WANTS, HEARD, LEASES, ASKS, STATEMENTS; one of a brain is NUMBER,
+READ, ECHO, STATEMENTS. Messages may be late, lost with the server, or read twice. So:
+
+1.  A hand numbers its messages from 1. A brain carries out each number once, in order, and commits
+    READ, the last one, with what it led to. A sign of life repeats the number of the last message.
+2.  A hand keeps each message until READ has its number. ECHO is CLOCK, the hand's own clock, of the
+    latest message that the brain has read: what was sent earlier and is not in READ is sent again.
+3.  LEASES are all that the hand has before the statements of the message: lease, page and number of
+    its request (its KEY begins with them), and how far it is with the fetch.
+4.  A lease on the list that the brain does not know is of an earlier brain: it adopts it, or says
+    that it is lost if its page does not wait any more. A hand that was taken for dead has lost all
+    leases until then, also those of which it has not heard yet: each message says so again.
+5.  A lease that the brain knows, and told of in a message up to HEARD, the last one that the hand
+    has heard, has not arrived or is over if it is not on the list: its page waits again.
+6.  All numbers of a brain are larger than those of the one before it. A hand ignores a message
+    whose number is not larger than HEARD.
+7.  A new brain hands out nothing until each hand of the last one has HEARD it, or has been silent
+    for its term.
+8.  A hand starts fetches until two thirds of a term after an ECHO up to which READ has all it said.
+
+WANTS is how many pages the hand wants in all. ASKS are the requests besides pages that it waits
+for, or sends: number, URL, agent, whether private addresses are open to it, and the site once it is
+permitted. The brains of a crawl's shards are each other's hands, as far as messages go.
 """
 
 from __future__ import annotations
@@ -62,8 +76,11 @@ from crawlprio.items import Directives, LinkPairs, TextNotes
 
 Statement = list[Any]
 
-FETCHING, ENDED = "fetching", "ended"
-"""How far a hand is with a page, once it has begun to fetch it."""
+UNSTARTED, FETCHING, ENDED = range(3)
+"""How far a hand is with the fetch of a page."""
+
+OF_ONE_BRAIN = 2**31
+"""Leases that one brain may give, and messages to one hand: the numbers of all brains differ."""
 
 _encode = json.JSONEncoder(ensure_ascii=True, separators=(",", ":")).encode
 
@@ -88,6 +105,11 @@ def is_statements(found: object) -> bool:
 
 def _is_statement(statement: object) -> bool:
     return isinstance(statement, list) and bool(statement) and isinstance(statement[0], str)
+
+
+def brain_of(number: int) -> int:
+    """Return the number of the brain that gave a lease or a message its number."""
+    return number // OF_ONE_BRAIN
 
 
 def request_text(request: object | None) -> str | None:

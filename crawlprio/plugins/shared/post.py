@@ -1,13 +1,6 @@
 """The two ends of a mailbox: threads that send and fetch the mail, and what makes it reliable.
 
-A message from a hand is a JSON list: the hand's clock when it was sent, how many pages it wants in
-all, and its statements. A message from a brain: its generation, the number of the message to this
-hand, the number of the hand's last message whose effects are on disk, the echo of the hand's clock
-in the latest message that was read, and its statements.
-
-What a hand says is numbered from 1, and it keeps each message until its number comes back. It says
-a message again once it hears an echo of something later that does not acknowledge it. What a brain
-says may be lost with the server; the hand notices by the numbers, and says what it has.
+The rules of the messages are those of `messages.py`.
 """
 
 from __future__ import annotations
@@ -19,7 +12,7 @@ import queue
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 from time import monotonic
@@ -31,12 +24,14 @@ from crawlprio.errors import CrawlprioError
 from crawlprio.outside import open_file
 from crawlprio.plugins.shared.connection import failure, is_transient, refresh_topology
 from crawlprio.plugins.shared.mailbox import START, Mail, Mailbox
-from crawlprio.plugins.shared.messages import Statement, is_statements, written
+from crawlprio.plugins.shared.messages import Statement, brain_of, is_statements, written
 from crawlprio.plugins.shared.wires import boot_time
 
 logger = logging.getLogger("crawlprio")
 
 _T = TypeVar("_T")
+_Turn = tuple[list[tuple[str, bytes]], str, str]
+"""What a brain says next: answers by hand, its position, and its report, if there is one."""
 
 _MOST = 64
 """Messages that a brain reads at once."""
@@ -125,11 +120,25 @@ class _Post:
         return thread
 
 
+def _all_in(
+    waiting: queue.SimpleQueue[_T | None], seconds: float | None = None
+) -> tuple[list[_T], bool]:
+    """Wait for what is put into a queue; return all of it, and whether it ends with None."""
+    found: list[_T] = []
+    with suppress(queue.Empty):
+        each = waiting.get(timeout=seconds)
+        while each is not None:
+            found.append(each)
+            each = waiting.get_nowait()
+        return found, True
+    return found, False
+
+
 class _Said(NamedTuple):
-    """A message of a hand that the brain has not acknowledged."""
+    """A message of a hand that the brain has not acknowledged, but for its clock."""
 
     number: int
-    statements: bytes
+    body: bytes
     sent_at: float
 
 
@@ -140,10 +149,9 @@ class HandPost(_Post):
     pages to others: fetches may start until `alive_until`, and no brain that has read what the
     server took at `reached_at` counts the hand as dead within a term of it, both by `boot_time()`.
 
-    `wants` returns how many pages the hand wants in all, `has` what it holds, for the statement
-    `holds`; it is None if the hand fetches nothing. `heard` is called with statements, in the
-    thread of `call_from_thread`, as are `failed`, and `acknowledged` with the number of the last
-    message that the brain has on disk.
+    `wants` returns how many pages the hand wants in all, `has` its leases and what it asks for.
+    `heard` is called with statements, in the thread of `call_from_thread`, as are `failed`, and
+    `acknowledged` with the number of the last message that the brain has committed.
     """
 
     def __init__(
@@ -152,9 +160,9 @@ class HandPost(_Post):
         name: str,
         term: float,
         *,
-        wants: Callable[[], int],
-        heard: Callable[[list[Statement]], object],
-        has: Callable[[], list[Any]] | None,
+        wants: Callable[[], int] = lambda: 0,
+        has: Callable[[], tuple[list[Any], list[Any]]] = lambda: ([], []),
+        heard: Callable[[list[Statement]], object] = lambda statements: None,
         acknowledged: Callable[[int], object] = lambda number: None,
         call_from_thread: Callable[..., object],
         failed: Callable[[CrawlprioError], object],
@@ -169,10 +177,8 @@ class HandPost(_Post):
         self._wants = wants
         self._heard = heard
         self._has = has
-        self._n_said = 0
+        self._n_said = self._n_heard = 0
         self._unheard: deque[_Said] = deque()
-        self._generation = self._n_heard = 0
-        self._asked_at: float | None = 0.0
         self._outgoing: queue.SimpleQueue[list[tuple[int, bytes]] | None] = queue.SimpleQueue()
         self._sender = self._start(self._send_all, "sender")
         self._start(self._fetch_all, "mail")
@@ -180,7 +186,7 @@ class HandPost(_Post):
     @property
     def had_brain(self) -> bool:
         """Whether a brain has said anything to this hand."""
-        return self._generation > 0
+        return self._n_heard > 0
 
     @property
     def is_heard(self) -> bool:
@@ -189,20 +195,20 @@ class HandPost(_Post):
 
     @property
     def is_alive(self) -> bool:
-        """Whether fetches may start: no brain counts this hand as dead, and all is agreed."""
+        """Whether fetches may start: no brain counts this hand as dead."""
         return boot_time() < self.alive_until
 
     def say(self, statements: list[Statement]) -> None:
         """Send statements; without any, a sign of life."""
-        if not statements:
-            self._send([_Said(0, b"[]", 0.0)])
-            return
-        self.deliver(self._n_said + 1, written(statements))
+        if statements:
+            self.deliver(self._n_said + 1, written(statements))
+        else:
+            self._send([(self._n_said, self._body(b"[]"))])
 
     def deliver(self, number: int, statements: bytes) -> None:
         """Send a message that the sender has numbered, and keeps until it is acknowledged."""
         self._n_said = number
-        self._send([_Said(number, statements, 0.0)])
+        self._send([(number, self._body(statements))], keeps=True)
 
     def close(self, seconds: float) -> bool:
         """Send what is left; return whether that was done in time."""
@@ -212,43 +218,37 @@ class HandPost(_Post):
         self._sender.join(seconds)
         return not self._sender.is_alive()
 
-    def _send(self, said: Sequence[_Said]) -> None:
-        now, wants = boot_time(), self._wants()
-        sent = []
-        for number, statements, _ in said:
-            if number:
-                self._unheard.append(_Said(number, statements, now))
-            sent.append((number, b"[%r,%d,%b]" % (now, wants, statements)))
-        self._outgoing.put(sent)
+    def _body(self, statements: bytes) -> bytes:
+        """Return a message but for its clock."""
+        leases, asks = map(written, self._has())
+        return b"%d,%d,%b,%b,%b" % (self._wants(), self._n_heard, leases, asks, statements)
 
-    def _say_what_it_has(self) -> None:
-        """Tell the brain what this hand has; nothing is fetched until it has agreed."""
-        if self._has is not None:
-            self.alive_until = 0.0
-            self._asked_at = boot_time()
-            self.say([["holds", self._n_heard, self._has()]])
+    def _send(self, said: Iterable[tuple[int, bytes]], *, keeps: bool = False) -> None:
+        sent = []
+        for number, body in said:
+            now = boot_time()
+            if keeps:
+                self._unheard.append(_Said(number, body, now))
+            sent.append((number, b"[%r,%b]" % (now, body)))
+        self._outgoing.put(sent)
 
     def _arrived(self, bodies: list[bytes]) -> None:
         """Take note of messages; in the crawl's thread."""
         for body in bodies:
             try:
-                generation, number, acknowledged, echo, statements = json.loads(body)
+                number, n_read, echo, statements = json.loads(body)
             except (ValueError, TypeError):
                 logger.error("A message in Redis is none of crawlprio: %.100r", body)
                 continue
-            if generation > self._generation:
-                if self._generation:  # another brain, which does not know yet what this hand has
-                    self._asked_at, self.alive_until = boot_time(), 0.0
-                self._generation, self._n_heard = generation, 0
-            if generation < self._generation or number <= self._n_heard:
+            if number <= self._n_heard:
                 continue
-            is_gap = number > self._n_heard + 1
+            is_new_brain = brain_of(number) != brain_of(self._n_heard)
             self._n_heard = number
-            while self._unheard and self._unheard[0].number <= acknowledged:
+            while self._unheard and self._unheard[0].number <= n_read:
                 self._unheard.popleft()
-                self._acknowledged(acknowledged)
+                self._acknowledged(n_read)
             first = self._unheard[0] if self._unheard else None
-            if first is not None and first.number > acknowledged + 1 and first.sent_at < echo:
+            if first is not None and first.number > n_read + 1 and first.sent_at < echo:
                 self._failed(
                     CrawlprioError(
                         "The store of the crawl lacks what this worker has said: it is an older "
@@ -256,36 +256,26 @@ class HandPost(_Post):
                     )
                 )
                 return
-            if ["held"] in statements and self._asked_at is not None and echo >= self._asked_at:
-                self._asked_at = None
             self._heard(statements)
-            if is_gap or ["hold"] in statements:
-                self._say_what_it_has()
-            if self._asked_at is None:
+            if first is None or first.sent_at > echo:
                 self.alive_until = max(self.alive_until, echo + ALIVE_SHARE * self._term)
-            if self._unheard and self._unheard[0].sent_at < echo:
-                self._say_again()
-
-    def _say_again(self) -> None:
-        """Send again what the brain has not heard, though it has heard something later."""
-        again, self._unheard = list(self._unheard), deque()
-        self._send(again)
+            elif first.sent_at < echo:
+                again, self._unheard = [said[:2] for said in self._unheard], deque()
+                self._send(again, keeps=True)
+            if is_new_brain:
+                self.say([])  # it waits to hear what this hand has
 
     # Below: in threads
 
     def _send_all(self) -> None:
-        mailbox = self._open()
-        while True:
-            messages = self._outgoing.get()
-            if messages is None:
-                return
-            with suppress(queue.Empty):
-                while (more := self._outgoing.get_nowait()) is not None:
-                    messages += more
-                self._outgoing.put(None)
-            sent_at = boot_time()
-            self._call(mailbox, mailbox.send, self.name, messages)
-            self.reached_at = sent_at
+        mailbox, is_last = self._open(), False
+        while not is_last:
+            sent, is_last = _all_in(self._outgoing)
+            if sent:
+                sent_at = boot_time()
+                messages = [message for messages in sent for message in messages]
+                self._call(mailbox, mailbox.send, self.name, messages)
+                self.reached_at = sent_at
 
     def _fetch_all(self) -> None:
         mailbox, after, n_outages = self._open(), START, 0
@@ -296,15 +286,6 @@ class HandPost(_Post):
                 n_outages, after = self._n_outages, START
             if bodies:
                 self._call_from_thread(self._arrived, bodies)
-
-
-class _Turn(NamedTuple):
-    """What a brain's thread is to do next."""
-
-    answers: list[tuple[str, bytes]]
-    place: str
-    status: str
-    is_last: bool = False
 
 
 class BrainPost(_Post):
@@ -337,7 +318,7 @@ class BrainPost(_Post):
         self._arrived = arrived
         self._state_changed = state_changed
         self._state = ""
-        self._turns: queue.SimpleQueue[_Turn] = queue.SimpleQueue()
+        self._turns: queue.SimpleQueue[_Turn | None] = queue.SimpleQueue()
         self._synced, self._synced_at = "", 0.0
         self._applied = threading.Event()
         self._is_deaf = False
@@ -354,7 +335,7 @@ class BrainPost(_Post):
 
     def answer(self, answers: list[tuple[str, bytes]], status: str = "") -> None:
         """Send messages to hands, after all earlier ones."""
-        self._turns.put(_Turn(answers, self.position, status))
+        self._turns.put((answers, self.position, status))
 
     def was_down(self) -> bool:
         """Return whether the server cannot be reached, or could not since the last call."""
@@ -365,24 +346,18 @@ class BrainPost(_Post):
         """Send what is left, and cease to be the brain."""
         self.is_closed = True
         self._deadline = monotonic() + seconds
-        self._turns.put(_Turn([], "", "", is_last=True))
+        self._turns.put(None)
         self._thread.join(seconds)
 
     # Below: in threads
 
     def _turn_all(self) -> None:
-        mailbox = self._open()
-        while True:
-            try:
-                turn = self._turns.get(timeout=self._seconds / 3)
-            except queue.Empty:
-                turn = _Turn([], "", "")
-            answers, status, place = list(turn.answers), turn.status, turn.place
-            with suppress(queue.Empty):
-                while not turn.is_last:
-                    turn = self._turns.get_nowait()
-                    answers += turn.answers
-                    status, place = turn.status or status, turn.place or place
+        mailbox, is_last = self._open(), False
+        while not is_last:
+            turns, is_last = _all_in(self._turns, self._seconds / 3)
+            answers = [answer for some, _, _ in turns for answer in some]
+            status = next((shown for _, _, shown in reversed(turns) if shown), "")
+            place = turns[-1][1] if turns else ""
             state = self._call(
                 mailbox,
                 mailbox.turn,
@@ -394,9 +369,7 @@ class BrainPost(_Post):
             if state != self._state:
                 self._state = state
                 self._call_from_thread(self._state_changed, state)
-            if turn.is_last:
-                self._call(mailbox, mailbox.leave, self.name)
-                return
+        self._call(mailbox, mailbox.leave, self.name)
 
     def _done(self, place: str) -> str:
         """Return the place up to which all messages are on disk: a power failure loses none."""
@@ -429,9 +402,20 @@ class BrainPost(_Post):
             self._applied.set()
 
 
-def said_by_hand(mail: Mail) -> tuple[float, int, list[Statement]]:
-    """Return the clock of a hand, how many pages it wants, and what it says; else ValueError."""
-    clock, wants, statements = json.loads(mail.body)
-    if not is_statements(statements):
-        raise ValueError("no statements")
-    return float(clock), int(wants), statements
+class SaidByHand(NamedTuple):
+    """A message of a hand: `messages.py`."""
+
+    clock: float
+    wants: int
+    n_heard: int
+    leases: list[list[Any]]
+    asks: list[list[Any]]
+    statements: list[Statement]
+
+
+def said_by_hand(mail: Mail) -> SaidByHand:
+    """Return what a hand says; ValueError or TypeError if the message is none of a hand."""
+    said = SaidByHand(*json.loads(mail.body))
+    if not (said.clock + said.wants + said.n_heard >= 0 and is_statements(said.statements)):
+        raise ValueError("no message of a hand")
+    return said

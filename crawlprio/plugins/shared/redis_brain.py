@@ -33,12 +33,11 @@ from crawlprio.plugins.shared.brain import DIED, Hand
 from crawlprio.plugins.shared.brain_scheduler import LOOK_SECONDS, BrainScheduler, check_limits
 from crawlprio.plugins.shared.connection import checked_client, when_available
 from crawlprio.plugins.shared.mailbox import START, Fenced, Mail, Mailbox, open_mailbox
-from crawlprio.plugins.shared.messages import ENDED, FETCHING, Statement, written
-from crawlprio.plugins.shared.post import BrainPost, HandPost, said_by_hand
+from crawlprio.plugins.shared.messages import OF_ONE_BRAIN, Statement, brain_of, written
+from crawlprio.plugins.shared.post import BrainPost, HandPost, SaidByHand, said_by_hand
 from crawlprio.plugins.shared.same_crawl import difference, values_of
 from crawlprio.plugins.shared.shards import (
     FACTS,
-    LEASES_OF_ONE,
     Outbox,
     Shards,
     agree_on_shards,
@@ -93,22 +92,19 @@ def brain_seconds(settings: Any) -> float:
 class FarHand(Hand):
     """A hand that is heard through a mailbox.
 
-    Of its messages, `n_read` were carried out; `n_sent` were sent to it, and `sent_in` is the
-    number of that which told it of a lease. In its latest message, at `heard_at`, its clock was
+    Of its messages, `n_read` were carried out. In its latest one, at `heard_at`, its clock was
     `echo`, and it wanted so many pages in all (`wants`). `outside` has the sites of what it may
-    fetch besides pages, by its number for it. A hand that `is_shard` is the brain of another shard,
-    and only tells of links.
+    fetch besides pages, by its number for it; none of what it waits for. A hand that `is_shard` is
+    the brain of another shard, and only tells of links.
     """
 
-    def __init__(self, name: str, n_read: int = 0) -> None:
-        super().__init__(self._queue)
-        self.name = name
-        self.n_read, self.n_sent = n_read, 0
+    def __init__(self, name: str, n_sent: int, n_read: int = 0) -> None:
+        super().__init__(self._queue, name=name, n_sent=n_sent)
+        self.n_read = n_read
         self.outside: dict[int, str] = {}
-        self.sent_in: dict[int, int] = {}
         self.wants = 0
         self.echo = 0.0
-        self.heard_at = self.since = monotonic()
+        self.since = monotonic()
         self.said: list[Statement] = []
         self.is_shard = name.startswith(_SHARD)
 
@@ -120,17 +116,13 @@ class FarHand(Hand):
         """How many more pages it wants."""
         return self.wants - len(self.leases) + len(self.waiting)
 
-    def message(self, generation: int, status: Statement) -> bytes:
+    def message(self, status: Statement) -> bytes:
         """Return the next message to it."""
         self.n_sent += 1
-        said, self.said = [*self.said, status], []
-        if len(self.sent_in) > 1000 + 2 * len(self.leases):
-            self.sent_in = {lease: self.sent_in.get(lease, 0) for lease in self.leases}
-        for kind, *rest in said:
-            if kind == "lease":
-                self.sent_in[rest[0][0]] = self.n_sent
-        message: list[Any] = [generation, self.n_sent, self.n_read, self.echo, said]
-        return written(message)
+        lost = [["lost_below", self.lost_below]] if self.lost_below else []
+        said, self.said = [*lost, *self.said, status], []
+        head = b"%d,%d,%r" % (self.n_sent, self.n_read, self.echo)
+        return b"[%b,%b]" % (head, written(said))
 
 
 class RedisBrainScheduler(BrainScheduler):
@@ -139,11 +131,11 @@ class RedisBrainScheduler(BrainScheduler):
     Its crawl is in an ordinary job directory. What hands say is committed there together with the
     place in the mailbox up to which it was read, so it counts exactly once, whoever is killed.
 
-    A brain that takes over asks all hands what they have, and hands out nothing until each has
-    answered or its term is over.
+    A brain that takes over hands out nothing until each of the hands that are `_silent` has said
+    what it has, or its term is over.
     """
 
-    _hands: dict[FarHand, FarHand]
+    _hands: dict[FarHand, None]
 
     def __init__(self, crawler: Crawler) -> None:
         super().__init__(crawler)
@@ -306,13 +298,14 @@ class RedisBrainScheduler(BrainScheduler):
         self._values = values_of(self._crawler.settings)
         for name, n_read in stored.get("read", {}).items():
             if crawl_id or name.startswith(_SHARD):
-                self._known[name] = FarHand(name, n_read)
+                self._known[name] = hand = self._new_hand(name, n_read)
+                hand.lost_below = stored.get("lost", {}).get(name, 0)
         self._brain.deaths.update(stored.get("deaths", {}))
         self._outbox = Outbox(n_shards)
         if n_shards > 1:
             store.attach(self._outbox)
         store.set_meta(FACTS, self._facts()[FACTS])
-        self._frontier.number_leases_from(self._generation * LEASES_OF_ONE)
+        self._frontier.number_leases_from(self._generation * OF_ONE_BRAIN)
         self._mailbox.put_facts(
             id=post.crawl_id,
             folder=str(store.path.parent.resolve()),
@@ -322,6 +315,9 @@ class RedisBrainScheduler(BrainScheduler):
         )
         self._crawl.awaits_seeds = False
 
+    def _new_hand(self, name: str, n_read: int = 0) -> FarHand:
+        return FarHand(name, self._generation * OF_ONE_BRAIN, n_read)
+
     def _facts(self) -> Mapping[str, str]:
         """Return what the store keeps of the mail, in the transaction of what it led to."""
         assert self._post is not None
@@ -330,6 +326,9 @@ class RedisBrainScheduler(BrainScheduler):
             "generation": self._generation,
             "position": self._position,
             "read": {hand.name: hand.n_read for hand in self._known.values()},
+            "lost": {
+                hand.name: hand.lost_below for hand in self._known.values() if hand.lost_below
+            },
             "scope": self._scope,
             "shards": self._shards.facts(),
             "deaths": self._brain.deaths,
@@ -346,8 +345,7 @@ class RedisBrainScheduler(BrainScheduler):
         self._alone_since = monotonic()
         for hand in hands:
             hand.heard_at = monotonic()
-            self._hands[hand] = hand
-            hand.send([["hold"]])
+            self._hands[hand] = None
         if hands:
             logger.info("%s: asking %d workers what they have.", self._name, len(hands))
         post.listen(store.path, self._position)
@@ -368,9 +366,6 @@ class RedisBrainScheduler(BrainScheduler):
                 partial(open_mailbox, settings, self._name, shard),
                 own,
                 self._term,
-                wants=lambda: 0,
-                heard=lambda statements: None,
-                has=None,
                 acknowledged=partial(self._outbox.has_taken, shard),
                 call_from_thread=reactor.callFromThread,
                 failed=self._crawl.fail,
@@ -418,41 +413,48 @@ class RedisBrainScheduler(BrainScheduler):
         if not mail.hand:
             return None
         try:
-            clock, wants, statements = said_by_hand(mail)
+            said = said_by_hand(mail)
         except (ValueError, TypeError):
             logger.error("A message in Redis is none of crawlprio: %.100r", mail.body)
             return None
         hand = self._known.get(mail.hand)
         if hand is None:
-            hand = self._known[mail.hand] = FarHand(mail.hand)
-            hand.send([["held"]])
+            hand = self._known[mail.hand] = self._new_hand(mail.hand)
         if hand.is_shard:
             hand.echo = 0.0
         elif hand not in self._hands:
-            self._hands[hand] = hand
+            self._hands[hand] = None
             self._had_hands = True
-        hand.wants, hand.echo, hand.heard_at = wants, max(hand.echo, clock), monotonic()
-        if mail.number == hand.n_read + 1:
+        hand.heard_at = monotonic()
+        is_next = mail.number == hand.n_read + 1
+        if mail.number > hand.n_read or (not said.statements and said.clock > hand.echo):
+            hand.wants, hand.echo = said.wants, max(hand.echo, said.clock)
+            if is_next or mail.number == hand.n_read:
+                self._agree(hand, said)
+        if is_next:
             hand.n_read = mail.number
             self._is_told_all_is_done = self._is_told_all_is_done and hand.is_shard
-            for statement in statements:
-                if hand.name not in self._silent or self._is_early(hand, statement):
-                    self._receive(hand, statement)
+            for statement in said.statements:
+                self._receive(hand, statement)
         return hand
 
-    def _is_early(self, hand: FarHand, statement: Statement) -> bool:
-        """Adopt what a hand speaks of and has from the last brain; False if it is to be ignored."""
-        clock, (kind, *said) = self._frontier.clock, statement
-        if kind in ("observe", "put_back", "release_site"):
-            lease, key = said[0], said[-1]
-            if lease not in hand.leases and self._brain.adopt(hand, lease, key):
-                clock.not_fetched(self._frontier.site_of(lease))
-        elif kind == "clock" and said[0] in ("started", "not_fetched"):
-            return False
-        elif kind == "clock" and said[0] == "ended":
-            clock.started(said[1][0], was_handed_out=False)
-            hand.fetching[said[1][0]] += 1
-        return True
+    def _agree(self, hand: FarHand, said: SaidByHand) -> None:
+        """Take a hand's word for what it has."""
+        self._brain.agree(hand, said.n_heard, said.leases)
+        for number, url, agent, may, site in said.asks:
+            known = hand.outside.get(number)
+            if site and not known:  # by an earlier brain
+                self._fetches(hand, number, site)
+            elif known and not site:  # it may have missed the answer
+                hand.send([["may", number, ""]])
+            elif known is None:
+                hand.outside[number] = ""
+                permit = self._permit(hand, number, url, agent, may)
+                deferred_from_coro(permit).addErrback(self._failed)
+        for number in hand.outside.keys() - {row[0] for row in said.asks}:
+            self._done(hand, number)
+        if brain_of(said.n_heard) == self._generation:
+            self._silent.discard(hand.name)
 
     def _receive(self, hand: Hand, statement: Statement) -> None:
         kind, *said = statement
@@ -488,64 +490,39 @@ class RedisBrainScheduler(BrainScheduler):
             return
         hand.send([["scope", url] for url in self._seeds_arrived])
 
-    def _holds_said(self, hand: FarHand, n_heard: int, leases: list[Any]) -> None:
-        """Agree with a hand on what it has: it is right, and may have heard less than was said."""
-        self._silent.discard(hand.name)
-        lost, theirs = [], set()
-        for lease, key, progress in leases:
-            theirs.add(lease)
-            if lease in hand.leases:
-                continue
-            if not self._brain.adopt(hand, lease, key):
-                lost.append(lease)
-            else:
-                self._agree(hand, self._frontier.site_of(lease), progress)
-        for lease in [*hand.leases]:
-            if lease not in theirs and hand.sent_in.get(lease, 0) <= n_heard:
-                self._brain.put_back(hand, lease)
-        hand.send([["lost", lost], ["held"]] if lost else [["held"]])
-
-    def _agree(self, hand: FarHand, site: str, progress: str) -> None:
-        """Take note of how far a hand is with a page that it has from an earlier brain."""
-        if progress == FETCHING:
-            self._frontier.clock.started(site, was_handed_out=True)
-            hand.fetching[site] += 1
-        elif progress == ENDED:
-            self._frontier.clock.not_fetched(site)
-        else:
-            self._brain.starts(hand, site)
-
-    def _ask_said(self, hand: FarHand, number: int, url: str, agent: str, may: bool) -> None:
-        """Permit a hand to fetch what is no page (media, say) once its site is ready."""
-        deferred_from_coro(self._permit(hand, number, url, agent, may)).addErrback(self._failed)
-
     async def _permit(self, hand: FarHand, number: int, url: str, agent: str, may: bool) -> None:
+        """Permit a hand to fetch what is no page (media, say) once its site is ready."""
         request = Request(url, headers={"User-Agent": agent} if agent else {})
         if not may:
             request.meta[ALLOW_PRIVATE] = False
         cause = await self._cause_against(request)
+        site, clock = site_of(request), self._clock
         if not cause:
-            site, clock = site_of(request), self._clock
             clock.hold(site)
             while self._silent or not clock.is_idle(site):
-                if hand not in self._hands or self._is_deaf:
+                if hand.outside.get(number) != "" or self._is_deaf:
                     break
                 await engine.sleep(LOOK_SECONDS)
             clock.hold(site, -1)
-            if hand not in self._hands or self._is_deaf:
-                return
-            self._fetches_said(hand, number, site)
+        if hand.outside.get(number) != "" or self._is_deaf:
+            return
+        if cause:
+            del hand.outside[number]
+        else:
+            self._fetches(hand, number, site)
         hand.send([["may", number, cause]])
         self._progressed()
 
-    def _fetches_said(self, hand: FarHand, number: int, site: str) -> None:
+    def _fetches(self, hand: FarHand, number: int, site: str) -> None:
+        """Note that a hand may fetch what it asked for."""
         hand.outside[number] = site
         self._brain.outside[site] += 1
         self._clock.hold(site)
 
-    def _done_said(self, hand: FarHand, number: int) -> None:
-        site = hand.outside.pop(number, None)
-        if site is not None:
+    def _done(self, hand: FarHand, number: int) -> None:
+        """Forget what a hand asked for, and has fetched if it was permitted."""
+        site = hand.outside.pop(number)
+        if site:
             self._brain.outside[site] -= 1
             self._clock.hold(site, -1)
 
@@ -557,7 +534,7 @@ class RedisBrainScheduler(BrainScheduler):
         """Forget a hand that has ended; if it has `finished`, no shard has anything left."""
         self._is_told_all_is_done = reason == "finished"
         for number in [*hand.outside]:
-            self._done_said(hand, number)
+            self._done(hand, number)
         for lease in [*hand.leases]:
             self._brain.put_back(hand, lease)
         self._hands.pop(hand, None)
@@ -586,7 +563,7 @@ class RedisBrainScheduler(BrainScheduler):
             is_news = self._is_news([is_busy, *status[5:]])
         due, self._due = self._due, set()
         answers = [
-            (hand.name, hand.message(self._generation, status))
+            (hand.name, hand.message(status))
             for hand in self._known.values()
             if hand.said or hand in due or (is_news and not hand.is_shard)
         ]
@@ -659,10 +636,10 @@ class RedisBrainScheduler(BrainScheduler):
             ],
             "head": [
                 {
-                    "url": recorder.pages.url(page),
                     "key": float(queue.page_records["key"][page]),
                     "hot": queue.usual_tier(page) % 2,
                     "priority": queue.usual_tier(page) // 2,
+                    "url": recorder.pages.url(page),
                 }
                 for page in head
             ],
@@ -704,32 +681,25 @@ class RedisBrainScheduler(BrainScheduler):
     def has_pending_requests(self) -> bool:
         return not self._is_ending
 
+    def _was_down(self) -> bool:
+        return self._post is None or self._post.was_down()
+
     def _look_after_hands(self) -> None:
-        """Queue the pages of hands again that are silent for too long."""
-        now = monotonic()
-        was_stopped = now - self._looked_at > self._term / 2
-        self._looked_at = now
-        was_down = self._post is None or self._post.was_down()
-        for hand in [*self._hands]:
-            # What they said meanwhile is not read yet.
-            if was_stopped or was_down:
-                hand.heard_at = now
-            elif now - hand.heard_at > self._term:
-                self._bury(hand)
+        super()._look_after_hands()
         for post in self._posts.values():
             if not post.is_heard:  # by what hears this, it will know that something is missing
                 post.say([])
         self._flush(())
         if not (self._hands or self._is_ending):
-            self._end_alone(now)
+            self._end_alone()
 
-    def _bury(self, hand: FarHand) -> None:
-        """Give up a hand; if it comes back, it hears first of what it has lost."""
+    def _give_up(self, hand: FarHand) -> None:
+        """Queue the pages of a hand again; if it comes back, it hears what it has lost."""
         del self._hands[hand]
         self._silent.discard(hand.name)
         self._is_told_all_is_done = self._is_told_all_is_done and not hand.n_read
         for number in [*hand.outside]:
-            self._done_said(hand, number)
+            self._done(hand, number)
         n_lost, store = len(hand.leases), self._crawl.recorder.store
         assert store is not None
         try:
@@ -740,12 +710,10 @@ class RedisBrainScheduler(BrainScheduler):
             self._crawl.fail(error)
         logger.warning("A worker (%s) is silent; its %d pages wait again.", hand.name, n_lost)
         self._crawler.stats.inc_value("crawlprio/workers_died")
-        hand.said = [each for each in hand.said if each[0] not in ("lease", "held")]
-        hand.send([["lost", None]])
         self._alone_since = monotonic()
         self._progressed()
 
-    def _end_alone(self, now: float) -> None:
+    def _end_alone(self) -> None:
         """End once no hand is left: all was fetched, or nobody fetches."""
         status = self._brain.status(self._n_preparing)
         is_done = not (status[1] or status[2] or self._n_admitting)
@@ -755,7 +723,7 @@ class RedisBrainScheduler(BrainScheduler):
         if self._had_hands and is_done:
             enough = self._crawl.recorder.enough
             engine.close_spider(self._crawler, enough or "finished")
-        elif self._is_of_worker and now - self._alone_since > _ALONE_SECONDS:
+        elif self._is_of_worker and monotonic() - self._alone_since > _ALONE_SECONDS:
             logger.info("%s: no worker is left; the crawl goes on once one is started.", self._name)
             engine.close_spider(self._crawler, "shutdown")
 

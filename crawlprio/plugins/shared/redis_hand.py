@@ -27,14 +27,13 @@ from twisted.internet.defer import Deferred
 from crawlprio.errors import ConfigError, CrawlprioError
 from crawlprio.live.dispatch import site_of
 from crawlprio.live.hand_settings import BRAIN_VARIABLE
-from crawlprio.live.leases import LeaseState
 from crawlprio.live.running import Callbacks, RunningCrawl
 from crawlprio.live.workers import WorkersDied
 from crawlprio.plugins.shared.brain_scheduler import check_limits
 from crawlprio.plugins.shared.connection import checked_client, when_available
 from crawlprio.plugins.shared.hand_scheduler import HandScheduler
 from crawlprio.plugins.shared.mailbox import Mailbox, open_mailbox
-from crawlprio.plugins.shared.messages import ENDED, FETCHING, Statement
+from crawlprio.plugins.shared.messages import Statement
 from crawlprio.plugins.shared.post import ABORT_SHARE, HandPost
 from crawlprio.plugins.shared.redis_brain import BRAIN_SECONDS, brain_seconds
 from crawlprio.plugins.shared.same_crawl import scope_of, values_of
@@ -159,18 +158,9 @@ class RedisHandScheduler(HandScheduler):
     def _n_wanted_of(self, shard: int) -> int:
         return self._frontier.shares[shard]
 
-    def _has(self, shard: int) -> list[Any]:
-        """Return what the statement `holds` says of the pages of a shard that this hand has."""
-        frontier, dispatcher = self._frontier, self.dispatcher
-        progress = {
-            lease.handout.lease: FETCHING if lease.state is LeaseState.FETCHING else ENDED
-            for lease in (() if dispatcher is None else dispatcher.leases)
-            if lease.started_at is not None
-        }
-        return [
-            [lease, frontier.held[lease], progress.get(lease, "")]
-            for lease in frontier.leases_of(shard)
-        ]
+    def _has(self, shard: int) -> tuple[list[Any], list[Any]]:
+        """Return what this hand has, and asks for, of a shard."""
+        return self._frontier.listed(shard), self._permission.asks(shard)
 
     def _look(self) -> None:
         """See whether there is a brain, and whether one may count this worker as dead soon."""
@@ -194,10 +184,8 @@ class RedisHandScheduler(HandScheduler):
 
     def _hear(self, shard: int, statement: Statement) -> None:
         kind, *said = statement
-        if kind == "hold":
-            self._permission.ask_again(shard)
-        elif kind == "may":
-            self._permission.answered(shard, *said)
+        if kind == "may":
+            self._permission.answered(*said)
         elif kind == "refuse":
             self._crawl.fail(ConfigError(said[0]))
         else:
@@ -257,15 +245,15 @@ class RedisHandScheduler(HandScheduler):
 class BrainPermission:
     """A downloader middleware of hands: what bypasses the scheduler, as media do, asks the brain.
 
-    The brain keeps robots.txt and delays for all hands, and knows which pages they fetch. One that
-    takes over is asked again.
+    The brain keeps robots.txt and delays for all hands, and knows which pages they fetch. It is
+    told of a request in each message, from when it is asked for until the request has ended.
     """
 
     def __init__(self, crawler: Crawler) -> None:
         self._crawler = crawler
         self._n_asked = 0
-        self._asked: dict[int, tuple[int, Statement, Deferred[str]]] = {}
-        self._granted: dict[Request, tuple[int, int]] = {}
+        self._asks: dict[int, tuple[int, list[Any], Deferred[str]]] = {}
+        self._numbers: dict[Request, int] = {}
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> BrainPermission:
@@ -285,13 +273,15 @@ class BrainPermission:
         agent = (request.headers.get("User-Agent") or b"").decode("latin-1")
         may = request.meta.get(ALLOW_PRIVATE, True)
         shard = self._scheduler.shards.of(host_of(request.url))
-        statement = ["ask", number, request.url, agent, may]
-        self._asked[number] = shard, statement, answer
-        self._scheduler.say_to(shard, statement)
+        ask = [number, request.url, agent, may, ""]
+        self._asks[number] = shard, ask, answer
+        self._numbers[request] = number
+        self._scheduler.say_to(shard)
         cause = await maybe_deferred_to_future(answer)
         if cause:
+            self._done(request)
             raise IgnoreRequest(cause)
-        self._granted[request] = shard, number
+        ask[-1] = site_of(request)
 
     def process_response(self, request: Request, response: Response) -> Response:
         self._done(request)
@@ -301,33 +291,23 @@ class BrainPermission:
         self._done(request)
 
     def _done(self, request: Request) -> None:
-        granted = self._granted.pop(request, None)
-        if granted is not None:
-            shard, number = granted
-            self._scheduler.say_to(shard, ["done", number])
+        number = self._numbers.pop(request, None)
+        if number is not None:
+            self._scheduler.say_to(self._asks.pop(number)[0])
 
-    def answered(self, shard: int, number: int, cause: str) -> None:
+    def asks(self, shard: int) -> list[list[Any]]:
+        """Return what the brain of a shard is to know: `messages.py`."""
+        return [ask for of, ask, _ in self._asks.values() if of == shard]
+
+    def answered(self, number: int, cause: str) -> None:
         """Take note of an answer: why a request must not be sent, or nothing."""
-        asked = self._asked.pop(number, None)
-        if asked is None:
-            self._scheduler.say_to(shard, ["done", number])  # both brains have answered
-        else:
-            asked[2].callback(cause)
-
-    def ask_again(self, shard: int) -> None:
-        """Ask another brain of a shard, and tell it what was permitted."""
-        for of, statement, _ in self._asked.values():
-            if of == shard:
-                self._scheduler.say_to(shard, statement)
-        for request, (of, number) in self._granted.items():
-            if of == shard:
-                self._scheduler.say_to(shard, ["fetches", number, site_of(request)])
+        if number in self._asks and not self._asks[number][2].called:
+            self._asks[number][2].callback(cause)
 
     def give_up(self) -> None:
         """Fetch nothing that was asked for: nobody answers any more."""
-        asked, self._asked = self._asked, {}
-        for *_, answer in asked.values():
-            answer.callback("the crawl has failed")
+        for number in [*self._asks]:
+            self.answered(number, "the crawl has failed")
 
 
 class Election:

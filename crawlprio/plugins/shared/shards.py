@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from crawlprio.errors import ConfigError
 from crawlprio.live.hand_settings import brain_folder
 from crawlprio.live.workers import LinksOut
-from crawlprio.plugins.shared.messages import Statement, written
+from crawlprio.plugins.shared.messages import Statement, brain_of, written
 from crawlprio.settings_table.config import read_setting
 from crawlprio.store import Store
 from crawlprio.store.side_tables import SideTable
@@ -24,9 +24,6 @@ if TYPE_CHECKING:
 
 _CACHE_SIZE = 50_000
 """Hosts whose shard is cached."""
-
-LEASES_OF_ONE = 2**31
-"""Leases that one brain may give, by which those of all brains of a crawl differ."""
 
 _OF_ONE_SHARD = {
     "CRAWLPRIO_STOP_AT_COVERAGE": "needs all links in one process",
@@ -40,7 +37,7 @@ FACTS = "mailbox"
 
 def shard_of_lease(lease: int, n_shards: int) -> int:
     """Return the shard whose brain gave a lease."""
-    return lease // LEASES_OF_ONE % n_shards
+    return brain_of(lease) % n_shards
 
 
 class Shards:

@@ -23,6 +23,7 @@ from twisted.protocols.basic import Int32StringReceiver
 from twisted.python.failure import Failure
 
 from crawlprio.live.hand_settings import VARIABLE
+from crawlprio.plugins.shared.brain import Hand
 from crawlprio.plugins.shared.messages import Statement, read, written
 
 _START_SECONDS = 60.0
@@ -36,7 +37,6 @@ class Wire(Int32StringReceiver):
     """One end of the socket: statements in, statements out.
 
     `heard` is called with the statements of each message, `lost` once the other end is closed.
-    `heard_at` is the monotonic time of the last message; before the first, when that is due.
     """
 
     MAX_LENGTH = 2**31 - 1
@@ -48,7 +48,6 @@ class Wire(Int32StringReceiver):
     ) -> None:
         self._heard = heard
         self._lost = lost
-        self.heard_at = monotonic() + _START_SECONDS
 
     def say(self, statements: list[Statement]) -> None:
         """Send a message, unless the other end is closed."""
@@ -56,7 +55,6 @@ class Wire(Int32StringReceiver):
             self.sendString(written(statements))  # type: ignore[no-untyped-call]
 
     def stringReceived(self, string: bytes) -> None:  # noqa: N802
-        self.heard_at = monotonic()
         self._heard(read(string))
 
     def connectionLost(self, reason: Failure = connectionDone) -> None:  # noqa: N802
@@ -64,14 +62,17 @@ class Wire(Int32StringReceiver):
         self._lost()
 
 
-class Started:
-    """A process that was started as a hand; `wire` is the brain's end of its socket."""
+class NearHand(Hand):
+    """A hand in a process that this one starts.
+
+    `heard` is called with what it says, and `lost` once it has ended.
+    """
 
     def __init__(
         self,
         facts: dict[str, Any],
-        heard: Callable[[list[Statement]], object],
-        lost: Callable[[], object],
+        heard: Callable[[NearHand, list[Statement]], object],
+        lost: Callable[[NearHand], object],
     ) -> None:
         ours, theirs = socket.socketpair()
         with ours, theirs:
@@ -84,12 +85,9 @@ class Started:
                 start_new_session=True,
                 stdin=subprocess.DEVNULL,
             )
-            self.wire = adopted(ours, heard, lost)
-
-    @property
-    def number(self) -> int:
-        """Its process id."""
-        return self._process.pid
+            wire = adopted(ours, lambda said: heard(self, said), lambda: lost(self))
+        due_at = monotonic() + _START_SECONDS
+        super().__init__(wire.say, name=f"process {self._process.pid}", heard_at=due_at)
 
     def kill(self) -> None:
         """End it at once, however it is; nothing that it does comes after this."""
