@@ -30,6 +30,9 @@ DELAY = 0.1
 N_RUNS = int(os.environ.get("CRAWLPRIO_FAULT_RUNS", "1"))
 """Runs with random faults; `make shared-kills` does twenty."""
 
+MOST_BETWEEN = 60 if N_RUNS == 1 else 40
+"""Fetches between two random faults, at most."""
+
 PATIENCE = 300.0
 """Seconds that anything may take on a busy machine."""
 
