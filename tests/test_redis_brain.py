@@ -28,6 +28,7 @@ web, crawl = logged_web, crawl_in_redis
 
 
 def test_two_workers_get_every_page_once_and_keep_robots_and_delays(crawl: InRedis) -> None:
+    crawl.ordering = "sibling-sampling"
     crawl.start(2, "-s", "SCHEDULER_PERSIST=False")
     crawl.wait_for_fetches(20)
     for body in (b"\x80\x04pickle", b"[]", b'{"a": 1}'):
@@ -256,7 +257,7 @@ def test_a_crawl_is_shown_paused_resumed_drained_and_deleted(crawl: InRedis) -> 
     crawl.wait(lambda: shown()["counts"]["leased"] == 0)
     n_fetched = len(crawl.web.seen)
     text = frontier_command(crawl, "show", "site")
-    assert text.startswith("site: paused, sibling-sampling")
+    assert text.startswith("site: paused, opic")
     assert "Workers" in text
     assert "Next pages" in text
     wait_for_reports()

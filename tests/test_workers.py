@@ -29,6 +29,7 @@ def run(tmp_path: Path, web: LoggedWeb) -> Iterator[Run]:
 
 
 def test_two_workers_get_every_page_once_and_keep_robots_and_delays(run: Run) -> None:
+    run.more += ("--ordering", "sibling-sampling")
     run.start()
     run.wait_for_fetches(20)
     assert len(run.hands()) == 2

@@ -38,7 +38,12 @@ PATIENCE = 300.0
 
 
 class SharedCrawl:
-    """What any such crawl has: a web, a store in a folder, and processes that say something."""
+    """What any such crawl has: a web, a store in a folder, and processes that say something.
+
+    Its brain loads no compiled code under `opic`, which takes most of the time of its start.
+    """
+
+    ordering = "opic"
 
     def __init__(self, folder: Path, web: LoggedWeb, term: float) -> None:
         self.folder, self.web, self.term = folder, web, term
@@ -90,7 +95,8 @@ class SharedCrawl:
 
     def options(self) -> tuple[str, ...]:
         return (
-            *("--delay", str(DELAY), "-s", "CRAWLPRIO_PRIVATE_NETWORKS=127.0.0.0/8"),
+            *("--ordering", self.ordering, "--delay", str(DELAY)),
+            *("-s", "CRAWLPRIO_PRIVATE_NETWORKS=127.0.0.0/8"),
             *("-s", f"CRAWLPRIO_LEASE_SECONDS={self.term}", "-s", "CRAWLPRIO_COMPILE=False"),
         )
 
