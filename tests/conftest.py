@@ -1,7 +1,7 @@
 """Shared fixtures, and the mark of modules that are slow because they run other processes."""
 
-import ast
 import os
+import re
 from collections import Counter
 from functools import cache
 from pathlib import Path
@@ -30,6 +30,9 @@ _LONGEST = (
 """The modules that take longest, half a minute and more of one process."""
 
 
+_IMPORT = re.compile(r"^(?:from|import) (\w+)", re.MULTILINE)
+
+
 @pytest.hookimpl(tryfirst=True)  # before -m chooses
 def pytest_collection_modifyitems(items):
     """Mark as `slow` the tests of modules that import, even indirectly, one of `_SLOW`.
@@ -55,12 +58,7 @@ def pytest_collection_modifyitems(items):
 @cache
 def _reaches(file, wanted):
     """Return whether a module of the tests imports one of some modules, even indirectly."""
-    names = set()
-    for node in ast.walk(ast.parse(file.read_text())):
-        if isinstance(node, ast.Import):
-            names |= {name.name.partition(".")[0] for name in node.names}
-        elif isinstance(node, ast.ImportFrom) and node.module is not None:
-            names.add(node.module.partition(".")[0])
+    names = set(_IMPORT.findall(file.read_text()))
     if names & wanted:
         return True
     tests = Path(__file__).parent

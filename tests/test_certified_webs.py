@@ -15,7 +15,6 @@ import pytest
 from crawls import Answer, Site
 from forked import run_forked
 from oracles.coverage import trusted_pagerank
-from scipy.stats import binom
 from stores import query
 
 from crawlprio.measure.judged_web import Judged, WalkEvidence
@@ -216,6 +215,8 @@ def created(store):
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
 def test_certificates_hold_on_a_web_of_each_kind(kind, tmp_path):
+    from scipy.stats import binom  # takes a second, which each process of a run would pay
+
     with Served(kind) as site:
         seeds = [site.url(0)] + [f"http://{site.address}/moved"] * kind.moves_seed
         words = ["--folder", "job", "--delay", "0", "--pages", str(kind.n_pages), *kind.words]

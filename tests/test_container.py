@@ -78,7 +78,7 @@ def container():
         packages = folder / "site-packages"
         source = Path(crawlprio.__file__).parent
         # What an image was built with; the code of the frontier is left to be compiled.
-        shutil.copytree(source, packages / "crawlprio", ignore=shutil.ignore_patterns("*.pyc"))
+        shutil.copytree(source, packages / "crawlprio")
         shutil.rmtree(packages / "crawlprio" / "frontier" / "__pycache__", ignore_errors=True)
         for path in (packages, *packages.rglob("*")):
             path.chmod(0o555 if path.is_dir() else 0o444)

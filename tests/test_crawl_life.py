@@ -92,6 +92,8 @@ def crawl_of_demo_web(store, **settings):
             **bundled,
             "CRAWLPRIO_DEMO_PAGES": 30,
             "CRAWLPRIO_DEMO_SITES": 2,
+            "DOWNLOAD_DELAY": 0,
+            "ROBOTSTXT_OBEY": False,
             "CRAWLPRIO_STORE": str(store),
             "CRAWLPRIO_PRINT": False,
             "CRAWLPRIO_PLOT": None,

@@ -352,7 +352,7 @@ PAGES = st.sampled_from(
 )
 
 
-@settings(max_examples=1500, deadline=None)
+@settings(max_examples=500, deadline=None)
 @given(
     href=st.one_of(
         st.lists(PIECES, max_size=8).map("".join),

@@ -4,14 +4,15 @@ import logging
 import re
 import signal
 import subprocess
-import sys
 import threading
 
 import numpy as np
 import pytest
 from crawls import ADDON, ONE_AT_A_TIME, Site, crawl_demo_web, options, page, run_spider, scrapy
+from forked import Forked, run_forked
 from spiders import OneByOne
 from stores import change, visited_urls
+from waiting import until
 
 from crawlprio import ALL_PAGES, Ordering
 
@@ -309,24 +310,22 @@ def test_the_first_signal_lets_fetches_end_and_the_second_does_not(tmp_path, sig
     store = tmp_path / "job" / "crawl.sqlite"
     with Site(WEB, answer) as site:
         line = [
-            *(sys.executable, "-m", "scrapy", "crawl", "site", "-a", f"url=http://{site.address}/"),
+            *("crawl", "site", "-a", f"url=http://{site.address}/"),
             *options({**ONE_AT_A_TIME, "JOBDIR": "job", "LOG_LEVEL": "INFO"}),
             *options({"CRAWLPRIO_PRINT": False, "ORDERING": "breadth-first"}),
         ]
-        process = subprocess.Popen(line, cwd=tmp_path, stderr=subprocess.PIPE, text=True)
+        log = tmp_path / "log.txt"
+        process = Forked("scrapy", line, tmp_path, stderr=log)
         assert asked.wait(60)
         process.send_signal(signals[0])
-        said = ""
-        while "shutting down gracefully" not in said:
-            said = process.stderr.readline()
-            assert said
+        until(lambda: "shutting down gracefully" in log.read_text(), process=process)
         for second in signals[1:]:
             process.send_signal(second)
-        rest = process.communicate(timeout=60)[1]
-        assert "Traceback" not in rest
+        process.wait(60)
+        assert "Traceback" not in log.read_text()
         before = visited_urls(store)
         assert [url.endswith("/3") for url in before].count(True) == ends_fetch
-        done = subprocess.run(line, cwd=tmp_path, capture_output=True, text=True, timeout=60)
+        done = run_forked("scrapy", line, tmp_path)
         assert done.returncode == 0
         assert "Traceback" not in done.stderr
         home = f"http://{site.address}"
@@ -365,13 +364,7 @@ def test_a_machine_without_free_file_descriptors_retries_and_fails_no_page(tmp_p
         line = ["crawl", f"http://{site.address}/", "--delay", "0", "--at-once", "32"]
         words = [*line, *options({"CONCURRENT_REQUESTS_PER_DOMAIN": 0, "ROBOTSTXT_OBEY": False})]
         words += ["-s", 'EXTENSIONS={"few_files.FewFiles": 1}']
-        done = subprocess.run(
-            [sys.executable, "-m", "crawlprio", *words],
-            cwd=tmp_path,
-            capture_output=True,
-            text=True,
-            timeout=120,
-        )
+        done = run_forked("crawlprio", words, tmp_path)
         home = f"http://{site.address}"
         assert sorted(site.paths()) == sorted(["/", *paths])
     assert done.returncode == 0

@@ -223,14 +223,13 @@ class SlowFrontier:
 
     def free_sites(self):
         """Return the sites that have a page that may leave, and a free lease."""
-        free = []
-        for site in range(self.frontier.pages.n_sites):
-            n_leased = self.held.get(site, 0) + sum(
-                n_leases for page, n_leases in self.leases.items() if self.site(page) == site
-            )
-            if n_leased < self.limit(site) and self.may_leave(site):
-                free.append(site)
-        return free
+        n_leased = Counter(self.held)
+        for page, n_leases in self.leases.items():
+            n_leased[self.site(page)] += n_leases
+        sites = range(self.frontier.pages.n_sites)
+        return [
+            site for site in sites if n_leased[site] < self.limit(site) and self.may_leave(site)
+        ]
 
     def site_rank(self, site):
         waiting = self.waiting_of(site)

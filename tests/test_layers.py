@@ -52,21 +52,27 @@ def imports_of(nodes):
 
 def _running(tree):
     """Return all statements but those for type checkers alone."""
-    for node in ast.iter_child_nodes(tree):
+    left = [tree]
+    while left:
+        node = left.pop()
         if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
             continue
         yield node
-        yield from _running(node)
+        left += ast.iter_child_nodes(node)
+
+
+@cache
+def trees():
+    """Return the syntax tree of each module."""
+    return {name: ast.parse(file.read_text()) for name, file in MODULES.items()}
 
 
 @cache
 def graph(nodes_of=_running):
     """Return what each module imports, of the package or not, when loaded or in a function."""
     return {
-        name: {
-            found for found in imports_of(nodes_of(ast.parse(file.read_text()))) if found != name
-        }
-        for name, file in MODULES.items()
+        name: {found for found in imports_of(nodes_of(tree)) if found != name}
+        for name, tree in trees().items()
     }
 
 
@@ -140,8 +146,8 @@ def test_no_file_name_stands_for_two_modules():
 def test_no_class_name_stands_for_two_classes():
     classes = (
         node.name
-        for file in MODULES.values()
-        for node in ast.walk(ast.parse(file.read_text()))
+        for tree in trees().values()
+        for node in ast.walk(tree)
         if isinstance(node, ast.ClassDef) and node.name != "Command"
     )
     assert repeated(classes) == set()

@@ -95,7 +95,7 @@ def test_every_ordering_fetches_the_hand_drawn_webs_as_the_oracle_does(name, opt
 
 
 @pytest.mark.slow
-@settings(max_examples=150, deadline=None, derandomize=True, database=None)
+@settings(max_examples=100, deadline=None, derandomize=True, database=None)
 @given(st.data())
 def test_every_ordering_fetches_random_webs_as_the_oracle_does(data):
     web = data.draw(webs(max_pages=30))

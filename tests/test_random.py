@@ -9,7 +9,6 @@ from driver import WebPages
 from graphs import power_law_web
 from linkgraphs import graph_of_web
 from oracles import Web, drawn_from_a_list
-from scipy.stats import chi2_contingency, chisquare
 
 from crawlprio.frontier import PageQueue
 from crawlprio.graph.pages import NO_PAGE
@@ -45,6 +44,8 @@ def listed(web, seeds):
 
 def probability_alike(first, second):
     """Return the p-value of the chi-square test that two samples have the same distribution."""
+    from scipy.stats import chi2_contingency  # takes a second, which each process would pay
+
     counts = Counter(first), Counter(second)
     kinds = sorted(counts[0] | counts[1], key=str)
     found = chi2_contingency([[of[kind] for kind in kinds] for of in counts])
@@ -88,6 +89,8 @@ def places_among_waiting(web, seeds, order, seed):
 
 
 def test_old_and_new_waiting_pages_are_equally_likely_at_every_step():
+    from scipy.stats import chisquare
+
     web, seeds = power_law_web(1500, seed=4), [3, 700, 41]
 
     def uniformity(crawl):

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import signal
 import sqlite3
-import subprocess
-import sys
 from collections import Counter
 from contextlib import closing, redirect_stdout
 from io import StringIO
@@ -14,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from forked import run_forked
 from logged_web import LoggedWeb
 from redis_servers import (
     RedisServer,
@@ -29,6 +28,7 @@ web, crawl = logged_web, crawl_in_redis
 
 
 def test_two_workers_get_every_page_once_and_keep_robots_and_delays(crawl: InRedis) -> None:
+    crawl.ordering = "sibling-sampling"
     crawl.start(2, "-s", "SCHEDULER_PERSIST=False")
     crawl.wait_for_fetches(20)
     for body in (b"\x80\x04pickle", b"[]", b'{"a": 1}'):
@@ -109,11 +109,10 @@ def test_one_worker_with_one_fetch_at_a_time_has_the_order_of_a_local_crawl(
     there = pages_in_order(crawl.web)
     crawl.web.seen.clear()
     here = [
-        *(sys.executable, "-m", "crawlprio", "crawl", crawl.web.url(0), "--follow", "web"),
+        *("crawl", crawl.web.url(0), "--follow", "web", *at_once),
         *("-s", "CRAWLPRIO_PRIVATE_NETWORKS=127.0.0.0/8", "-s", "CRAWLPRIO_COMPILE=False"),
-        *at_once,
     ]
-    subprocess.run(here, cwd=crawl.folder, check=True, capture_output=True, timeout=PATIENCE)
+    assert run_forked("crawlprio", here, crawl.folder).returncode == 0
     assert len(there) == 120
     assert there == pages_in_order(crawl.web)
 
@@ -233,10 +232,6 @@ def test_a_site_whose_robots_txt_cannot_be_read_is_left_alone_by_all(crawl: InRe
     assert sum(each.path == "/robots.txt" for each in crawl.web.seen) <= 3
 
 
-def command(*words: str) -> list[str]:
-    return [sys.executable, "-m", "crawlprio", *words]
-
-
 def frontier_command(crawl: InRedis, *words: str) -> str:
     said = StringIO()
     with redirect_stdout(said), pytest.raises(SystemExit) as ended:
@@ -262,7 +257,7 @@ def test_a_crawl_is_shown_paused_resumed_drained_and_deleted(crawl: InRedis) -> 
     crawl.wait(lambda: shown()["counts"]["leased"] == 0)
     n_fetched = len(crawl.web.seen)
     text = frontier_command(crawl, "show", "site")
-    assert text.startswith("site: paused, sibling-sampling")
+    assert text.startswith("site: paused, opic")
     assert "Workers" in text
     assert "Next pages" in text
     wait_for_reports()
@@ -334,13 +329,13 @@ def test_a_crawl_moves_to_workers_and_back_and_its_store_is_copied(
     assert alone.start().end() == 0, alone.said()
     crawl.check_whole()
     copy = tmp_path / "copy.sqlite"
-    line = command("links", "collect", "site", str(copy), "-s", f"REDIS_URL={crawl.server.url}")
-    collected = subprocess.run(line, cwd=tmp_path, capture_output=True, text=True, check=True)
+    words = ["links", "collect", "site", str(copy), "-s", f"REDIS_URL={crawl.server.url}"]
+    collected = run_forked("crawlprio", words, tmp_path)
     (n_visits,) = crawl.rows("SELECT count(*) FROM visits")[0]
     assert f"{n_visits} visits and" in collected.stdout
     with closing(sqlite3.connect(copy)) as db:
         assert db.execute("SELECT count(*) FROM link_urls").fetchone() == (len(crawl.pairs()),)
-    again = subprocess.run(line, cwd=tmp_path, capture_output=True, text=True, check=False)
+    again = run_forked("crawlprio", words, tmp_path)
     assert again.stderr == f"{copy}: the file exists; name a new one.\n"
 
 

@@ -18,7 +18,16 @@ from redis_servers import (
     require_redis,
     sentinel_of,
 )
-from shared_crawls import DELAY, N_RUNS, PATIENCE, InRedis, Proxy, crawl_in_redis, logged_web
+from shared_crawls import (
+    DELAY,
+    MOST_BETWEEN,
+    N_RUNS,
+    PATIENCE,
+    InRedis,
+    Proxy,
+    crawl_in_redis,
+    logged_web,
+)
 
 from crawlprio.plugins.shared.mailbox import Mailbox
 
@@ -278,7 +287,7 @@ def test_any_sequence_of_faults_loses_and_doubles_nothing(crawl: InRedis, seed: 
             crawl.server.kill()
             sleep(rng.uniform(0, 2))
             crawl.server.start()
-        n_fetched = len(crawl.web.seen) + rng.randrange(1, 40)
+        n_fetched = len(crawl.web.seen) + rng.randrange(1, MOST_BETWEEN)
     crawl.wait(lambda: _wake(stopped) or not stopped)
     assert set(crawl.end()) == {0}, crawl.said()
     crawl.check_whole(most_refetched=n_faults * crawl.web.n_sites)

@@ -311,7 +311,7 @@ def requests(draw):
 
 class TestRoundTrip:
     @given(requests())
-    @settings(max_examples=200, deadline=None)
+    @settings(max_examples=100, deadline=None)
     def test_every_attribute_is_restored(self, request):
         if type(request) is not Request and Request(request.url, encoding=request.encoding).url != (
             request.url

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from crawls import ROOT, server_log
+from crawls import server_log
+from forked import Forked
 from redis_servers import RedisServer
 from shared_crawls import PATIENCE
 
@@ -96,22 +94,14 @@ class Project:
         settings = SETTINGS.format(redis=redis_url, loopback=self.web.address)
         (package / "settings.py").write_text(settings)
 
-    def start(self, spider: str) -> subprocess.Popen[str]:
-        return subprocess.Popen(
-            [sys.executable, "-m", "scrapy", "crawl", spider],
-            cwd=self.folder,
-            env={**os.environ, "PYTHONPATH": f"{ROOT}:{os.environ.get('PYTHONPATH', '')}"},
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-
     def crawl(self, spider: str, n_workers: int = 1) -> str:
         """Crawl; return the logs of all workers."""
-        running = [self.start(spider) for _ in range(n_workers)]
-        logs = [process.communicate(timeout=PATIENCE)[1] for process in running]
-        assert [process.returncode for process in running] == [0] * n_workers, logs
-        return "\n".join(logs)
+        log = self.folder / "said.txt"
+        running = [
+            Forked("scrapy", ["crawl", spider], self.folder, stderr=log) for _ in range(n_workers)
+        ]
+        assert [process.wait(PATIENCE) for process in running] == [0] * n_workers, log.read_text()
+        return log.read_text()
 
     def fetched(self) -> Counter[str]:
         return Counter(fetch["url"] for fetch in server_log(self.log))

@@ -7,8 +7,6 @@ from datetime import UTC, datetime
 
 import duckdb
 import numpy as np
-import pandas as pd
-import polars as pl
 import pytest
 from commands import refusal, run_command
 from crawls import ADDON, ONE_AT_A_TIME, Answer, Site, killed_once, options, run_spider
@@ -133,6 +131,9 @@ def test_each_page_is_kept_with_what_is_known_of_its_text(tmp_path):
 
 @pytest.mark.slow
 def test_the_usual_tools_read_the_same_rows_from_either_file(tmp_path, capsys):
+    import pandas  # takes a second, which each process of a run would pay
+    import polars
+
     store = tmp_path / "crawl.sqlite"
     crawl(store, CRAWLPRIO_VALUE="words:wald")
     table = read(store).texts.arrow().to_pylist()
@@ -150,8 +151,8 @@ def test_the_usual_tools_read_the_same_rows_from_either_file(tmp_path, capsys):
     ]
     assert lines == exact
     urls = [row["url"] for row in table]
-    assert pl.read_parquet(tmp_path / "pages.parquet").to_dicts() == table
-    assert pd.read_parquet(tmp_path / "pages.parquet")["url"].tolist() == urls
+    assert polars.read_parquet(tmp_path / "pages.parquet").to_dicts() == table
+    assert pandas.read_parquet(tmp_path / "pages.parquet")["url"].tolist() == urls
     for file in ("pages.parquet", "pages.jsonl"):
         found = duckdb.sql(f"SELECT url, text FROM '{tmp_path / file}'").fetchall()
         assert found == [(row["url"], row["text"]) for row in table]

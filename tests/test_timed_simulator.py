@@ -122,7 +122,7 @@ def roads_of(draw, web):
 
 
 @pytest.mark.slow
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=125, deadline=None)
 @given(st.data())
 def test_on_any_small_web_loop_driver_and_oracle_agree_on_pages_and_times(data):
     web = data.draw(webs())

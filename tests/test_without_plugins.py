@@ -85,6 +85,8 @@ for asked in sys.stdin:
     sys.path.insert(0, os.path.dirname(package))
     import crawlprio
     assert crawlprio.__path__ == [package]
+    import crawlprio.commands.score, crawlprio.middlewares, crawlprio.schedulers
+    import crawlprio.spiders.site
     from crawlprio.commands.cli import main
 
     outcomes = [(run(words), open("said").read()) for words in lines]

@@ -13,7 +13,7 @@ from time import sleep
 
 import pytest
 from logged_web import LoggedWeb
-from shared_crawls import DELAY, N_RUNS, Run, is_alive, logged_web
+from shared_crawls import DELAY, MOST_BETWEEN, N_RUNS, Run, is_alive, logged_web
 from watched_crawls import Client
 
 from crawlprio.live.hand_settings import BRAIN_VARIABLE, VARIABLE, brain_facts, hand_facts
@@ -29,6 +29,7 @@ def run(tmp_path: Path, web: LoggedWeb) -> Iterator[Run]:
 
 
 def test_two_workers_get_every_page_once_and_keep_robots_and_delays(run: Run) -> None:
+    run.more += ("--ordering", "sibling-sampling")
     run.start()
     run.wait_for_fetches(20)
     assert len(run.hands()) == 2
@@ -121,7 +122,7 @@ def test_any_sequence_of_faults_loses_and_doubles_nothing(run: Run, seed: int) -
             stopped.append(rng.choice(alive))
             os.kill(stopped[-1], signal.SIGSTOP)
         most_refetched += run.web.n_sites
-        n_fetched = len(run.web.seen) + rng.randrange(1, 40)
+        n_fetched = len(run.web.seen) + rng.randrange(1, MOST_BETWEEN)
     assert run.end() == 0, run.said()
     run.check_whole(most_refetched=most_refetched)
 

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from time import monotonic, sleep
@@ -19,6 +19,7 @@ from typing import Any
 
 import pytest
 from crawls import ROOT
+from forked import Forked
 from logged_web import FORBIDDEN, LoggedWeb
 from redis_servers import RedisServer, require_redis
 from scrapy import Spider
@@ -29,14 +30,20 @@ DELAY = 0.1
 N_RUNS = int(os.environ.get("CRAWLPRIO_FAULT_RUNS", "1"))
 """Runs with random faults; `make shared-kills` does twenty."""
 
+MOST_BETWEEN = 60 if N_RUNS == 1 else 40
+"""Fetches between two random faults, at most."""
+
 PATIENCE = 300.0
 """Seconds that anything may take on a busy machine."""
 
-_COMMAND = (sys.executable, "-m", "crawlprio")
-
 
 class SharedCrawl:
-    """What any such crawl has: a web, a store in a folder, and processes that say something."""
+    """What any such crawl has: a web, a store in a folder, and processes that say something.
+
+    Its brain loads no compiled code under `opic`, which takes most of the time of its start.
+    """
+
+    ordering = "opic"
 
     def __init__(self, folder: Path, web: LoggedWeb, term: float) -> None:
         self.folder, self.web, self.term = folder, web, term
@@ -88,7 +95,8 @@ class SharedCrawl:
 
     def options(self) -> tuple[str, ...]:
         return (
-            *("--delay", str(DELAY), "-s", "CRAWLPRIO_PRIVATE_NETWORKS=127.0.0.0/8"),
+            *("--ordering", self.ordering, "--delay", str(DELAY)),
+            *("-s", "CRAWLPRIO_PRIVATE_NETWORKS=127.0.0.0/8"),
             *("-s", f"CRAWLPRIO_LEASE_SECONDS={self.term}", "-s", "CRAWLPRIO_COMPILE=False"),
         )
 
@@ -103,20 +111,15 @@ class Run(SharedCrawl):
         shared = ("--workers", str(workers)) if workers else ()
         self.more: tuple[str, ...] = (*shared, *self.options(), *more)
         self.stderr = folder.with_suffix(".stderr")
-        self.process: subprocess.Popen[bytes] | None = None
+        self.process: Forked | None = None
 
     def start(self) -> Run:
         if self.store.exists():
             what = ["resume", str(self.folder)]
         else:
             what = ["crawl", self.web.url(0), "--folder", str(self.folder), "--follow", "web"]
-        with open(self.stderr, "ab") as errors:
-            self.process = subprocess.Popen(
-                [*_COMMAND, *what, *self.more],
-                stdout=errors,
-                stderr=errors,
-                cwd=self.folder.parent,
-            )
+        words = [*what, *self.more]
+        self.process = Forked("crawlprio", words, self.folder.parent, stdout=self.stderr)
         return self
 
     @property
@@ -164,7 +167,7 @@ class InRedis(SharedCrawl):
             server = RedisServer(folder / "redis", "--appendonly", "yes")
             server.start()
         self.server: Any = server
-        self.workers: list[subprocess.Popen[bytes]] = []
+        self.workers: list[Forked] = []
         self.mailbox = Mailbox(self.server.client(), "site")
         self.job: Path | None = None
         self.cwd = folder
@@ -178,23 +181,20 @@ class InRedis(SharedCrawl):
         chosen = [word for name, value in shared.items() for word in ("-s", f"{name}={value}")]
         if self.job is not None:
             chosen += ["--folder", str(self.job)]
-        line = [*_COMMAND, "crawl", self.web.url(0), "--follow", "web", "--at-once", "8"]
+        line = ["crawl", self.web.url(0), "--follow", "web", "--at-once", "8"]
         for _ in range(n):
-            self.run([*line, *self.options(), *chosen, *more])
+            self.run("crawlprio", [*line, *self.options(), *chosen, *more])
 
-    def run(self, line: list[str]) -> None:
+    def run(self, program: str | Path, words: Sequence[str] = ()) -> None:
         """Start a worker by a command line of its own."""
-        with open(self.folder / f"worker{len(list(self._logs())) + 1}.log", "ab") as log:
-            environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-            self.workers.append(
-                subprocess.Popen(line, stdout=log, stderr=log, cwd=self.cwd, env=environment)
-            )
+        log = self.folder / f"worker{len(self._logs()) + 1}.log"
+        self.workers.append(Forked(program, words, self.cwd, stdout=log))
 
     def run_script(self, text: str) -> None:
         """Start a worker that runs a script."""
         file = self.folder / "script.py"
         file.write_text(text)
-        self.run([sys.executable, str(file)])
+        self.run(file)
 
     @property
     def store(self) -> Path:
@@ -216,7 +216,7 @@ class InRedis(SharedCrawl):
             return int(name.split()[-1]) if name.count(" ") else None
         return None
 
-    def alive(self) -> list[subprocess.Popen[bytes]]:
+    def alive(self) -> list[Forked]:
         return [worker for worker in self.workers if worker.poll() is None]
 
     def wait_for_brain(self) -> int:
