@@ -18,7 +18,7 @@ INTRODUCTION = """\
 <!-- Written by docs/write_commands.py from the parsers in crawlprio/commands/. -->
 
 All commands work in any folder, as `crawlprio NAME`, and most also as `scrapy NAME`. Each takes
-`--help`, which has more examples, and Scrapy's global options (`-s NAME=VALUE`, `-L LEVEL`,
+`--help`, which has examples, and Scrapy's global options (`-s NAME=VALUE`, `-L LEVEL`,
 `--logfile FILE`). It exits with 0 on success, and with 2 and one sentence on invalid input. A crawl
 exits with 1 if it got no page or the disk is full, and with 130 after a second Ctrl-C.
 """
@@ -26,7 +26,6 @@ exits with 1 if it got no page or the disk is full, and with 130 after a second 
 SHARED = ("Global Options", "positional arguments")
 WITH_MOST = "crawl"
 """The command whose options others share."""
-N_EXAMPLES = 2
 
 
 def commands_page() -> str:
@@ -37,10 +36,8 @@ def commands_page() -> str:
 def _section(name: str) -> str:
     """Return the section of one command; options that another has alike are told once."""
     command, rows = _command(name)
-    lines = [f"{name} {command.syntax()}".rstrip(), *getattr(command, "examples", ())[:N_EXAMPLES]]
-    shown = "\n".join(f"crawlprio {line}" for line in dict.fromkeys(lines))
-    parts = [f"## {name}", f"{_escaped(command.short_desc()).rstrip('.')}:"]
-    parts.append(f"```text\n{shown}\n```\n")
+    shown = f"`crawlprio {f'{name} {command.syntax()}'.rstrip()}`"
+    parts = [f"## {name}", f"{_escaped(command.short_desc()).rstrip('.')}: {shown}\n"]
     told = _command(WITH_MOST)[1] if name != WITH_MOST else {}
     same = [option for option, row in rows.items() if told.get(option) == row]
     if same:

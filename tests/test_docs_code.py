@@ -21,7 +21,6 @@ from crawlprio.graph.npz import write_npz
 
 NOT_RUN = {
     "CONTRIBUTING.md": "sets up a clone",
-    "docs/commands.md": "written from the parsers, whose examples other tests parse",
     "docs/index.md": "tables of contents",
     "docs/security.md": "parts of a spider; tests/test_private_addresses.py has whole ones",
 }
