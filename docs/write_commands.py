@@ -37,19 +37,17 @@ def _section(name: str) -> str:
     """Return the section of one command; options that another has alike are told once."""
     command, rows = _command(name)
     shown = f"`crawlprio {f'{name} {command.syntax()}'.rstrip()}`"
-    parts = [f"## {name}", f"{_escaped(command.short_desc()).rstrip('.')}: {shown}\n"]
+    parts = [f"## {name}", f"{_escaped(command.short_desc()).rstrip('.')}: {shown}"]
     told = _command(WITH_MOST)[1] if name != WITH_MOST else {}
     same = [option for option, row in rows.items() if told.get(option) == row]
     if same:
-        parts.append(f"It takes these options of [{WITH_MOST}](#{WITH_MOST}): {', '.join(same)}.\n")
-    own = [row for option, row in rows.items() if option not in same]
-    if own:
-        parts.append("\n".join(["| option | |", "|---|---|", *own]) + "\n")
-    return "\n".join(parts)
+        parts.append(f"* these of [{WITH_MOST}](#{WITH_MOST}): {', '.join(same)}")
+    parts += [row for option, row in rows.items() if option not in same]
+    return "\n".join([*parts, ""])
 
 
 def _command(name: str) -> tuple[Any, dict[str, str]]:
-    """Return a command, and a row of its table for each of its options."""
+    """Return a command, and a line for each of its options."""
     command = command_of(name)
     command.settings = Settings(command.default_settings)
     parser = argparse.ArgumentParser(conflict_handler="resolve")
@@ -65,17 +63,16 @@ def _command(name: str) -> tuple[Any, dict[str, str]]:
 
 
 def _row(action: argparse.Action) -> tuple[str, str]:
-    """Return an option as it is typed, and its row."""
+    """Return an option as it is typed, and its line."""
     metavar = action.metavar if isinstance(action.metavar, str) else action.dest.upper()
     words = "" if action.nargs == 0 else f" {metavar}"
     names = ", ".join(f"`{name}{words}`" for name in action.option_strings) or f"`{metavar}`"
     text = _escaped((action.help or "").replace("%%", "%"))
-    shown = names.replace("|", "\\|")
-    return names, f"| {shown} | {text} |"
+    return names, f"* {names}: {text}"
 
 
 def _escaped(text: str) -> str:
-    """Return plain text for a cell of a Markdown table."""
+    """Return plain text for Markdown."""
     for character in "\\`*_|<>[]":
         text = text.replace(character, f"\\{character}")
     return " ".join(text.split())

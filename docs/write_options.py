@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
+from itertools import groupby
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -68,11 +69,11 @@ def _options(cls: type) -> list[inspect.Parameter]:
 
 def _section(name: str, cls: type) -> str:
     """Return the section of one class that has options."""
-    options = (
-        f"* `{option.name}` ({_default(option.default)}): {_meaning(cls, option.name)}"
-        for option in _options(cls)
-    )
-    return "\n".join((f"### {name}", _claim(cls), *options)) + "\n"
+    lines = [f"### {name}", _claim(cls)]
+    for meaning, options in groupby(_options(cls), lambda option: _meaning(cls, option.name)):
+        named = ", ".join(f"`{each.name}` ({_default(each.default)})" for each in options)
+        lines.append(f"* {named}: {meaning}")
+    return "\n".join(lines) + "\n"
 
 
 def _default(value: Any) -> str:
