@@ -71,7 +71,6 @@ NOT_CODE = {
     "Seeds that may be fetched:": "what a plan prints",
     "crawlprio: live view at": "what a crawl prints",
     "repeats fetched ": "what a crawl prints",
-    "7 pages wait after 3 visits.": "what explain prints",
     "http://a.test/b1 was fetched.": "what explain prints",
 }
 """Blocks that are not run, by how they begin, and why."""
