@@ -69,7 +69,6 @@ NOT_CODE = {
     "-- where the response of each page is": "needs an archive; tests/test_archive.py has one",
     "SELECT url, value FROM page_values": "needs values",
     "Seeds that may be fetched:": "what a plan prints",
-    "crawlprio: live view at": "what a crawl prints",
     "repeats fetched ": "what a crawl prints",
     "http://a.test/b1 was fetched.": "what explain prints",
 }
