@@ -333,10 +333,13 @@ class Command(SiteCrawlCommand):
         from tempfile import TemporaryDirectory
 
         from crawlprio.commands.planning import planning_settings
-        from crawlprio.settings_table.config import limits_of, require_extras
+        from crawlprio.orderings import make_ordering
+        from crawlprio.settings_table.config import limits_of, read_setting, require_extras
 
         assert self.settings is not None
-        require_extras(self.settings)  # what the crawl needs, and the dry run does without
+        # What the crawl needs, and the dry run does without.
+        require_extras(self.settings)
+        make_ordering(*(read_setting(self.settings, n) for n in ("ORDERING", "ORDERING_OPTIONS")))
         self._limits = limits_of(self.settings)
         self._folder = TemporaryDirectory()
         for name, value in planning_settings(self.settings, self._folder.name).items():
