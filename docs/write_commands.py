@@ -18,7 +18,7 @@ INTRODUCTION = """\
 <!-- Written by docs/write_commands.py from the parsers in crawlprio/commands/. -->
 
 All commands work in any folder, as `crawlprio NAME`, and most also as `scrapy NAME`. Each takes
-`--help`, which has more examples, and Scrapy's global options (`-s NAME=VALUE`, `-L LEVEL`,
+`--help`, which has examples, and Scrapy's global options (`-s NAME=VALUE`, `-L LEVEL`,
 `--logfile FILE`). It exits with 0 on success, and with 2 and one sentence on invalid input. A crawl
 exits with 1 if it got no page or the disk is full, and with 130 after a second Ctrl-C.
 """
@@ -26,7 +26,6 @@ exits with 1 if it got no page or the disk is full, and with 130 after a second 
 SHARED = ("Global Options", "positional arguments")
 WITH_MOST = "crawl"
 """The command whose options others share."""
-N_EXAMPLES = 2
 
 
 def commands_page() -> str:
@@ -37,22 +36,18 @@ def commands_page() -> str:
 def _section(name: str) -> str:
     """Return the section of one command; options that another has alike are told once."""
     command, rows = _command(name)
-    lines = [f"{name} {command.syntax()}".rstrip(), *getattr(command, "examples", ())[:N_EXAMPLES]]
-    shown = "\n".join(f"crawlprio {line}" for line in dict.fromkeys(lines))
-    parts = [f"## {name}", f"{_escaped(command.short_desc()).rstrip('.')}:"]
-    parts.append(f"```text\n{shown}\n```\n")
+    shown = f"`crawlprio {f'{name} {command.syntax()}'.rstrip()}`"
+    parts = [f"## {name}", f"{_escaped(command.short_desc()).rstrip('.')}: {shown}"]
     told = _command(WITH_MOST)[1] if name != WITH_MOST else {}
     same = [option for option, row in rows.items() if told.get(option) == row]
     if same:
-        parts.append(f"It takes these options of [{WITH_MOST}](#{WITH_MOST}): {', '.join(same)}.\n")
-    own = [row for option, row in rows.items() if option not in same]
-    if own:
-        parts.append("\n".join(["| option | |", "|---|---|", *own]) + "\n")
-    return "\n".join(parts)
+        parts.append(f"* these of [{WITH_MOST}](#{WITH_MOST}): {', '.join(same)}")
+    parts += [row for option, row in rows.items() if option not in same]
+    return "\n".join([*parts, ""])
 
 
 def _command(name: str) -> tuple[Any, dict[str, str]]:
-    """Return a command, and a row of its table for each of its options."""
+    """Return a command, and a line for each of its options."""
     command = command_of(name)
     command.settings = Settings(command.default_settings)
     parser = argparse.ArgumentParser(conflict_handler="resolve")
@@ -68,17 +63,16 @@ def _command(name: str) -> tuple[Any, dict[str, str]]:
 
 
 def _row(action: argparse.Action) -> tuple[str, str]:
-    """Return an option as it is typed, and its row."""
+    """Return an option as it is typed, and its line."""
     metavar = action.metavar if isinstance(action.metavar, str) else action.dest.upper()
     words = "" if action.nargs == 0 else f" {metavar}"
     names = ", ".join(f"`{name}{words}`" for name in action.option_strings) or f"`{metavar}`"
     text = _escaped((action.help or "").replace("%%", "%"))
-    shown = names.replace("|", "\\|")
-    return names, f"| {shown} | {text} |"
+    return names, f"* {names}: {text}"
 
 
 def _escaped(text: str) -> str:
-    """Return plain text for a cell of a Markdown table."""
+    """Return plain text for Markdown."""
     for character in "\\`*_|<>[]":
         text = text.replace(character, f"\\{character}")
     return " ".join(text.split())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
+from itertools import groupby
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -41,12 +42,7 @@ def options_page() -> str:
         ("Orderings by value", BY_VALUE),
         ("Importances", IMPORTANCES),
     ):
-        plain = {name: not _options(cls) for name, cls in named.items()}
-        parts += [f"## {title}\n"]
-        parts += [_section(name, named[name]) for name in named if not plain[name]]
-        rows = [f"* `{name}`: {_claim(named[name])}" for name in named if plain[name]]
-        if rows:
-            parts += ["Without options:\n", *rows, ""]
+        parts += [f"## {title}\n", *(_entry(name, cls) for name, cls in named.items()), ""]
     return "\n".join(parts).rstrip() + "\n"
 
 
@@ -66,13 +62,13 @@ def _options(cls: type) -> list[inspect.Parameter]:
     return [option for option in parameters if option.name != _KEEPS]
 
 
-def _section(name: str, cls: type) -> str:
-    """Return the section of one class that has options."""
-    options = (
-        f"* `{option.name}` ({_default(option.default)}): {_meaning(cls, option.name)}"
-        for option in _options(cls)
-    )
-    return "\n".join((f"### {name}", _claim(cls), *options)) + "\n"
+def _entry(name: str, cls: type) -> str:
+    """Return the entry of one class, with its options below it."""
+    lines = [f"* **{name}**: {_claim(cls)}"]
+    for meaning, options in groupby(_options(cls), lambda option: _meaning(cls, option.name)):
+        named = ", ".join(f"`{each.name}` ({_default(each.default)})" for each in options)
+        lines.append(f"  * {named}: {meaning}")
+    return "\n".join(lines)
 
 
 def _default(value: Any) -> str:

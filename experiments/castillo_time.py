@@ -272,6 +272,11 @@ def _figures_10_and_11(
         figures[name]["wasted"] = (
             1 - whole / link.bandwidth / in_all if link.bandwidth else math.nan
         )
+    # Markers alone for batches, which lie on the lines of the crawls without.
+    drawn = {
+        name: Series(points, mark="points" if name.endswith("batches") else "line")
+        for name, points in by_day.items()
+    }
     report.figure(
         "figures-10-11",
         [
@@ -279,7 +284,7 @@ def _figures_10_and_11(
                 Panel(lines, f"Figure 10, {name}", "days", "share", y_percent=True)
                 for name, lines in by_time.items()
             ),
-            Panel(by_day, "Figure 11: mean PageRank by day", "day of the crawl",
+            Panel(drawn, "Figure 11: mean PageRank by day", "day of the crawl",
                   "mean PageRank (all pages: 1)"),
         ],
         "Figures 10 and 11: documents and PageRank against days, and mean PageRank of the pages "

@@ -21,7 +21,6 @@ from crawlprio.graph.npz import write_npz
 
 NOT_RUN = {
     "CONTRIBUTING.md": "sets up a clone",
-    "docs/commands.md": "written from the parsers, whose examples other tests parse",
     "docs/index.md": "tables of contents",
     "docs/security.md": "parts of a spider; tests/test_private_addresses.py has whole ones",
 }
@@ -70,9 +69,7 @@ NOT_CODE = {
     "-- where the response of each page is": "needs an archive; tests/test_archive.py has one",
     "SELECT url, value FROM page_values": "needs values",
     "Seeds that may be fetched:": "what a plan prints",
-    "crawlprio: live view at": "what a crawl prints",
     "repeats fetched ": "what a crawl prints",
-    "7 pages wait after 3 visits.": "what explain prints",
     "http://a.test/b1 was fetched.": "what explain prints",
 }
 """Blocks that are not run, by how they begin, and why."""

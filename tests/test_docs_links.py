@@ -82,6 +82,7 @@ def test_the_readme_is_short():
 @pytest.mark.parametrize(
     ("script", "maker", "page"),
     [
+        ("write_commands.py", "commands_page", "commands.md"),
         ("write_options.py", "options_page", "options.md"),
         ("write_settings.py", "settings_page", "settings.md"),
         ("write_commands.py", "commands_page", "commands.md"),

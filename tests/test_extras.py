@@ -31,6 +31,9 @@ def _bare(monkeypatch, tmp_path):
         (["--value", "fasttext:m.bin:hq"], "needs fasttext"),
         (["-s", "CRAWLPRIO_BODIES=True"], "CRAWLPRIO_BODIES needs zstandard"),
         (["-s", "CRAWLPRIO_FRONTIER=redis"], "CRAWLPRIO_FRONTIER 'redis' needs redis"),
+        (["--plan", "-s", "CRAWLPRIO_FRONTIER=redis"], "CRAWLPRIO_FRONTIER 'redis' needs redis"),
+        (["--plan", "--warc", "w"], "CRAWLPRIO_WARC needs surt"),
+        (["--plan", "--value", "language:en"], "CRAWLPRIO_VALUE 'language:en' needs py3langid"),
     ],
 )
 def test_a_command_names_the_extra_and_leaves_nothing_behind(

@@ -90,6 +90,7 @@ def test_without_a_sitemap_the_size_is_a_lower_bound(tmp_path):
     [
         (["--demo", "--plan"], "--plan is about a crawl of URLs"),
         (["http://a.test/", "--json"], "--json prints a plan; add --plan"),
+        (["http://a.test/", "--plan", "--ordering", "opick"], "ORDERING is 'opick'; known"),
     ],
 )
 def test_bad_input_is_one_sentence(words, told, tmp_path):

@@ -60,7 +60,12 @@ OPTIONS = {
         "N",
         meaning="fetch and parse in N processes, and keep order, delays and the store in another",
     ),
-    "--depth": _setting("DEPTH_LIMIT", "N"),
+    "--depth": _setting(
+        "DEPTH_LIMIT",
+        "N",
+        meaning="maximum number of links from a seed to a page; 0: as many as "
+        "CRAWLPRIO_MAX_STATIC_DEPTH and CRAWLPRIO_MAX_DYNAMIC_DEPTH allow, which apply in any case",
+    ),
     "--sitemaps": _setting("CRAWLPRIO_SITEMAPS", "robots|URL"),
     "--store": _setting("CRAWLPRIO_STORE", "FILE"),
     "--monitor": _setting(
@@ -336,9 +341,13 @@ class Command(SiteCrawlCommand):
         from tempfile import TemporaryDirectory
 
         from crawlprio.commands.planning import planning_settings
-        from crawlprio.settings_table.config import limits_of
+        from crawlprio.orderings import make_ordering
+        from crawlprio.settings_table.config import limits_of, read_setting, require_extras
 
         assert self.settings is not None
+        # What the crawl needs, and the dry run does without.
+        require_extras(self.settings)
+        make_ordering(*(read_setting(self.settings, n) for n in ("ORDERING", "ORDERING_OPTIONS")))
         self._limits = limits_of(self.settings)
         self._folder = TemporaryDirectory()
         for name, value in planning_settings(self.settings, self._folder.name).items():

@@ -513,7 +513,7 @@ OUTPUT = Section(
             False,
             "Keep the text of each page in the crawl store, with the visit of its page, its "
             "language and the licence that it names (the extra `texts`); `crawlprio texts export` "
-            "writes them as Parquet or JSON lines ([value](value.md#keep-the-texts)).",
+            "writes them as Parquet or JSON lines ([texts](texts.md)).",
         ),
         Setting(
             "CRAWLPRIO_BUFFER",

@@ -2,7 +2,7 @@
 
 `python tests/upstream/libraries.py` installs them into an environment of its own and crawls the
 demo web with each, as its README says: with Scrapy alone, under the add-on, and under it with a
-JOBDIR. It prints the rows of docs/compatibility.md; the exit status is 1 if any items differ.
+JOBDIR. It prints a row for each; the exit status is 1 if any items differ.
 """
 
 import json
