@@ -85,7 +85,6 @@ def test_the_readme_is_short():
         ("write_commands.py", "commands_page", "commands.md"),
         ("write_options.py", "options_page", "options.md"),
         ("write_settings.py", "settings_page", "settings.md"),
-        ("write_commands.py", "commands_page", "commands.md"),
     ],
 )
 def test_a_page_that_a_script_writes_is_as_it_would_be_written_now(script, maker, page):
