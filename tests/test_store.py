@@ -17,7 +17,6 @@ from stores import change, letters, query, table, visit
 
 from crawlprio.errors import StoreError
 from crawlprio.graph.pages import NO_PAGE
-from crawlprio.items import Directives
 from crawlprio.store import MAX_TEXT, SCHEMA_VERSION, Store, StoreInUse, keep_existing
 from crawlprio.store.crawl_state import MAX_RULES
 
@@ -433,15 +432,13 @@ class TestViews:
 
     def test_the_queries_in_the_documentation_return_rows(self, path):
         pages = table("https://example.org/", "http://b.example/", "http://c.example/")
-        asked = Directives(content_usage="train-ai=n")
         with Store.create(path) as store:
-            store.record(visit(1, 0, 2, anchors=["Example", "C"], directives=asked), pages)
+            store.record(visit(1, 0, 2, anchors=["Example", "C"]), pages)
             store.record(visit(0, 2, status=500, error="server"), pages)
         text = Path(__file__).parents[1].joinpath("docs", "store.md").read_text(encoding="utf-8")
         assert [query(path, sql) for sql in re.findall(r"```sql\n(.*?)```", text, re.DOTALL)] == [
             [("http://c.example/", 2)],
             [("example.org", 500, "server", 1)],
-            [("http://b.example/", "train-ai=n", "")],
         ]
 
     def test_the_link_graph_has_the_row_of_the_last_visit_in_page_order(self, path):
