@@ -17,7 +17,7 @@ demo: .venv/run
 # what the tests read.
 test: .venv/dev
 	$(MAKE) -j2 compiled $(if $(T),,lint-only)
-	$(BIN)/pytest $(or $(T),-n 6 --dist loadfile --no-loadscope-reorder)
+	$(BIN)/pytest $(or $(T),-n 4 --dist loadfile --no-loadscope-reorder)
 
 # Format, types, and the tests that run no crawl, no server and no other process: two minutes.
 check: .venv/dev
