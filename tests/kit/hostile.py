@@ -36,7 +36,7 @@ BUNDLED = {
 def crawl(site, settings=None, *, silent=(), **arguments):
     """Crawl a hostile web with the `site` spider, by default from http://a.test/.
 
-    Fetches of the paths in `silent`, which may never be answered, time out soon.
+    Fetches of URLs with an end in `silent`, which may never be answered, time out soon.
     """
     if "seeds" not in arguments:
         arguments["seeds"] = "http://a.test/"
