@@ -27,7 +27,7 @@ N_PAGES = 2_000 if "CRAWLPRIO_KILLS" in os.environ else 300
 SEED = int(os.environ.get("CRAWLPRIO_KILLS_SEED", "20261121"))
 KILLS_PER_CRAWL = max(N_KILLS // 10, 5)
 
-ONE_AT_A_TIME = {"ORDERING": "opic", "CONCURRENT_REQUESTS": 1}
+ONE_AT_A_TIME = {"ORDERING": "sibling-sampling", "CONCURRENT_REQUESTS": 1}
 MANY_AT_ONCE = {
     "ORDERING": "backlink-count",
     "CONCURRENT_REQUESTS": 16,

@@ -185,20 +185,16 @@ class StoredCrawl:
     @cached_property
     def fetches(self) -> Fetches:
         """The pages that need no further fetch, got or failed, with their links."""
-        rows = np.array(sorted(self._row_of.values()), dtype=np.int64)
-        order, links = (np.array(ids, dtype=np.int32) for ids in (self._order, self._links))
-        ends = np.array(self._ends, dtype=np.int64)
-        degrees = np.diff(ends)
-        is_kept = np.zeros(len(order), dtype=np.bool_)
-        is_kept[rows] = True
-        return Fetches(
-            len(self.sites),
-            np.array(self.seeds, dtype=np.int32),
-            order[is_kept],
-            np.concatenate([[0], np.cumsum(degrees[is_kept])]).astype(np.int64),
-            links[np.repeat(is_kept, degrees)],
-            self.folders,
-        )
+        order, ends = np.array(self._order, np.int32), np.array(self._ends, np.int64)
+        links = np.frombuffer(self._links, np.int32)
+        if len(order) > len(self._row_of):
+            degrees = np.diff(ends)
+            is_kept = np.zeros(len(order), dtype=np.bool_)
+            is_kept[list(self._row_of.values())] = True
+            order, links = order[is_kept], links[np.repeat(is_kept, degrees)]
+            ends = np.concatenate([[0], np.cumsum(degrees[is_kept])]).astype(np.int64)
+        seeds = np.array(self.seeds, dtype=np.int32)
+        return Fetches(len(self.sites), seeds, order, ends, links, self.folders)
 
     def _add(self, visit: Visit) -> None:
         page = visit.page

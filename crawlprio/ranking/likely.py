@@ -9,12 +9,13 @@ often the interval held on webs that took no part.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from crawlprio.graph.arrays import Flags, Floats, Ints, Longs
 
@@ -35,6 +36,9 @@ WIDEST = 0.5
 """Widest interval that is worth saying."""
 
 DAMPING = 0.85
+
+LINKS_AT_ONCE = 1 << 20
+"""Links for which memory is taken at once, or as many as there are pages."""
 
 LEAST_CHANGE = 1e-7
 """Mass that still moves, as a share of all, at which the computation of mass ends."""
@@ -69,10 +73,33 @@ class Fetches:
         """Number of links of each fetched page."""
         return np.diff(self.ends)
 
-    @cached_property
-    def source(self) -> Longs:
-        """For each link, the place in the order of the page that it is on."""
-        return np.repeat(np.arange(len(self.order)), self.degrees)
+    def blocks(self) -> Iterator[tuple[slice, Ints]]:
+        """Yield places in the order, and the links of these pages, about a million at a time.
+
+        So what is computed for each link takes little memory.
+        """
+        n, most = len(self.order), max(LINKS_AT_ONCE, self.n_pages)
+        first = 0
+        while first < n:
+            end = np.searchsorted(self.ends, self.ends[first] + most, "right")
+            last = max(first + 1, int(end) - 1)
+            yield slice(first, last), self.links[self.ends[first] : self.ends[last]]
+            first = last
+
+    def per_link(self, values: NDArray[Any], pages: slice) -> NDArray[Any]:
+        """Return for each link of the pages at these places the value of its page."""
+        return np.repeat(values[pages], self.degrees[pages])
+
+    def passed(self, amounts: Floats) -> Floats:
+        """Return what each page gets if each fetched page passes its amount along each link.
+
+        `amounts` is float64, by place in the order; the result has the shape (n_pages,).
+        """
+        passed = np.zeros(self.n_pages)
+        # A sparse matrix is twice as fast, but scipy would cost each crawl 9 MB and 0.1 s.
+        for pages, links in self.blocks():
+            passed += np.bincount(links, self.per_link(amounts, pages), self.n_pages)
+        return passed
 
     @cached_property
     def at(self) -> Longs:
@@ -107,10 +134,7 @@ class Fetches:
         shares = DAMPING / np.maximum(self.degrees, 1)
         visits = moving = start
         for _ in range(MOST_STEPS):
-            # A sparse matrix is twice as fast, but scipy would cost each crawl 9 MB and 0.1 s.
-            passed = np.repeat(shares * moving[self.order], self.degrees)
-            counts = np.bincount(self.links, passed, minlength=self.n_pages)
-            moving = counts.astype(np.float64, copy=False)
+            moving = self.passed(shares * moving[self.order])
             visits = visits + moving
             if moving.sum() <= LEAST_CHANGE:
                 break
@@ -131,9 +155,11 @@ class Estimates(NamedTuple):
 
 def folders_of(urls: Iterable[str]) -> Ints:
     """Return a number for the host and folder of each URL, equal for equal ones."""
-    numbers: dict[str, int] = {}
     folders = (str(url).partition("?")[0].rpartition("/")[0] for url in urls)
-    return np.fromiter((numbers.setdefault(name, len(numbers)) for name in folders), np.int32)
+    # Hashes of 64 bits, as each of a million invented hosts may be a folder of its own.
+    return np.unique(np.fromiter(map(hash, folders), np.int64), return_inverse=True)[1].astype(
+        np.int32
+    )
 
 
 class Likely(NamedTuple):
@@ -179,7 +205,7 @@ def likely_coverage(fetches: Fetches) -> Likely:
 
     It lies between 0 and 1 if no fetched page is a seed, or can be reached from one.
 
-    O(links * steps) time, two rounds of at most `MOST_STEPS`; some 40 bytes per link.
+    O(links * steps) time, two rounds of at most `MOST_STEPS`; some 100 bytes per page.
     """
     n_pages = fetches.n_pages
     start = np.zeros(n_pages)
@@ -259,20 +285,22 @@ class _Rest(NamedTuple):
 
 
 def _rest_of_the_web(fetches: Fetches, visits: Floats) -> _Rest:
-    degrees, links, source = fetches.degrees, fetches.links, fetches.source
     weights = _siblings(fetches, visits)
-    per_link = np.repeat(weights / np.maximum(degrees, 1), degrees)
-    is_back = fetches.at[links] < source
-    total = float(per_link.sum())
-    back = float(per_link[is_back].sum())
+    each = weights / np.maximum(fetches.degrees, 1)
+    places = np.arange(len(fetches.order))
+    returns = np.zeros(fetches.n_pages)
+    for pages, links in fetches.blocks():
+        is_back = fetches.at[links] < fetches.per_link(places, pages)
+        of_link = fetches.per_link(each, pages)
+        returns += np.bincount(links[is_back], of_link[is_back], fetches.n_pages)
+    total = float(weights[fetches.degrees > 0].sum())
+    back = float(returns.sum())
     all_weights = float(weights.sum())
-    follows = DAMPING * float(weights[degrees > 0].sum()) / all_weights if all_weights else 0.0
+    follows = DAMPING * total / all_weights if all_weights else 0.0
     goes_back = follows * back / total if total else 0.0
     if goes_back == 0.0:
         return _Rest(0.0, follows, 0.0, 0.0, 0.0)
-    after = fetches.visits_from(
-        np.bincount(links[is_back], per_link[is_back], fetches.n_pages) / back
-    )
+    after = fetches.visits_from(returns / back)
     n_fetched = float(after[fetches.is_fetched].sum())
     n_strange = float(after[fetches.is_strange].sum())
     n_opened = float(after.sum()) - n_fetched - n_strange
@@ -285,12 +313,13 @@ def _siblings(fetches: Fetches, visits: Floats) -> Floats:
     If no later page is the sibling of a waiting one, all later pages are models.
     """
     n = len(fetches.order)
-    links, source = fetches.links, fetches.source
-    is_fetched = fetches.is_fetched[links]
-    n_fetched = np.bincount(source[is_fetched], minlength=n)
+    places = np.arange(n)
+    n_fetched = np.zeros(n)
+    for pages, links in fetches.blocks():
+        source = fetches.per_link(places, pages)
+        n_fetched += np.bincount(source[fetches.is_fetched[links]], minlength=n)
     passed = visits[fetches.order] / np.maximum(fetches.degrees, 1)
     to_each = passed * (fetches.degrees - n_fetched) / np.maximum(n_fetched, 1)
-    at = fetches.at[links[is_fetched]]
-    weights = np.bincount(at, to_each[source[is_fetched]], n).astype(np.float64)
+    weights = fetches.passed(to_each)[fetches.order]
     is_later = np.arange(n) >= n // 2
     return (weights if weights[is_later].any() else visits[fetches.order]) * is_later
