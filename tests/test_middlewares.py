@@ -8,13 +8,15 @@ from crawls import ADDON, Answer, Site, page, run_spider
 from scrapy import Request, signals
 from scrapy.crawler import Crawler
 from scrapy.exceptions import IgnoreRequest
+from scrapy.http import HtmlResponse
 from scrapy.settings import Settings
 from spiders import OneByOne
 
 from crawlprio.items import LinkPairs
 from crawlprio.live.requests import Identities
 from crawlprio.live.running import RunningCrawl
-from crawlprio.middlewares import LinksMiddleware
+from crawlprio.middlewares import LinksMiddleware, visits
+from crawlprio.spiders.site import SiteSpider
 from crawlprio.store import Store
 
 ONE = {**ADDON, "CONCURRENT_REQUESTS": 1, "ORDERING": "breadth-first"}
@@ -28,6 +30,56 @@ def links(store):
         found = {pages.url(v.page): pages.urls(v.targets.tolist()) for v in visits}
     assert len(found) == len(visits)
     return found
+
+
+class AtOnce:
+    """A download handler whose responses are all there in the turn in which they are asked for."""
+
+    lazy = False
+
+    def __init__(self, crawler):
+        pass
+
+    from_crawler = classmethod(lambda cls, crawler: cls(crawler))
+
+    async def download_request(self, request):
+        return HtmlResponse(request.url, body=b"<a href=/x>x</a>", request=request)
+
+    async def close(self):
+        pass
+
+
+@pytest.mark.parametrize(("seconds", "is_one_a_turn"), [(0.0, True), (60.0, False)])
+def test_slow_pages_are_read_one_in_a_turn_of_the_event_loop(monkeypatch, seconds, is_one_a_turn):
+    turns = [0]
+
+    class Read(SiteSpider):
+        turns_of_pages = []
+
+        def parse(self, response):
+            if not self.turns_of_pages:
+                count()
+            self.turns_of_pages.append(turns[0])
+            yield from super().parse(response)
+
+    def count():
+        turns[0] += 1
+        if turns[0] < 1_000:
+            asyncio.get_running_loop().call_soon(count)
+
+    monkeypatch.setattr(visits, "LONG_TURN", seconds)
+    settings = {
+        **ADDON,
+        "ORDERING": "breadth-first",
+        "DOWNLOAD_DELAY": 0,
+        "ROBOTSTXT_OBEY": False,
+        "DOWNLOAD_HANDLERS": {"http": AtOnce},
+    }
+    seeds = ",".join(f"http://{site}.test/" for site in range(8))
+    finished(run_spider(Read, settings, seeds=seeds))
+    pages = Read.turns_of_pages
+    assert len(pages) == 16
+    assert (len(set(pages)) == len(pages)) == is_one_a_turn
 
 
 def finished(run):

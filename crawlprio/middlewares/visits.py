@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from time import thread_time
 from typing import TYPE_CHECKING, Any
 
 from scrapy import Request
 from scrapy.exceptions import NotConfigured
 from scrapy.http import Response
 from scrapy.spidermiddlewares.referer import RefererMiddleware
+from scrapy.utils.asyncio import call_later
 from scrapy.utils.httpobj import urlparse_cached
 
 from crawlprio.items import LinkPairs
@@ -23,6 +25,9 @@ from crawlprio.web.urls import without_credentials
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
+
+LONG_TURN = 0.05
+"""Seconds of processor time in one turn of the event loop after which no other page is read."""
 
 
 class YieldedLinksMiddleware:
@@ -70,6 +75,9 @@ class LinksMiddleware:
     It must be the outermost spider middleware, to see what the engine will see. Requests that
     another spider middleware drops (DEPTH_LIMIT) are links that are not followed.
 
+    Pages that are slow to read are read one in a turn of the event loop, whatever many arrive at
+    once, so that other fetches go on between them.
+
     Where nothing consumes items (no pipeline, feed, extension or log line; checked at the first
     page), a `LinkPairs` item is counted here and not passed on: its way through the engine takes a
     tenth of the time per page.
@@ -79,6 +87,7 @@ class LinksMiddleware:
         self._crawler = crawler
         self._crawl = RunningCrawl.of(crawler)
         self._items_are_consumed: bool | None = None
+        self._spent = 0.0
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> LinksMiddleware:
@@ -93,6 +102,9 @@ class LinksMiddleware:
             async for output in result:
                 yield output
             return
+        while self._spent > LONG_TURN:
+            await engine.sleep(0)
+        began = thread_time()
         reading = Reading(crawl, response)
         is_guarded = not crawl.addresses.is_open
         lease = crawl.lease_of(request)
@@ -106,6 +118,7 @@ class LinksMiddleware:
                         await judge(output)
                     if dispatcher is not None and lease is not None:
                         dispatcher.observe(lease)
+                    self._spend(thread_time() - began)
                     if not self._passes_on():
                         self._crawler.stats.inc_value("item_scraped_count")
                         continue
@@ -157,6 +170,15 @@ class LinksMiddleware:
             await self._crawl.admit_seeds([urlparse_cached(request).hostname or ""])
         elif not addresses.is_open:
             request.meta.setdefault(ALLOW_PRIVATE, False)
+
+    def _spend(self, seconds: float) -> None:
+        """Count processor time against this turn of the event loop."""
+        if not self._spent:
+            call_later(0, self._begin_turn)
+        self._spent += seconds
+
+    def _begin_turn(self) -> None:
+        self._spent = 0.0
 
     def _passes_on(self) -> bool:
         """Return whether anything consumes the items of the spider."""
