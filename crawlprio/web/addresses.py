@@ -28,7 +28,7 @@ _GLOBAL_UNICAST = ipaddress.ip_network("2000::/3")
 _LINK_LOCAL = tuple(map(ipaddress.ip_network, ("169.254.0.0/16", "fe80::/10")))
 
 
-@lru_cache(maxsize=100_000)
+@lru_cache(maxsize=10_000)
 def normal_host(host: str) -> str:
     """Return a host as the URL standard serialises it: lower-case ASCII, or a normalised address.
 
