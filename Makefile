@@ -48,7 +48,7 @@ bench: .venv/dev
 bare: .venv/dev
 	CRAWLPRIO_BARE=1 $(BIN)/pytest -s tests/test_bare_venv.py
 
-# Kill real crawls a hundred times: about six minutes.
+# Kill real crawls a hundred and fifty times: about eight minutes.
 kills: .venv/dev
 	CRAWLPRIO_KILLS=100 $(BIN)/pytest -s tests/test_kills.py
 

@@ -1,7 +1,7 @@
 """A crawl that is killed again and again, at any moment, ends like an undisturbed one.
 
 By default it is killed four times. `CRAWLPRIO_KILLS=100 pytest tests/test_kills.py` kills it a
-hundred times, in crawls of 2,000 pages. `CRAWLPRIO_KILLS_SEED` draws other moments.
+hundred and fifty times, in crawls of 2,000 pages. `CRAWLPRIO_KILLS_SEED` draws other moments.
 """
 
 import contextlib
@@ -27,7 +27,8 @@ N_PAGES = 2_000 if "CRAWLPRIO_KILLS" in os.environ else 300
 SEED = int(os.environ.get("CRAWLPRIO_KILLS_SEED", "20261121"))
 KILLS_PER_CRAWL = max(N_KILLS // 10, 5)
 
-ONE_AT_A_TIME = {"ORDERING": "sibling-sampling", "CONCURRENT_REQUESTS": 1}
+ONE_AT_A_TIME = {"ORDERING": "opic", "CONCURRENT_REQUESTS": 1}
+DEFAULT = {**ONE_AT_A_TIME, "ORDERING": "sibling-sampling"}
 MANY_AT_ONCE = {
     "ORDERING": "backlink-count",
     "CONCURRENT_REQUESTS": 16,
@@ -182,7 +183,7 @@ def web(tmp_path_factory):
 
 
 @pytest.mark.parametrize(
-    "settings", [ONE_AT_A_TIME, MANY_AT_ONCE], ids=["one at a time", "many at once"]
+    "settings", [ONE_AT_A_TIME, DEFAULT, MANY_AT_ONCE], ids=["opic", "default", "many at once"]
 )
 def test_a_crawl_killed_at_random_moments_reaches_every_page_and_fetches_none_twice(
     tmp_path, web, settings

@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
 
 LONG_TURN = 0.05
-"""Seconds of processor time in one turn of the event loop after which no other page is read."""
+"""Seconds of processor time that reading pages may take in one turn of the event loop; what has
+arrived beside them is read in later turns."""
 
 
 class YieldedLinksMiddleware:
@@ -75,8 +76,9 @@ class LinksMiddleware:
     It must be the outermost spider middleware, to see what the engine will see. Requests that
     another spider middleware drops (DEPTH_LIMIT) are links that are not followed.
 
-    Pages that are slow to read are read one in a turn of the event loop, whatever many arrive at
-    once, so that other fetches go on between them.
+    Once pages that come as `LinkPairs` have taken `LONG_TURN` of a turn of the event loop, others
+    that have arrived are read in later turns, so that fetches and timers go on between them. What
+    callbacks of a project take is not counted.
 
     Where nothing consumes items (no pipeline, feed, extension or log line; checked at the first
     page), a `LinkPairs` item is counted here and not passed on: its way through the engine takes a
@@ -97,14 +99,14 @@ class LinksMiddleware:
         self, response: Response, result: AsyncIterator[Any]
     ) -> AsyncIterator[Any]:
         """Pass everything on, and collect the links of the page for its visit."""
+        while self._spent > LONG_TURN:
+            await engine.sleep(0)
+        began = thread_time()
         crawl, request, dispatcher = self._crawl, response.request, self._crawl.dispatcher
         if not crawl.is_running or request is None:
             async for output in result:
                 yield output
             return
-        while self._spent > LONG_TURN:
-            await engine.sleep(0)
-        began = thread_time()
         reading = Reading(crawl, response)
         is_guarded = not crawl.addresses.is_open
         lease = crawl.lease_of(request)
