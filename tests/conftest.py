@@ -33,6 +33,13 @@ _LONGEST = (
 _IMPORT = re.compile(r"^(?:from|import) (\w+)", re.MULTILINE)
 
 
+def pytest_ignore_collect(collection_path, config):
+    """Do not even import the slow modules for `make check`."""
+    if collection_path.suffix == ".py" and config.option.markexpr == "not slow":
+        return _reaches(collection_path, _SLOW) or None
+    return None
+
+
 @pytest.hookimpl(tryfirst=True)  # before -m chooses
 def pytest_collection_modifyitems(items):
     """Mark as `slow` the tests of modules that import, even indirectly, one of `_SLOW`.

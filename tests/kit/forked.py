@@ -22,10 +22,16 @@ PROGRAMS = {
 
 # Not the reactor: each crawl installs its own.
 _SCRIPT = """
-import faulthandler, gc, json, os, runpy, signal, sys
+import atexit, faulthandler, gc, json, os, runpy, signal, sys, threading
+import matplotlib.backends.backend_agg, matplotlib.figure, matplotlib.ticker
 import numba, numba.np.arraymath, rich.console, rich.progress, rich.table, scipy.stats, uvloop
 import crawlprio.middlewares, crawlprio.schedulers, crawlprio.spiders.site, crawlprio.commands.cli
 import scrapy.commands.crawl, scrapy.core.downloader.handlers.http11
+from crawlprio.graph import compiled
+from crawlprio.live.compiling import compile_crawl
+from crawlprio.orderings import COMPARED, ORDERINGS, make_ordering
+from crawlprio.show.simulated import compile_kernels
+from crawlprio.web.scope import registered_domain
 from scrapy.settings import default_settings
 from scrapy.utils.misc import load_object
 
@@ -33,7 +39,10 @@ for kind in ("DOWNLOADER_MIDDLEWARES", "SPIDER_MIDDLEWARES", "EXTENSIONS"):
     for component in getattr(default_settings, f"{kind}_BASE"):
         load_object(component)
 assert "twisted.internet.reactor" not in sys.modules
-numba.njit("int64(int64)")(lambda number: number)  # loads what compiled code needs
+compile_crawl(make_ordering("sibling-sampling"))
+compile_kernels(ORDERINGS[name] for name in COMPARED)
+compiled._numba = None  # so a crawl begins in plain Python, and loads numba when it needs it
+registered_domain("www.example.com")  # reads the list of public suffixes
 gc.freeze()
 for line in sys.stdin:
     told = json.loads(line)
@@ -54,14 +63,22 @@ for line in sys.stdin:
     os.environ.clear()
     os.environ.update(environment)
     sys.orig_argv = [sys.executable, *line]  # with which it starts others like itself
-    if function:
-        sys.argv = [line[1].partition(".")[0], *line[2:]]
-        sys.path.insert(0, "")
-        sys.exit(load_object(function)())
-    sys.argv = line
-    sys.path.insert(0, os.path.dirname(line[0]))
-    runpy.run_path(line[0], run_name="__main__")
-    sys.exit()
+    sys.argv = [line[1].partition(".")[0], *line[2:]] if function else line
+    sys.path.insert(0, "" if function else os.path.dirname(line[0]))
+    try:
+        if function:
+            sys.exit(load_object(function)())
+        runpy.run_path(line[0], run_name="__main__")
+        sys.exit()
+    except SystemExit as ended:
+        if not isinstance(ended.code, int | None):
+            raise
+        # Taking the interpreter apart would copy all of its memory: up to a second.
+        threading._shutdown()
+        atexit._run_exitfuncs()
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(ended.code or 0)
 """
 
 _lock = Lock()
