@@ -39,12 +39,19 @@ class VirtualWeb:
     that serves it.
     """
 
-    def __init__(self, name: str, web: Callable[[], _Web], server: LoopbackServer) -> None:
+    def __init__(
+        self,
+        name: str,
+        web: Callable[[], _Web],
+        server: LoopbackServer,
+        close: Callable[[], None],
+    ) -> None:
         self.name = name
         self.seeds: Sequence[str] = list(server.seeds)
         self.hosts: Sequence[str] = list(server.hosts)
         self.server = server
         self._make_web = web
+        self._close = close
 
     @classmethod
     def start(cls, crawler: Crawler, recording: Path | None) -> VirtualWeb:
@@ -81,8 +88,9 @@ class VirtualWeb:
         # Answers come at once, so more fetches in flight would gain little and cost order.
         settings.set("CRAWLPRIO_MAX_CONCURRENT_REQUESTS", None, "spider")
         # Only a crawl that is evaluated generates the demo web here too.
-        web = (lambda: DemoWeb(pages, sites, seed)) if recording is None else (lambda: opened)
-        return cls(name, web, server)
+        if recording is None:
+            return cls(name, lambda: DemoWeb(pages, sites, seed), server, lambda: None)
+        return cls(name, lambda: opened, server, opened.close)
 
     @cached_property
     def _web(self) -> _Web:
@@ -118,7 +126,9 @@ class VirtualWeb:
         return float(self.ranks[page]) if page >= 0 else 0.0
 
     def stop(self) -> None:
+        """Stop the server, and close the recording."""
         self.server.stop()
+        self._close()
 
 
 def plot_path(settings: BaseSettings) -> Path | None:
