@@ -28,7 +28,7 @@ from crawlprio.commands import (
 )
 from crawlprio.errors import ConfigError
 from crawlprio.settings_table import DELAY_RULES
-from crawlprio.settings_table.kinds import OWN_PREFIX, Number, Setting, Whole, checked
+from crawlprio.settings_table.kinds import OWN_PREFIX, Number, Setting, Whole
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -56,6 +56,8 @@ _NETWORK = {
         "R[,R...]",
         "maximum concurrent fetches, one per site; with several numbers, one crawl for each; "
         "default 1",
+        Whole(1),
+        is_list=True,
     ),
     "--pages-per-visit": Option(
         "K", "pages fetched per connection, without delay; default 1", Whole(1)
@@ -178,7 +180,7 @@ class Command(OneLineCommand):
         from crawlprio.orderings import COMPARED, make_ordering
 
         graph_path = only_argument("simulate", "GRAPH", args)
-        robots = _robots(opts.robots)
+        robots = opts.robots
         opts.robots = None if robots is None else robots[0]
         network, recorded = _network(opts)
         names = list(dict.fromkeys(opts.ordering or (VALUED if opts.value else COMPARED)))
@@ -278,13 +280,6 @@ class Command(OneLineCommand):
     def _hot_queue(self) -> HotQueue | None:
         """Return a new hot queue for TOPIC and TOPIC_OPTIONS, or None without a topic."""
         return topic_config(self.settings).hot_queue()
-
-
-def _robots(text: str | None) -> list[int] | None:
-    """Return the numbers of robots, each once and ascending; None if none is given."""
-    if text is None:
-        return None
-    return sorted({checked("--robots", Whole(1), part) for part in text.split(",")})
 
 
 def _runs_of(

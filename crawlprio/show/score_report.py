@@ -78,7 +78,7 @@ class AskedScores:
     `MODELS`. `threshold`: importance from which a page is hot; None: that of the top 1 % of the
     pages. `days`: number of stretches with equally many fetches. `tops`: sizes N, ascending.
     `overlap`: percentage of the fetches after which the top pages are compared with those of the
-    whole crawl.
+    whole crawl. `least_links`: links that a page not fetched needs to count.
     """
 
     importances: tuple[str, ...]
@@ -91,6 +91,7 @@ class AskedScores:
     tops: tuple[int, ...] = ()
     overlap: int = 0
     by_depth: bool = False
+    least_links: int = 0
 
     @property
     def has_figures(self) -> bool:
@@ -319,6 +320,8 @@ class ScoreReport:
 
         Raises `ConfigError` or `GraphError` as `make_importance` and `score` do.
         """
+        if asked.least_links:
+            repository = repository.without_rarely_linked(asked.least_links, asked.order)
         names = asked.importances
         importances = {name: make_importance(name, asked.options, topic) for name in names}
         scores: list[Score] = []
