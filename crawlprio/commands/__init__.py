@@ -357,14 +357,6 @@ def topic_config(settings: Settings, words: str | None = None) -> CrawlConfig:
     return CrawlConfig.from_settings(topic)
 
 
-def max_unpacked_bytes(settings: Settings) -> int | None:
-    """Return CRAWLPRIO_MAX_UNPACKED_BYTES."""
-    from crawlprio.settings_table.config import read_setting
-
-    n_bytes: int | None = read_setting(settings, "CRAWLPRIO_MAX_UNPACKED_BYTES")
-    return n_bytes
-
-
 class ExportCommand(OneLineCommand):
     """A command `NAME export STORE FILE`, which writes the whole file or leaves it alone.
 

@@ -67,10 +67,10 @@ class ReceiptCommand(OneLineCommand):
         )
 
         store = store_of(only_argument("receipt", "STORE or FOLDER", args))
-        beside = store.with_name(NAME)
         if opts.check:
-            fault = check_receipt(Path(opts.json) if opts.json else beside, store)
-            print(fault or f"{opts.json or beside} is the receipt of the crawl in {store}.")
+            path = Path(opts.json) if opts.json else store.with_name(NAME)
+            fault = check_receipt(path, store)
+            print(fault or f"{opts.json or path} is the receipt of the crawl in {store}.")
             self.exitcode = 1 if fault else 0
             return
         check_outputs(named_outputs(opts, "--json"), inputs={"STORE": str(store)})
@@ -78,7 +78,7 @@ class ReceiptCommand(OneLineCommand):
         if opts.json:
             write_text("--json", opts.json, text_of(receipt))
         else:
-            write_receipt(receipt, beside)
+            write_receipt(receipt, store)
         _print_receipt(receipt)
 
 
@@ -389,9 +389,9 @@ class LinksCommand(ExportCommand):
         own = folder / (read_setting(self.settings, "CRAWLPRIO_STORE") or "crawl.sqlite")
         collected = load("exports", "collect")(self.settings, crawl, store, own)
         if read_setting(self.settings, "CRAWLPRIO_RECEIPT"):
-            from crawlprio.measure.receipt_document import NAME, make_receipt, write_receipt
+            from crawlprio.measure.receipt_document import make_receipt, write_receipt
 
-            write_receipt(make_receipt(store), store.with_name(NAME))
+            write_receipt(make_receipt(store), store)
         print(
             f"{store}: {collected.n_visits:,} visits and {collected.n_pages:,} pages of crawl "
             f"{crawl}"

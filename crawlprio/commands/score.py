@@ -13,7 +13,6 @@ from crawlprio.commands import (
     check_outputs,
     json_object,
     lines_of,
-    max_unpacked_bytes,
     named_outputs,
     only_argument,
     paths_by_name,
@@ -240,9 +239,11 @@ class Command(OneLineCommand):
         )
 
         from crawlprio.measure.importance import open_repository
+        from crawlprio.settings_table.config import read_setting
         from crawlprio.show.tables import write_csv
 
-        repository = open_repository(path, max_unpacked_bytes(self.settings))
+        most_bytes = read_setting(self.settings, "CRAWLPRIO_MAX_UNPACKED_BYTES")
+        repository = open_repository(path, most_bytes)
         if tables and repository.graph.urls is None:
             raise GraphError(f"{path} has no URLs, which --csv writes; leave --csv out.")
         has_order = asked.order is not None or repository.order is not None

@@ -17,7 +17,6 @@ from crawlprio.commands import (
     field_of,
     json_object,
     lines_of,
-    max_unpacked_bytes,
     named_outputs,
     only_argument,
     paths_by_name,
@@ -209,7 +208,6 @@ class Command(OneLineCommand):
 
         from crawlprio.live.compiling import compile_usual
         from crawlprio.show.simulated import Simulation, compile_kernels, plot_runs, print_runs
-        from crawlprio.simulator.graph_pages import Source
 
         progress_console = Console(stderr=True)
         compile_kernels(
@@ -218,7 +216,7 @@ class Command(OneLineCommand):
             by_site=any(ordering.site_share for ordering in orderings.values()),
         )
         compile_usual()
-        source = Source.open(graph_path, max_unpacked_bytes(self.settings))
+        source = self._source(graph_path)
         seeds, remark = _start(source, opts.seeds)
         simulation = Simulation(
             source.graph,
@@ -260,9 +258,8 @@ class Command(OneLineCommand):
         """
         from crawlprio.orderings import make_ordering
         from crawlprio.plugins import load
-        from crawlprio.simulator.graph_pages import Source
 
-        source = Source.open(graph_path, max_unpacked_bytes(self.settings))
+        source = self._source(graph_path)
         has_topic = self._hot_queue() is not None
         seeds, _ = _start(source, opts.seeds)
         texts = has_topic or any(make_ordering(name, options[name]).needs_texts for name in names)
@@ -276,6 +273,12 @@ class Command(OneLineCommand):
         if opts.plot:
             lab.plot(Path(opts.plot), runs, f"{Path(graph_path).name}: value by {lab.model}")
         lab.print(runs, graph_path)
+
+    def _source(self, path: str) -> Source:
+        from crawlprio.settings_table.config import read_setting
+        from crawlprio.simulator.graph_pages import Source
+
+        return Source.open(path, read_setting(self.settings, "CRAWLPRIO_MAX_UNPACKED_BYTES"))
 
     def _hot_queue(self) -> HotQueue | None:
         """Return a new hot queue for TOPIC and TOPIC_OPTIONS, or None without a topic."""

@@ -48,7 +48,7 @@ from crawlprio.measure.importance import (
 from crawlprio.measure.scores import MARKS, Score, score
 from crawlprio.ranking.pagerank import round_significant
 from crawlprio.show.figures import Panel, Points, plot_cumulative, plot_panels, split_at
-from crawlprio.show.tables import figure, figures_table, wide_console
+from crawlprio.show.tables import figure, figures_table, graph_in_words, wide_console
 
 MODELS = {"crawl-stop": "P_CS", "threshold": "P_ST", "buffer": "P_BC"}
 """Models of Cho et al. by their name in `--model`, with the paper's symbol for the performance."""
@@ -488,8 +488,7 @@ def _print_table(
 def _summary(repository: Repository) -> str:
     """Summarise the repository, and what is unknown about it."""
     graph = repository.graph
-    sites = "1 site" if graph.n_sites == 1 else f"{graph.n_sites:,} sites"
-    what = f"{repository.name}: {graph.n_pages:,} pages, {graph.n_links:,} links, {sites}"
+    what = f"{repository.name}: {graph_in_words(graph)}"
     if not isinstance(repository, RecordedCrawl):
         return f"{what}."
     assert repository.order is not None
