@@ -22,7 +22,7 @@ from crawlprio.live.hand_settings import (
     shard_settings,
 )
 from crawlprio.live.progress import CrawlReport
-from crawlprio.live.running import RunningCrawl
+from crawlprio.live.running import IN_WORKERS, RunningCrawl, without_parts
 from crawlprio.middlewares import (
     LinksMiddleware,
     PolitenessMiddleware,
@@ -137,12 +137,12 @@ class Addon:
         """Return the settings of a process that is one of several of a crawl."""
         facts = hand_facts()
         if facts is not None:
-            return hand_settings(facts)
+            return hand_settings(facts) | without_parts(*IN_WORKERS)
         if scheduler_of(settings) not in (_FAR_HAND, _FAR_BRAIN):
             return {}
         RunningCrawl.of(self._crawler).asked_for = settings.copy()
         if scheduler_of(settings) == _FAR_HAND:
-            return far_hand_settings()
+            return far_hand_settings() | without_parts(*IN_WORKERS)
         own = far_brain_settings()
         with suppress(ConfigError):  # refused later
             spider = getattr(self._crawler.spidercls, "name", None)

@@ -14,7 +14,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 from redis_servers import redis_cluster, redis_server, shared_cluster, shared_server
 
-pytest.register_assert_rewrite("crawlprio.testing.contract")
+pytest.register_assert_rewrite("crawlprio.testing")
 
 __all__ = ["redis_cluster", "redis_server", "shared_cluster", "shared_server"]
 

@@ -10,7 +10,7 @@ from crawls import ADDON, Answer, Site, page, run_spider
 from twisted.internet.defer import Deferred
 
 from crawlprio.frontier import PageQueue
-from crawlprio.frontier.domain_shares import LATELY, DomainShares
+from crawlprio.frontier.politeness import LATELY, DomainShares
 from crawlprio.graph.pages import NO_PAGE, PageTable, Visit
 from crawlprio.orderings import make_ordering
 from crawlprio.spiders.site import SiteSpider

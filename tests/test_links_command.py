@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from commands import run_command, run_scrapy_command
 
-from crawlprio.commands.exports import LinksCommand
+from crawlprio.commands.recorded import LinksCommand
 from crawlprio.errors import StoreError
 from crawlprio.graph.pages import NO_PAGE, PageTable, Visit
 from crawlprio.store import Store

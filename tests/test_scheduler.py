@@ -35,7 +35,7 @@ def test_every_ordering_has_a_queue_class_that_settings_and_pickles_find_by_name
     assert cls.ordering == name
     assert cls.__doc__.endswith(".")
     assert pickle.loads(pickle.dumps(cls)) is cls
-    assert f"{cls.__module__}.{cls.__qualname__}" == path.replace("schedulers", "schedulers.queues")
+    assert f"{cls.__module__}.{cls.__qualname__}" == path
 
 
 TREE = {

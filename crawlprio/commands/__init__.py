@@ -37,7 +37,8 @@ class Option(NamedTuple):
 
     The command gets its text as `kind` parses it, or `default`. `alone` stands for the text if the
     option may be given without one. If it sets a `setting`, that gets the text as it is, once the
-    `kind` has accepted it.
+    `kind` has accepted it. One that is a list has values of its kind between commas, and the
+    command gets each once, ascending.
     """
 
     metavar: str | None
@@ -47,6 +48,7 @@ class Option(NamedTuple):
     may_repeat: bool = False
     setting: str = ""
     alone: str | None = None
+    is_list: bool = False
 
 
 _LINK = re.compile(r" \(\[[^]]*\]\([^)]*\)\)")
@@ -129,8 +131,10 @@ class Described:
             if option.setting and text == "":
                 raise ConfigError(f"{names} is empty; give a value, or leave it out.")
             if option.kind is not None and text is not None:
-                parsed = checked(names, option.kind, text)
-                setattr(opts, field, text if option.setting else parsed)
+                parts = text.split(",") if option.is_list else [text]
+                parsed = [checked(names, option.kind, part) for part in parts]
+                value = sorted(set(parsed)) if option.is_list else parsed[0]
+                setattr(opts, field, text if option.setting else value)
 
 
 class OneLineCommand(Described, ScrapyCommand):
@@ -351,14 +355,6 @@ def topic_config(settings: Settings, words: str | None = None) -> CrawlConfig:
     topic.set("TOPIC", read_setting(settings, "TOPIC") if words is None else words)
     topic.set("TOPIC_OPTIONS", read_setting(settings, "TOPIC_OPTIONS"))
     return CrawlConfig.from_settings(topic)
-
-
-def max_unpacked_bytes(settings: Settings) -> int | None:
-    """Return CRAWLPRIO_MAX_UNPACKED_BYTES."""
-    from crawlprio.settings_table.config import read_setting
-
-    n_bytes: int | None = read_setting(settings, "CRAWLPRIO_MAX_UNPACKED_BYTES")
-    return n_bytes
 
 
 class ExportCommand(OneLineCommand):

@@ -262,7 +262,6 @@ class Command(SiteCrawlCommand):
 
     def run(self, args: list[str], opts: argparse.Namespace) -> None:
         from crawlprio.measure.receipt_document import (
-            NAME,
             make_receipt,
             sentence_of_certificate,
             write_receipt,
@@ -280,7 +279,7 @@ class Command(SiteCrawlCommand):
             failure = error
         try:
             keep_certificate(self._store, certificate)
-            write_receipt(make_receipt(self._store), self._store.with_name(NAME))
+            write_receipt(make_receipt(self._store), self._store)
         except CrawlprioError as error:
             failure = failure or error
         if failure is not None or certificate is None:

@@ -1,4 +1,4 @@
-"""The program `crawlprio`: runs its commands in any folder, with the bundled settings."""
+"""The program `crawlprio`: runs its commands in any folder; and the one about itself, `compile`."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ from collections.abc import Sequence
 from contextlib import suppress
 from importlib import import_module
 from importlib.metadata import version
+from time import perf_counter
 from typing import TYPE_CHECKING
 
+from crawlprio.commands import OneLineCommand, program
 from crawlprio.errors import ConfigError
 from crawlprio.plugins import ADDED, load
 
@@ -21,20 +23,20 @@ if TYPE_CHECKING:
 COMMANDS = {
     "crawl": "crawl.Command",
     "resume": "crawl.ResumeCommand",
-    "receipt": "receipt.Command",
+    "receipt": "recorded.ReceiptCommand",
     "certify": "certify.Command",
-    "explain": "explain.Command",
+    "explain": "recorded.ExplainCommand",
     "score": "score.Command",
-    "audit": "audit.Command",
+    "audit": "recorded.AuditCommand",
     "simulate": "simulate.Command",
-    "links": "exports.LinksCommand",
-    "items": "exports.ItemsCommand",
+    "links": "recorded.LinksCommand",
+    "items": "recorded.ItemsCommand",
     "texts": "",
     "replay": "crawl.ReplayCommand",
     "manners": "",
     "value": "",
     "frontier": "",
-    "compile": "compile.Command",
+    "compile": "cli.CompileCommand",
 }
 """The commands in the overview's order, each by its class in `crawlprio.commands`; empty: it is a
 plugin's, whose table has its class."""
@@ -147,6 +149,38 @@ def _settings() -> Settings:
     # The report is enough; -L INFO shows Scrapy's own log.
     settings.set("LOG_LEVEL", "WARNING", priority="project")
     return settings
+
+
+class CompileCommand(OneLineCommand):
+    """`crawlprio compile` compiles what would otherwise be compiled on first use."""
+
+    takes = ""
+    does = "Compile ahead of time what crawlprio would compile on first use"
+    about = (
+        "Compile everything that crawlprio would compile on first use, and cache it where "
+        "later runs find it: in NUMBA_CACHE_DIR if that is set, else beside the sources of the "
+        "package, else in the user's cache folder. Run it when building a container image "
+        "whose processes may be unable to write to any of these. Takes half a minute of "
+        "processor time."
+    )
+    examples = ("compile",)
+
+    def execute(self, args: list[str], opts: argparse.Namespace) -> None:
+        """Compile; raise `ConfigError` if the compiled code cannot be cached."""
+        if args:
+            raise ConfigError(f"compile: found {' '.join(args)}; expected: {program()} compile")
+        from crawlprio.graph import compiled
+        from crawlprio.live.compiling import compile_all
+
+        started = perf_counter()
+        compile_all()
+        folder = compiled.folder()
+        if folder is None:
+            raise ConfigError(
+                "compile: the compiled code cannot be cached for later runs; set NUMBA_CACHE_DIR "
+                "to a folder that is writable."
+            )
+        print(f"Compiled in {perf_counter() - started:.0f} s, and cached in {folder}.")
 
 
 if __name__ == "__main__":

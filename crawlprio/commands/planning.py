@@ -19,7 +19,7 @@ from crawlprio.frontier.protocol import FetchClock
 from crawlprio.graph.pages import NO_PAGE, Visit
 from crawlprio.items import LinkPairs
 from crawlprio.live.local_frontier import HostClock
-from crawlprio.live.running import Callbacks, RunningCrawl
+from crawlprio.live.running import Callbacks, RunningCrawl, without_parts
 from crawlprio.measure.receipt_document import duration, seconds_needed
 from crawlprio.measure.stored_crawl import SCRAPY_LIMITS, Pace
 from crawlprio.middlewares import RobotsMiddleware
@@ -49,20 +49,16 @@ def planning_settings(settings: BaseSettings, folder: str) -> dict[str, Any]:
     sources = read_setting(settings, "CRAWLPRIO_SITEMAPS") or ()
     if read_setting(settings, "ROBOTSTXT_OBEY"):
         sources = dict.fromkeys(("robots", *sources))
-    others = (
-        *("CRAWLPRIO_WARC", "CRAWLPRIO_REQUISITES", "CRAWLPRIO_VALUE", "CRAWLPRIO_MONITOR"),
-        *("CRAWLPRIO_PLOT", "CRAWLPRIO_WORKERS", "JOBDIR", "CRAWLPRIO_MAX_PAGES"),
-    )
     return {
-        **dict.fromkeys(others),
-        **dict.fromkeys(("CRAWLPRIO_PRINT", "CRAWLPRIO_RECEIPT", "CRAWLPRIO_PROGRESS"), False),
+        **without_parts(),
+        **dict.fromkeys(("CRAWLPRIO_PLOT", "CRAWLPRIO_WORKERS", "JOBDIR", "CRAWLPRIO_MAX_PAGES")),
+        **dict.fromkeys(("CRAWLPRIO_PRINT", "CRAWLPRIO_PROGRESS"), False),
         **dict.fromkeys(SCRAPY_LIMITS, 0),
         "CRAWLPRIO_FRONTIER": "local",
         "CRAWLPRIO_STORE": f"{folder}/plan.sqlite",
         "CRAWLPRIO_SITEMAPS": ",".join(sources) or None,
         "CRAWLPRIO_SITEMAP_PAGES": "record",
         "CLOSESPIDER_TIMEOUT": SECONDS,
-        "CRAWLPRIO_STOP_AT_COVERAGE": None,
         "ORDERING": "breadth-first",
         "ORDERING_OPTIONS": {},
     }

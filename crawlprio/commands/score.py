@@ -13,7 +13,6 @@ from crawlprio.commands import (
     check_outputs,
     json_object,
     lines_of,
-    max_unpacked_bytes,
     named_outputs,
     only_argument,
     paths_by_name,
@@ -23,7 +22,7 @@ from crawlprio.commands import (
     write_text,
 )
 from crawlprio.errors import ConfigError, GraphError
-from crawlprio.settings_table.kinds import Number, Whole, checked
+from crawlprio.settings_table.kinds import Number, Whole
 
 if TYPE_CHECKING:
     from crawlprio.measure.importance import RecordedCrawl, Repository
@@ -36,25 +35,8 @@ DEFAULT = "pagerank"
 TOPICAL = "similarity"
 
 
-def importance_names(opts: argparse.Namespace) -> tuple[str, ...]:
-    """Return the names of the requested importances, each once."""
-    from crawlprio.measure.importance import IMPORTANCES, parts_of
-
-    asked = opts.importance or ([DEFAULT] if opts.topic is None else [DEFAULT, TOPICAL])
-    names = tuple(dict.fromkeys(name.replace(" ", "") for name in asked))
-    topical = [name for name in names if any(IMPORTANCES[p].needs_topic for _, p in parts_of(name))]
-    if opts.topic is not None and not topical:
-        raise ConfigError(
-            f"--topic is {opts.topic!r}, but none of {', '.join(names)} uses a topic; add "
-            f"--importance {TOPICAL}."
-        )
-    return names
-
-
-def options_of(names: Sequence[str], text: str | None) -> dict[str, dict[str, Any]]:
-    """Return the options by name of the importance."""
-    from crawlprio.measure.importance import parts_of
-
+def options_of(parts: Sequence[str], text: str | None) -> dict[str, dict[str, Any]]:
+    """Return the options by name of the importance; `parts` are those that are requested."""
     if text is None:
         return {}
     example = '{"pagerank": {"damping": 0.9}}'
@@ -63,12 +45,11 @@ def options_of(names: Sequence[str], text: str | None) -> dict[str, dict[str, An
         raise ConfigError(
             f"--importance-options is {text!r}; give options by importance, as in '{example}'."
         )
-    asked = list(dict.fromkeys(part for name in names for _, part in parts_of(name)))
     for name in given:
-        if name not in asked:
+        if name not in parts:
             raise ConfigError(
                 f"--importance-options has options of {name}, which is not requested; requested "
-                f"importances: {', '.join(asked)}."
+                f"importances: {', '.join(parts)}."
             )
     return given
 
@@ -87,14 +68,22 @@ def read_order(path: str) -> list[int]:
     return order
 
 
-def asked_of(opts: argparse.Namespace, names: tuple[str, ...]) -> AskedScores:
-    """Return what the options ask of a repository, by these importances.
+def asked_of(opts: argparse.Namespace) -> AskedScores:
+    """Return what the options ask of a repository.
 
-    Raises `ConfigError` if a model is unknown, a number is invalid, or a file cannot be read.
+    Raises `ConfigError` if an importance or a model is unknown, or a file cannot be read.
     """
+    from crawlprio.measure.importance import IMPORTANCES, parts_of
     from crawlprio.show.score_report import MODELS, AskedScores
 
-    options = options_of(names, opts.importance_options)
+    named = opts.importance or ([DEFAULT] if opts.topic is None else [DEFAULT, TOPICAL])
+    names = tuple(dict.fromkeys(name.replace(" ", "") for name in named))
+    parts = list(dict.fromkeys(part for name in names for _, part in parts_of(name)))
+    if opts.topic is not None and not any(IMPORTANCES[part].needs_topic for part in parts):
+        raise ConfigError(
+            f"--topic is {opts.topic!r}, but none of {', '.join(names)} uses a topic; add "
+            f"--importance {TOPICAL}."
+        )
     models = tuple(dict.fromkeys(opts.model or ()))
     for name in models:
         if name not in MODELS:
@@ -103,18 +92,18 @@ def asked_of(opts: argparse.Namespace, names: tuple[str, ...]) -> AskedScores:
         raise ConfigError(
             f"--threshold is {opts.threshold:g}, but no model uses it; add --model threshold."
         )
-    tops = () if opts.top is None else opts.top.split(",")
     return AskedScores(
         names,
-        options,
+        options_of(parts, opts.importance_options),
         opts.order,
         None if opts.order is None else read_order(opts.order),
         models,
         opts.threshold,
         opts.by_day or 0,
-        tuple(sorted({checked("--top", Whole(1), n) for n in tops})),
+        tuple(opts.top or ()),
         opts.overlap or 0,
         bool(opts.by_depth),
+        opts.least_links or 0,
     )
 
 
@@ -189,6 +178,8 @@ class Command(OneLineCommand):
                 "N[,N...]",
                 "report when the N most important pages were fetched on average, as a share of "
                 "all fetches",
+                Whole(1),
+                is_list=True,
             ),
             "--overlap": Option(
                 "PERCENT",
@@ -231,25 +222,28 @@ class Command(OneLineCommand):
             from crawlprio.show.report_page import check_report
 
             check_report()
-            if len(args) == 2 and not any(arg.startswith("-") for arg in args):
-                self._compare([str(store_of(arg)) for arg in args], opts)
-                return
-        path = str(store_of(only_argument("score", "STORE, FOLDER or GRAPH", args)))
-        names = importance_names(opts)
-        plots = paths_by_name("--plot", opts.plot, names, "importances")
-        tables = paths_by_name("--csv", opts.csv, names, "importances")
+        are_two = opts.report and len(args) == 2 and not any(arg.startswith("-") for arg in args)
+        named = args if are_two else [only_argument("score", "STORE, FOLDER or GRAPH", args)]
+        path, *others = (str(store_of(each)) for each in named)
+        asked = asked_of(opts)
+        if others:
+            self._compare([path, *others], asked, opts)
+            return
+        plots = paths_by_name("--plot", opts.plot, asked.importances, "importances")
+        tables = paths_by_name("--csv", opts.csv, asked.importances, "importances")
         outputs = [("--plot", file) for file in plots.values()]
         outputs += [("--csv", file) for file in tables.values()]
         check_outputs(
             outputs + named_outputs(opts, "--json", "--report"),
             inputs={"STORE or GRAPH": path, "--order": opts.order},
         )
-        asked = asked_of(opts, names)
 
         from crawlprio.measure.importance import open_repository
+        from crawlprio.settings_table.config import read_setting
         from crawlprio.show.tables import write_csv
 
-        repository = open_repository(path, max_unpacked_bytes(self.settings))
+        most_bytes = read_setting(self.settings, "CRAWLPRIO_MAX_UNPACKED_BYTES")
+        repository = open_repository(path, most_bytes)
         if tables and repository.graph.urls is None:
             raise GraphError(f"{path} has no URLs, which --csv writes; leave --csv out.")
         has_order = asked.order is not None or repository.order is not None
@@ -260,8 +254,6 @@ class Command(OneLineCommand):
                 f"--model, --by-day and --top rate an order, but {path} has none; give "
                 "--order FILE."
             )
-        if opts.least_links:
-            repository = repository.without_rarely_linked(opts.least_links, asked.order)
         if opts.report:
             _check_crawl(repository)
         report = self._report(repository, asked, opts.topic)
@@ -277,11 +269,10 @@ class Command(OneLineCommand):
             write_text("--report", opts.report, report_of(_reported(report)))
         report.print()
 
-    def _compare(self, paths: Sequence[str], opts: argparse.Namespace) -> None:
+    def _compare(self, paths: Sequence[str], asked: AskedScores, opts: argparse.Namespace) -> None:
         """Write the report on two crawls, and print what it says of both."""
         of_order = ("order", "model", "by_day", "top", "overlap", "by_depth", "least_links")
-        alone = ("plot", "csv", "json", *of_order)
-        for option in alone:
+        for option in ("plot", "csv", "json", *of_order):
             if getattr(opts, option):
                 raise ConfigError(
                     f"--{option.replace('_', '-')} is about one crawl, and two are named; leave "
@@ -293,12 +284,9 @@ class Command(OneLineCommand):
         from crawlprio.measure.importance import open_repository
         from crawlprio.show.report_page import ComparedCrawls, comparison_of
 
-        crawls = []
-        for path in paths:
-            crawl = _check_crawl(open_repository(path))
-            asked = asked_of(opts, importance_names(opts))
-            crawls.append(_reported(self._report(crawl, asked, opts.topic)))
-        compared = ComparedCrawls(*crawls)
+        crawls = (_check_crawl(open_repository(path)) for path in paths)
+        reports = (self._report(crawl, asked, opts.topic) for crawl in crawls)
+        compared = ComparedCrawls(*map(_reported, reports))
         write_text("--report", opts.report, comparison_of(compared))
         for sentence in compared.sentences():
             print(sentence)

@@ -17,7 +17,6 @@ from crawlprio.commands import (
     field_of,
     json_object,
     lines_of,
-    max_unpacked_bytes,
     named_outputs,
     only_argument,
     paths_by_name,
@@ -28,7 +27,7 @@ from crawlprio.commands import (
 )
 from crawlprio.errors import ConfigError
 from crawlprio.settings_table import DELAY_RULES
-from crawlprio.settings_table.kinds import OWN_PREFIX, Number, Setting, Whole, checked
+from crawlprio.settings_table.kinds import OWN_PREFIX, Number, Setting, Whole
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -56,6 +55,8 @@ _NETWORK = {
         "R[,R...]",
         "maximum concurrent fetches, one per site; with several numbers, one crawl for each; "
         "default 1",
+        Whole(1),
+        is_list=True,
     ),
     "--pages-per-visit": Option(
         "K", "pages fetched per connection, without delay; default 1", Whole(1)
@@ -178,7 +179,7 @@ class Command(OneLineCommand):
         from crawlprio.orderings import COMPARED, make_ordering
 
         graph_path = only_argument("simulate", "GRAPH", args)
-        robots = _robots(opts.robots)
+        robots = opts.robots
         opts.robots = None if robots is None else robots[0]
         network, recorded = _network(opts)
         names = list(dict.fromkeys(opts.ordering or (VALUED if opts.value else COMPARED)))
@@ -207,7 +208,6 @@ class Command(OneLineCommand):
 
         from crawlprio.live.compiling import compile_usual
         from crawlprio.show.simulated import Simulation, compile_kernels, plot_runs, print_runs
-        from crawlprio.simulator.graph_pages import Source
 
         progress_console = Console(stderr=True)
         compile_kernels(
@@ -216,7 +216,7 @@ class Command(OneLineCommand):
             by_site=any(ordering.site_share for ordering in orderings.values()),
         )
         compile_usual()
-        source = Source.open(graph_path, max_unpacked_bytes(self.settings))
+        source = self._source(graph_path)
         seeds, remark = _start(source, opts.seeds)
         simulation = Simulation(
             source.graph,
@@ -258,9 +258,8 @@ class Command(OneLineCommand):
         """
         from crawlprio.orderings import make_ordering
         from crawlprio.plugins import load
-        from crawlprio.simulator.graph_pages import Source
 
-        source = Source.open(graph_path, max_unpacked_bytes(self.settings))
+        source = self._source(graph_path)
         has_topic = self._hot_queue() is not None
         seeds, _ = _start(source, opts.seeds)
         texts = has_topic or any(make_ordering(name, options[name]).needs_texts for name in names)
@@ -275,16 +274,15 @@ class Command(OneLineCommand):
             lab.plot(Path(opts.plot), runs, f"{Path(graph_path).name}: value by {lab.model}")
         lab.print(runs, graph_path)
 
+    def _source(self, path: str) -> Source:
+        from crawlprio.settings_table.config import read_setting
+        from crawlprio.simulator.graph_pages import Source
+
+        return Source.open(path, read_setting(self.settings, "CRAWLPRIO_MAX_UNPACKED_BYTES"))
+
     def _hot_queue(self) -> HotQueue | None:
         """Return a new hot queue for TOPIC and TOPIC_OPTIONS, or None without a topic."""
         return topic_config(self.settings).hot_queue()
-
-
-def _robots(text: str | None) -> list[int] | None:
-    """Return the numbers of robots, each once and ascending; None if none is given."""
-    if text is None:
-        return None
-    return sorted({checked("--robots", Whole(1), part) for part in text.split(",")})
 
 
 def _runs_of(

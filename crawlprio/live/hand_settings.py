@@ -34,21 +34,19 @@ def hand_facts() -> dict[str, Any] | None:
 
 
 def hand_settings(facts: dict[str, Any]) -> dict[str, Any]:
-    """Return the settings that a hand has otherwise than the brain, which keeps order and store."""
+    """Return the settings that a hand has otherwise than the brain, which keeps order and store.
+
+    Those of the parts of a crawl are in `crawlprio.live.running`.
+    """
     return {
         **{f"CLOSESPIDER_{limit}": 0 for limit in _LIMITS},
         "CONCURRENT_REQUESTS": facts["at_once"],
         "CONCURRENT_REQUESTS_PER_DOMAIN": facts["at_once"],
         "CRAWLPRIO_MAX_CONCURRENT_REQUESTS": None,
         "CRAWLPRIO_MAX_WAITING": None,
-        "CRAWLPRIO_MONITOR": None,
         "CRAWLPRIO_PLOT": None,
         "CRAWLPRIO_PRINT": False,
         "CRAWLPRIO_PROGRESS": False,
-        "CRAWLPRIO_RECEIPT": False,
-        "CRAWLPRIO_SITEMAPS": None,
-        "CRAWLPRIO_STOP_AT_COVERAGE": None,
-        "CRAWLPRIO_WARC": None,
         "DOWNLOAD_DELAY": 0,
         "DOWNLOAD_SLOTS": {},
         "JOBDIR": None,

@@ -16,8 +16,7 @@ from twisted.python.failure import Failure
 
 from crawlprio.errors import CrawlprioError
 from crawlprio.frontier import PageQueue, SiteClock
-from crawlprio.frontier.domain_shares import DomainShares
-from crawlprio.frontier.politeness import Learned
+from crawlprio.frontier.politeness import DomainShares, Learned
 from crawlprio.frontier.protocol import Entry, Handout, PageVisit
 from crawlprio.frontier.records import MAX_LEASES, UNKNOWN, WAITING
 from crawlprio.frontier.replaying import FIRST, columns_of, replay

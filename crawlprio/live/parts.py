@@ -36,11 +36,11 @@ class Receipt(CrawlPart):
             recorder.archive.add_receipt(json.dumps(self.crawl.receipt))
 
     def ended(self) -> None:
-        from crawlprio.measure.receipt_document import NAME, write_receipt
+        from crawlprio.measure.receipt_document import write_receipt
 
         store = self.crawl.recorder.store
         if self.crawl.receipt is not None and store is not None:
-            write_receipt(self.crawl.receipt, store.path.with_name(NAME))
+            write_receipt(self.crawl.receipt, store.path)
 
 
 class StopAtCoverage(CrawlPart):

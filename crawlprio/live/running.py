@@ -32,7 +32,9 @@ from crawlprio.measure.stored_crawl import COVERED, ENDED_KEY, SETTINGS_KEY
 from crawlprio.orderings import NAMED, make_ordering
 from crawlprio.orderings.base import Ordering
 from crawlprio.plugins import ADDED, load
+from crawlprio.settings_table import SETTINGS
 from crawlprio.settings_table.config import CrawlConfig, limits_of, read_setting
+from crawlprio.settings_table.kinds import Switch
 from crawlprio.web.addresses import PrivateAddresses
 
 if TYPE_CHECKING:
@@ -159,7 +161,19 @@ PARTS = {
 """The parts of a crawl besides those of plugins, each by the setting that turns it on, in the order
 in which they close: import paths."""
 
+IN_WORKERS = (
+    *("CRAWLPRIO_ITEMS", "CRAWLPRIO_VALUE", "CRAWLPRIO_KEEP_TEXT", "CRAWLPRIO_REQUISITES"),
+    "CRAWLPRIO_BUFFER",
+)
+"""The settings of the parts that each of several workers has too; others are where the store is."""
+
 _KEY = "_crawlprio_crawl"
+
+
+def without_parts(*but: str) -> dict[str, Any]:
+    """Return the settings that turn off all parts of a crawl but those of these settings."""
+    names = (name for name in (*PARTS, *ADDED["parts"]) if name not in but)
+    return {name: False if isinstance(SETTINGS[name].kind, Switch) else None for name in names}
 
 
 class RunningCrawl:

@@ -369,14 +369,13 @@ def _mean_by(group: Longs, values: Floats, first: int) -> Means:
 
 def _checked_slices(slices: Longs, n_fetched: int) -> Longs:
     """Return the slices; raise GraphError unless each fetch has one, counted from 1."""
-    checked = slices
-    if len(checked) != n_fetched:
+    if len(slices) != n_fetched:
         raise GraphError(
-            f"slices has {len(checked)} elements for {n_fetched} fetches; give one per fetch."
+            f"slices has {len(slices)} elements for {n_fetched} fetches; give one per fetch."
         )
-    if len(checked) and checked.min() < 1:
-        raise GraphError(f"a fetch is in slice {checked.min()}; slices are counted from 1.")
-    return checked
+    if len(slices) and slices.min() < 1:
+        raise GraphError(f"a fetch is in slice {slices.min()}; slices are counted from 1.")
+    return slices
 
 
 def _checked_tops(tops: Sequence[int] | Longs | None, most: int) -> Longs:

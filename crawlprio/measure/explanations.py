@@ -357,7 +357,7 @@ N_HEAD = 20
 """Pages of the head of the frontier."""
 
 
-def explain_head(path: str | Path, policy: Policy, most: int = N_HEAD) -> dict[str, Any]:
+def explain_head(path: str | Path, policy: Policy) -> dict[str, Any]:
     """Return the pages that a crawl fetches next, if no site has to wait, each with its key.
 
     Pages before them that robots.txt forbids are counted instead. Raises CrawlprioError if the
@@ -368,7 +368,7 @@ def explain_head(path: str | Path, policy: Policy, most: int = N_HEAD) -> dict[s
         past = Past(store, policy)
         past.replay(until_fetched=False)
         queue, n_waiting = past.queue, len(past.queue)
-        head, n_forbidden = _allowed(past, StoredRobots(store, policy), most)
+        head, n_forbidden = _allowed(past, StoredRobots(store, policy))
         urls = past.urls([*head, *past.found_by[head].tolist()])
         return {
             **_crawl(store, past),
@@ -388,12 +388,12 @@ def explain_head(path: str | Path, policy: Policy, most: int = N_HEAD) -> dict[s
         }
 
 
-def _allowed(past: Past, robots: StoredRobots, most: int) -> tuple[list[int], int]:
+def _allowed(past: Past, robots: StoredRobots) -> tuple[list[int], int]:
     """Return the first pages that may be fetched, and how many before them may not."""
     found: list[int] = []
     n_forbidden = 0
     head = past.head()
-    while some := list(islice(head, most - len(found))):
+    while some := list(islice(head, N_HEAD - len(found))):
         urls = past.urls(some)
         for page in some:
             is_forbidden = robots.verdict(urls[page]) == ROBOTS

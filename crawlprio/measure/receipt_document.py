@@ -116,8 +116,9 @@ def text_of(receipt: dict[str, Any]) -> str:
     return text.encode("utf-8", "backslashreplace").decode()  # half a character, as JSON escapes it
 
 
-def write_receipt(receipt: dict[str, Any], path: Path) -> None:
-    """Write a receipt, whole or not at all; raise `StoreError` if that fails."""
+def write_receipt(receipt: dict[str, Any], store: Path) -> None:
+    """Write a receipt beside its store, whole or not at all; raise `StoreError` if that fails."""
+    path = store.with_name(NAME)
     try:
         # As private as the store, whose URLs it names.
         with replacing(path, private=True, encoding="utf-8", newline="\n") as file:

@@ -90,7 +90,9 @@ class Score:
 
         After k of n pages it is k/n, whatever the importance.
         """
-        return None if self.order is None else order_score(self._drawn(), self.n_known)
+        if self.order is None or self.fetched is None:
+            return None
+        return order_score(np.arange(1.0, self.fetched + 1) / self.n_known, self.n_known)
 
     def distribution(self) -> dict[str, float]:
         """Return statistics of importance over the pages that count; empty if there are none."""
@@ -128,11 +130,6 @@ class Score:
             "bound": None if self.bound is None else self.bound.as_json(),
             "random": None if random is None else random.as_json(),
         }
-
-    def _drawn(self) -> Floats:
-        """The expected share after each random draw."""
-        assert self.fetched is not None
-        return np.arange(1, self.fetched + 1, dtype=np.float64) / self.n_known
 
 
 def score(

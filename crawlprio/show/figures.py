@@ -11,6 +11,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from itertools import cycle
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from textwrap import fill
@@ -135,13 +136,6 @@ def check_plot_path(path: str | Path) -> None:
         raise ConfigError(f"{path} is not a plot file; its name must end in .png, .svg or .pdf.")
 
 
-def styles_of(names: Sequence[str]) -> dict[str, Style]:
-    """Return the style of each name: its own, or the next one for other orderings."""
-    others = [name for name in names if name not in ORDERING_STYLES]
-    spare = {name: OTHER_STYLES[k % len(OTHER_STYLES)] for k, name in enumerate(others)}
-    return {name: ORDERING_STYLES.get(name) or spare[name] for name in names}
-
-
 def frame(axes: Axes, title: str, xlabel: str, ylabel: str, size: float = 13.0) -> None:
     """Label the axes and draw a light grid; `size` is the font size of the title in points."""
     axes.set_title(title, loc="left", fontsize=size, fontweight="bold", pad=12)
@@ -231,11 +225,13 @@ def figure_styles(panels: Sequence[Sequence[str]]) -> dict[str, Style]:
 
     An ordering has its own style. Followed by a comma or parenthesis and more, it keeps the colour,
     and its variants differ by line style. Other names get solid lines in all colours in turn,
-    except in panels with orderings, where `styles_of` applies.
+    except in panels with orderings, where they have those of `OTHER_STYLES`.
     """
     names = list(dict.fromkeys(name for panel in panels for name in panel))
     beside = {name for panel in panels if any(map(ordering_of, panel)) for name in panel}
-    styles = styles_of([n for n in names if n in beside and ordering_of(n) in (None, n)])
+    spare = cycle(OTHER_STYLES)
+    whole = [n for n in names if n in beside and ordering_of(n) in (None, n)]
+    styles = {name: ORDERING_STYLES.get(name) or next(spare) for name in whole}
     used = {(colour, str(line)) for colour, line, _ in styles.values()}
     for name in names:
         ordering = ordering_of(name)

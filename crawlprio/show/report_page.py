@@ -210,12 +210,8 @@ def coverage(crawl: ReportedCrawl) -> ReportSection:
 
 def time(crawl: ReportedCrawl) -> ReportSection:
     """Return the pages got and failed over time."""
-    visits = crawl.audit.visits
-    failed = np.zeros(crawl.n_pages, dtype=np.bool_)
-    failed[list(visits.failed.keys() - visits.refused)] = True
-    charts = over_time(
-        {"got": visits.fetched_at[crawl.is_got], "failed": visits.fetched_at[failed]}
-    )
+    at, is_got = crawl.audit.visits.fetched_at, crawl.is_got
+    charts = over_time({"got": at[is_got], "failed": at[crawl.is_visited & ~is_got]})
     return ReportSection(
         "time", "The crawl over time", () if charts else ["Nothing was fetched."], charts
     )

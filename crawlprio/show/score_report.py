@@ -48,7 +48,7 @@ from crawlprio.measure.importance import (
 from crawlprio.measure.scores import MARKS, Score, score
 from crawlprio.ranking.pagerank import round_significant
 from crawlprio.show.figures import Panel, Points, plot_cumulative, plot_panels, split_at
-from crawlprio.show.tables import figure, figures_table, wide_console
+from crawlprio.show.tables import figure, figures_table, graph_in_words, wide_console
 
 MODELS = {"crawl-stop": "P_CS", "threshold": "P_ST", "buffer": "P_BC"}
 """Models of Cho et al. by their name in `--model`, with the paper's symbol for the performance."""
@@ -78,7 +78,7 @@ class AskedScores:
     `MODELS`. `threshold`: importance from which a page is hot; None: that of the top 1 % of the
     pages. `days`: number of stretches with equally many fetches. `tops`: sizes N, ascending.
     `overlap`: percentage of the fetches after which the top pages are compared with those of the
-    whole crawl.
+    whole crawl. `least_links`: links that a page not fetched needs to count.
     """
 
     importances: tuple[str, ...]
@@ -91,6 +91,7 @@ class AskedScores:
     tops: tuple[int, ...] = ()
     overlap: int = 0
     by_depth: bool = False
+    least_links: int = 0
 
     @property
     def has_figures(self) -> bool:
@@ -319,6 +320,8 @@ class ScoreReport:
 
         Raises `ConfigError` or `GraphError` as `make_importance` and `score` do.
         """
+        if asked.least_links:
+            repository = repository.without_rarely_linked(asked.least_links, asked.order)
         names = asked.importances
         importances = {name: make_importance(name, asked.options, topic) for name in names}
         scores: list[Score] = []
@@ -485,8 +488,7 @@ def _print_table(
 def _summary(repository: Repository) -> str:
     """Summarise the repository, and what is unknown about it."""
     graph = repository.graph
-    sites = "1 site" if graph.n_sites == 1 else f"{graph.n_sites:,} sites"
-    what = f"{repository.name}: {graph.n_pages:,} pages, {graph.n_links:,} links, {sites}"
+    what = f"{repository.name}: {graph_in_words(graph)}"
     if not isinstance(repository, RecordedCrawl):
         return f"{what}."
     assert repository.order is not None

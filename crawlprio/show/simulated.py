@@ -37,7 +37,7 @@ from crawlprio.orderings.by_pagerank import BatchPageRank
 from crawlprio.orderings.opic import Opic
 from crawlprio.ranking.pagerank import pagerank
 from crawlprio.show.figures import Drawing, Panel, plot_cumulative, plot_panels
-from crawlprio.show.tables import LEAST_WIDTH, figure, figures_table, wide_console
+from crawlprio.show.tables import LEAST_WIDTH, figure, figures_table, graph_in_words, wide_console
 from crawlprio.simulator.graph_pages import RecordedVisits, Source
 from crawlprio.simulator.network import Network
 from crawlprio.simulator.order_only import OnProgress, checked_seeds, runs_compiled
@@ -98,9 +98,8 @@ def print_runs(simulation: Simulation, runs: Sequence[Run], graph_path: str) -> 
     """Print a line on the graph, a table of the runs, and a line that explains the columns."""
     graph = simulation.graph
     console = wide_console()
-    sites = "1 site" if graph.n_sites == 1 else f"{graph.n_sites:,} sites"
     console.print(
-        f"{graph_path}: {graph.n_pages:,} pages, {graph.n_links:,} links, {sites}. "
+        f"{graph_path}: {graph_in_words(graph)}. "
         f"{simulation.n_reachable:,} pages can be reached from {_named(simulation.seeds)}."
     )
     console.print(_table(runs))

@@ -8,7 +8,7 @@ import os
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from rich import box
 from rich.console import Console
@@ -17,6 +17,9 @@ from rich.table import Table
 
 from crawlprio.errors import ConfigError
 from crawlprio.outside import open_file
+
+if TYPE_CHECKING:
+    from crawlprio.graph.linkgraph import LinkGraph
 
 T = TypeVar("T")
 
@@ -39,6 +42,12 @@ def wide_console() -> Console:
     console = Console(highlight=False, markup=False, emoji=False)
     console.width = max(console.width, LEAST_WIDTH)
     return console
+
+
+def graph_in_words(graph: LinkGraph) -> str:
+    """Return how many pages, links and sites a graph has."""
+    sites = "1 site" if graph.n_sites == 1 else f"{graph.n_sites:,} sites"
+    return f"{graph.n_pages:,} pages, {graph.n_links:,} links, {sites}"
 
 
 def tracked(rows: Iterable[T], what: str, total: int) -> Iterable[T]:

@@ -9,7 +9,6 @@ import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from threading import Thread
-from types import MappingProxyType
 from typing import NamedTuple, Protocol
 
 from crawlprio.errors import StoreError
@@ -413,13 +412,10 @@ class Store(StoreReader):
             self.commit()
         return seq
 
-    def commit(self, facts: Mapping[str, str] = MappingProxyType({})) -> None:
-        """Write all that was recorded in one transaction; if it fails, none of it is on disk.
-
-        `facts` are written with it as `set_meta` does, if there is anything to write.
-        """
+    def commit(self) -> None:
+        """Write all that was recorded in one transaction; if it fails, none of it is on disk."""
         if self._recorded or self._found:
-            self._write(facts, counts_can_wait=True)
+            self._write(counts_can_wait=True)
 
     def record_pages(
         self,
@@ -437,9 +433,7 @@ class Store(StoreReader):
         if commits:
             self._write()
 
-    def _write(
-        self, facts: Mapping[str, str] = MappingProxyType({}), *, counts_can_wait: bool = False
-    ) -> None:
+    def _write(self, *, counts_can_wait: bool = False) -> None:
         recorded, self._recorded = self._recorded, []
         found, self._found = self._found, []
         pages = (recorded or found)[-1].pages
@@ -457,8 +451,6 @@ class Store(StoreReader):
                 if ended is not None:
                     self._cursor.execute("DELETE FROM requests WHERE id = ?", (ended,))
                 self._put_items([(visit.page, item) for item in items])
-            for key, value in facts.items():
-                self._put_meta(key, value)
         self._committed(pages)
         self._last_seq += len(recorded)
         self._n_visits += sum(each.visit.page != NO_PAGE for each in recorded)
