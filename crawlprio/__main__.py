@@ -1,4 +1,4 @@
-"""`python -m crawlprio` is the command `crawlprio`, of the environment that this Python is of."""
+"""Runs `crawlprio` as `python -m crawlprio`, in the environment of that Python."""
 
 from crawlprio.commands.cli import main
 

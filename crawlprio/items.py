@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 
 class Directives(NamedTuple):
-    """What was asked, word for word; several headers or elements are joined by a comma and a space.
+    """What a page asks of robots, word for word; several headers or elements are joined by ", ".
 
     `x_robots_tag` and `content_usage`: the response headers of these names. `meta_robots`: the
     `content` of `meta name=robots`. `robots_usage`: the preferences of the robots.txt that apply to

@@ -124,7 +124,7 @@ class Described:
         setattr(parser, "error", exit_in_one_line)  # noqa: B010
 
     def parse_options(self, opts: argparse.Namespace) -> None:
-        """Parse what is given for each option that has a kind; raise `ConfigError` for another."""
+        """Parse the value of each option that has a kind; raise `ConfigError` if it is invalid."""
         for names, option in self.own_options().items():
             field = field_of(names)
             text = getattr(opts, field)
@@ -180,7 +180,7 @@ class OneLineCommand(Described, ScrapyCommand):
 
 
 class HelpFormatter(ScrapyHelpFormatter):
-    """Scrapy's formatter of `--help`, without line breaks at hyphens and without false titles."""
+    """Scrapy's formatter of `--help`, without breaks at hyphens or lines mistaken for titles."""
 
     def _split_lines(self, text: str, width: int) -> list[str]:
         # Scrapy takes every line that ends in a colon for a title; a trailing space prevents that.

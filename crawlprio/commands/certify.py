@@ -64,7 +64,7 @@ def walking_settings(settings: BaseSettings, folder: str) -> dict[str, Any]:
 
 
 class AskedWalks(NamedTuple):
-    """The walks to make: of which store, their seed and number, and where answers are kept."""
+    """The walks to make: their store, seed and number, and where their answers are kept."""
 
     store: Path
     draw: str

@@ -107,7 +107,7 @@ _NOT_OURS = ("SPIDER_MODULES", "BOT_NAME")
 
 
 class Recorded(NamedTuple):
-    """The last run of a crawl.
+    """What the last run of a crawl recorded.
 
     `ordering` and `value_model`: what ruled it; empty: none. `kept`: its settings, and its spider's
     arguments, that apply again. `lost`: names of its settings that were neither kept nor given
@@ -180,7 +180,7 @@ class SiteCrawlCommand(Described, BaseRunSpiderCommand):
         self.settings.set(name, value, "cmdline")
 
     def set_default(self, name: str, value: object) -> None:
-        """Set a setting unless the command line does; what a project's settings say gives way."""
+        """Set a setting unless the command line does; override what a project sets."""
         from crawlprio.settings_table.config import from_command_line
 
         if not from_command_line(self.settings, name):

@@ -68,7 +68,7 @@ class LoopbackServer:
         return None if self._process is None else self._process.pid
 
     def start(self) -> LoopbackServer:
-        """Start the server and return once it answers; its own message is a CrawlprioError."""
+        """Start the server; return once it answers, or raise its message as a CrawlprioError."""
         if self._process is not None:
             return self
         with tempfile.TemporaryFile() as errors:

@@ -103,7 +103,7 @@ class Structure:
 
 
 def synthesise(n_pages: int, n_sites: int, seed: int, rng: np.random.Generator) -> Structure:
-    """Return a web in which every page is reachable from page 0, and that without private pages.
+    """Return a web in which every page is reachable from page 0, even without private pages.
 
     A home page that is linked from its own site alone gets a link from a page of an earlier site.
     Cost: O(n_links) time.

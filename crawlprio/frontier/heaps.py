@@ -198,7 +198,7 @@ def soonest(queue: Addresses) -> float:
 
 @njit(cache=True, keeps_arrays=False)
 def is_idle(queue: Addresses, head: int) -> bool:
-    """Return whether a site with this first page, or `NONE`, has none that may leave."""
+    """Return whether a site has no page that may leave; `head` is its first, or `NONE`."""
     pages, _, _, totals = QUEUE(queue)
     return head == NONE or (pages[head].key < totals[0].held_below and pages[head].tier <= 0)
 
@@ -484,7 +484,7 @@ FUNCTIONS: tuple[Any, ...] = (
 
 
 def on(arrays: Queue) -> SimpleNamespace:
-    """Return the functions by name, for a queue of these arrays, which it keeps; loads numba."""
+    """Return the functions by name, bound to these arrays, which the result keeps; loads numba."""
     compiled.load()
     addresses = QUEUE.addresses(arrays)
     bound = {one.__name__: partial(compiled.direct(one), addresses) for one in FUNCTIONS}

@@ -28,7 +28,7 @@ characters of text count as a link."""
 
 
 class Replayed(NamedTuple):
-    """Visits that were replayed together, refusals among them: some of the rows of columns.
+    """Visits that were replayed together, refusals included: a range of the rows of columns.
 
     `n_before` has, for each row, the number of pages known before it.
     """

@@ -72,7 +72,7 @@ def mask(name: str, values: Any) -> NDArray[np.bool_]:
 def takes(
     **kinds: Callable[[str, Any], NDArray[Any]],
 ) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Check arguments of a function by name, with `integers`, `numbers` or `mask`, at its door.
+    """Check arguments by name, with `integers`, `numbers` or `mask`, before a function runs.
 
     An argument that is None is left as it is. Arguments checked with `numbers` or `mask` have one
     element per page, so they must be of one length.
@@ -114,7 +114,7 @@ def checked_number(
     below: float | None = None,
     whole: bool = False,
 ) -> float:
-    """Return an option of something, as messages name it, as a number; raise ConfigError if not."""
+    """Return an option of `of` as a number; raise ConfigError, which names both, if invalid."""
     kind = "a whole number" if whole else "a number"
     bound = "" if least is None else f" of {least:g} or more"
     bound += "" if above is None else f" above {above:g}"

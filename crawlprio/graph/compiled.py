@@ -105,7 +105,7 @@ def _is_logged() -> bool:
 
 
 def record(*columns: str) -> np.dtype[np.void]:
-    """Return the type of a record; each text has the type of some columns, and their names."""
+    """Return the dtype of a record; each text is the type of some columns, then their names."""
     named = ((name, kind) for kind, *names in map(str.split, columns) for name in names)
     return np.dtype(list(named), align=True)
 

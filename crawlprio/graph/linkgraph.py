@@ -128,7 +128,7 @@ _DECODED_AT_ONCE = 10_000
 
 
 class Urls(Sequence[str]):
-    """An immutable sequence of URLs that takes the bytes of their UTF-8 plus 9 bytes each.
+    """An immutable sequence of URLs that takes 9 bytes each besides their UTF-8.
 
     The first search adds an index of 8 bytes per URL. Equal to any sequence of the same strings,
     which may be any: they are not parsed, and lone surrogates are preserved.

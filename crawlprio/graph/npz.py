@@ -89,7 +89,7 @@ BROKEN_NPZ = (
 def read_arrays(
     path: Path, names: Iterable[str], most: int | None = None
 ) -> tuple[dict[str, NDArray[Any]], list[str]]:
-    """Return those arrays of an .npz that it has, by name, and the names of all that it has.
+    """Return the arrays of these names that an .npz has, and the names of all that it has.
 
     GraphError if it is truncated or corrupt, or unpacks to more than `most` bytes.
     """

@@ -89,7 +89,7 @@ class Figures:
             self.n_unique += 1
 
     def save(self, state: SavedState, refused: Iterable[str]) -> None:
-        """Put all counts into a saved state, but not refusals, for these causes.
+        """Put all counts into a saved state, without the failures by the causes `refused`.
 
         The next run asks for their pages again.
         """

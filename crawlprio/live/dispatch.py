@@ -54,7 +54,7 @@ class AtOnce:
 
     @property
     def most(self) -> int:
-        """The number that it may reach; 0: no limit."""
+        """The most fetches that may ever be in flight; 0: no limit."""
         return 0 if self.now == math.inf else max(int(self.now), self._most)
 
     def fetch_from(self, host: str) -> None:

@@ -1,4 +1,4 @@
-"""What makes a process a hand, and the settings that it has otherwise than its brain."""
+"""What makes a process a hand, and the settings in which it differs from its brain."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def hand_facts() -> dict[str, Any] | None:
 
 
 def hand_settings(facts: dict[str, Any]) -> dict[str, Any]:
-    """Return the settings that a hand has otherwise than the brain, which keeps order and store.
+    """Return the settings in which a hand differs from the brain, which keeps order and store.
 
     Those of the parts of a crawl are in `crawlprio.live.running`.
     """
@@ -68,7 +68,7 @@ def brain_folder(crawl: str) -> Path:
 
 
 def far_brain_settings() -> dict[str, Any]:
-    """Return the settings that a brain has otherwise than its hands, which have the spider."""
+    """Return the settings in which a brain differs from its hands, which have the spider."""
     return {
         **{f"CLOSESPIDER_{limit}": 0 for limit in _LIMITS},
         "FEEDS": {},
@@ -78,7 +78,7 @@ def far_brain_settings() -> dict[str, Any]:
 
 
 def shard_settings(n_shards: int, max_pages: int | None) -> dict[str, Any]:
-    """Return the settings that the brain of one of several shards has otherwise.
+    """Return the settings in which the brain of one of several shards differs.
 
     Each may get an equal part of the pages. What the crawl got is told once the stores are
     collected.
@@ -89,7 +89,7 @@ def shard_settings(n_shards: int, max_pages: int | None) -> dict[str, Any]:
 
 
 def far_hand_settings() -> dict[str, Any]:
-    """Return the settings that a hand has otherwise whose brain is heard through Redis."""
+    """Return the settings in which a hand differs that hears its brain through Redis."""
     kept = ("CLOSESPIDER_", "CONCURRENT_", "CRAWLPRIO_MAX_CONCURRENT_REQUESTS", "TELNET")
     near = hand_settings({"at_once": 0})
     return {name: value for name, value in near.items() if not name.startswith(kept)}

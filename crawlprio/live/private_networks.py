@@ -94,7 +94,7 @@ class SeedHosts:
 
 
 def record_in(store: Store | None) -> Share:
-    """Return the record of a crawl that has one worker; without a store, it opens what it finds.
+    """Return the `Share` of a crawl that has one worker; without a store, it records nothing.
 
     A damaged record raises StoreError.
     """

@@ -79,7 +79,7 @@ class Discovery:
         return page
 
     def domain_of(self, site: int) -> int:
-        """Return a number of 32 bits for the registered domain of a site, not 0."""
+        """Return a 32-bit number, never 0, for the registered domain of a site."""
         return self._budgets.domain(site, self._pages.host(site))
 
     def has_room(self, site: int, url: str) -> bool:

@@ -142,7 +142,7 @@ class Parts:
         return iter(self._all)
 
     def defining(self, name: str) -> list[Callable[..., Any]]:
-        """Return the methods of this name of all parts that define it: few, and called often."""
+        """Return this method of each part that defines it: few, and called often."""
         if name not in self._methods:
             self._methods[name] = [
                 getattr(part, name)

@@ -23,7 +23,7 @@ OF_THE_RUN = StoreError, OrderingError, WorkersDied
 
 
 class Shard(NamedTuple):
-    """The part of a crawl that this process has, if others have others: some of the sites.
+    """The part of a crawl that this process has, where several share it: some of the sites.
 
     `of` returns the number of the shard of a host; that of this process is `number`.
     """
@@ -54,7 +54,7 @@ class LinksOut(NamedTuple):
 
 
 class Worker(Protocol):
-    """One of them: its name, the pages that it has by lease, and its fetches by site."""
+    """A process that fetches: its name, its pages by lease, and its fetches by site."""
 
     @property
     def name(self) -> str: ...

@@ -260,7 +260,7 @@ class Judged:
     # Seeds
 
     def waiting_seeds(self) -> list[int]:
-        """Return the seeds of which neither the crawl nor a walk knows where they lead."""
+        """Return the seeds whose destination neither the crawl nor a walk knows."""
         waits = [page for page in self.crawl.seeds if not self.crawl.is_got[page]]
         gone = {page for page, cause in self.crawl.failures.items() if cause in _GONE}
         return [page for page in waits if page not in gone and self._arrived(page) is None]
@@ -428,7 +428,7 @@ class Traits:
             self._hashes.append(content_hash)
 
     def beside(self, others: Traits) -> dict[str, tuple[int, int]]:
-        """Return each trait, with how many pages have it here and elsewhere."""
+        """Return how many pages have each trait, here and in `others`."""
         return {
             "have no links": (self.n_empty, others.n_empty),
             "redirect": (self._n_redirects, others._n_redirects),
@@ -473,7 +473,7 @@ def draw_of(path: Path) -> tuple[str, str, int]:
 
 
 def keep_certificate(path: Path, certificate: dict[str, Any] | None) -> None:
-    """Record a certificate in the store that it is about; None: that there is none.
+    """Record a certificate in the store that it is about; None records that there is none.
 
     Raises `StoreError` if the store cannot be written.
     """

@@ -127,7 +127,7 @@ class LastVisits:
         self.refused: set[int] = set()
 
     def noting(self, visits: Iterable[Visit]) -> Iterator[Visit]:
-        """Yield visits in their order, each once it is noted; other pages are left out of that."""
+        """Yield visits in order, each once it is noted; those of unknown pages are not noted."""
         places = {title: place for place, title in enumerate(self.titles)}
         for visit in visits:
             if 0 <= visit.page < len(self.status):

@@ -1,4 +1,4 @@
-"""The receipt of a crawl: made from its store, checked against one, kept in a file, told to people.
+"""The receipt of a crawl: made from its store, checked against it, kept in a file, put in words.
 
 Its sentences promise nothing that is not known.
 """
@@ -396,7 +396,7 @@ def share_sentence(receipt: Mapping[str, Any]) -> str:
 
 
 def short_share(coverage: Mapping[str, Any]) -> str:
-    """Return the same in a few words."""
+    """Return what share was got, in a few words."""
     if coverage["at_least"] is None:
         return "not known: no links"
     of = " of what the rules allow" if coverage["left_out"] else ""

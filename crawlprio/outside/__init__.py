@@ -1,4 +1,4 @@
-"""Files are opened here, where a link, a pipe or a device in the place of one is refused.
+"""Opening files, and refusing a link, a pipe or a device in the place of one.
 
 A folder may be somebody else's. Where a link in it has the name of a file that is written, the file
 that it leads to would be overwritten, and opening a pipe may take forever. So every file that the

@@ -1,1 +1,1 @@
-"""The PageRank solver and coverage bound that orderings, crawls and importance share."""
+"""PageRank, and what share of it a crawl has: certain, likely, and proved by walks."""

@@ -235,7 +235,7 @@ def likely_coverage(fetches: Fetches) -> Likely:
 
 
 def interval(found: Estimates, errors: tuple[float, float] = ERRORS) -> tuple[float, float, float]:
-    """Return (low, likely, high); the bound is the least that each can be."""
+    """Return (low, likely, high), none below the certain share."""
     bound, rest = found.bound, 1.0 - found.bound
     if rest <= 0.0:
         return 1.0, 1.0, 1.0

@@ -270,7 +270,7 @@ def from_command_line(settings: BaseSettings, name: str) -> bool:
 
 
 def sets_concurrency(settings: BaseSettings) -> bool:
-    """Return whether CONCURRENT_REQUESTS is given a value as closely as the number it grows to."""
+    """Return whether CONCURRENT_REQUESTS is set with at least the priority of its maximum."""
     name, most = "CONCURRENT_REQUESTS", "CRAWLPRIO_MAX_CONCURRENT_REQUESTS"
     given, grown = settings.getpriority(name), settings.getpriority(most)
     is_other = read_setting(settings, name) != SETTINGS[name].default
@@ -447,5 +447,5 @@ def lacks_contact(agent: str) -> bool:
 
 
 def robot_of(agent: str) -> str:
-    """Return what of such a user agent names a robot; the words of a contact name none."""
+    """Return the part of a user agent that names the robot, without the contact."""
     return agent.partition(" (")[0]

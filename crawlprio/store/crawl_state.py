@@ -163,8 +163,8 @@ MAX_RULES = 32_768
 
 
 class Marks:
-    """Pages that are handed out, pages that are still new to requests without `dont_filter`, what
-    running callbacks have yielded with it, and refused links.
+    """Pages handed out, pages still new to requests without `dont_filter`, what running callbacks
+    have yielded with it, rules of robots.txt, and refused links.
 
     Only what has changed since the last commit is written, and counts not with each one.
     """
@@ -188,7 +188,7 @@ class Marks:
         self._robots[site] = storable(rules) if len(rules) <= MAX_RULES else None
 
     def restore_leased(self, pages: Iterable[int]) -> None:
-        """Load marks that are on disk."""
+        """Load the marks of pages handed out, which are on disk."""
         self._leased_on_disk.update(pages)
         self._leased.update(pages)
 
@@ -197,7 +197,7 @@ class Marks:
         self._leased.add(page)
 
     def end_lease(self, page: int) -> None:
-        """Remove that mark."""
+        """Mark a page as not handed out."""
         self._leased.discard(page)
 
     def set_unfiltered(self, page: int, unfiltered: bool) -> None:

@@ -45,7 +45,7 @@ class SideTable(NamedTuple):
         return db.execute(f"SELECT {columns} FROM {self.name} ORDER BY {order}")
 
     def beside_visits(self, db: sqlite3.Connection, *names: str) -> str:
-        """Return the SQL for columns of the row of a visit: NULL without a row, or the table."""
+        """Return SQL for columns of a visit's row here: NULL if row or table is missing."""
         if not self.exists(db):
             return ", ".join("NULL" for _ in names)
         return ", ".join(

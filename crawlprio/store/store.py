@@ -1,4 +1,4 @@
-"""The store object, which records visits in transactions, moves the log, and reads them back."""
+"""The store object, which records visits in transactions and moves its log into the file."""
 
 from __future__ import annotations
 
@@ -489,7 +489,7 @@ class Store(StoreReader):
     def copy_beside_visits(
         self, other: StoreReader, seqs: dict[int, int], pages: dict[int, int]
     ) -> None:
-        """Copy what another store has beside its visits, of which these are the new numbers."""
+        """Copy what another store has beside its visits, under the new numbers given."""
         with store_errors(other.path), self._transaction():
             copy_beside_visits(other._db, self._cursor, seqs, pages)
 

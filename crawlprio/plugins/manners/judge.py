@@ -217,7 +217,7 @@ class Gaps:
 
     @property
     def median(self) -> float:
-        """The lower median; infinity with less than two requests."""
+        """The lower median; infinity with fewer than two requests."""
         half = (self.n_requests - 1) / 2
         for gap in sorted(self._counts):
             half -= self._counts[gap]

@@ -98,14 +98,14 @@ class Brain:
         return self._sites[site] > 0 or self.outside[site] > 0
 
     def lease(self, hand: Hand, handout: Handout, usage: str = "") -> None:
-        """Give a page that the frontier has handed out to a hand."""
+        """Give a hand a page that the frontier has handed out."""
         site = self._give(hand, handout, hand.n_sent + 1)
         self._will_start(hand, site)
         key = *self.frontier.key_of(handout.lease), site
         hand.send([["lease", handout_row(handout), usage, key]])
 
     def agree(self, hand: Hand, n_heard: int, leases: Sequence[Sequence[Any]]) -> None:
-        """Take a hand's word for what it has, once it has heard the message of that number."""
+        """Correct a hand's leases by its own list, made when it had heard message `n_heard`."""
         lost = []
         for lease, *known in leases:
             if lease not in hand.leases and not self._adopt(hand, lease, *known):

@@ -25,7 +25,7 @@ _PATIENCE = 10.0
 
 
 class Line(Protocol):
-    """A hand's end of what connects it with a brain.
+    """A hand's end of its connection to a brain.
 
     Fetches may start while it `is_alive`; `is_heard` once the brain has all that was said.
     """
@@ -186,7 +186,7 @@ class HandFrontier:
         return [row for lease, row in self._listed.items() if self._shard_of(lease) == shard]
 
     def list_again(self, progress: Mapping[int, int]) -> None:
-        """List what this hand has from now on, as all until now was said; with its progress."""
+        """List only what this hand has now, with its progress, as all until now was said."""
         self._listed = {
             lease: [*row[:3], progress.get(lease, UNSTARTED)]
             for lease, row in self._listed.items()
@@ -207,7 +207,7 @@ class HandFrontier:
 
     @property
     def is_settled(self) -> bool:
-        """Whether all that shards have told each other was read before they said how far they are.
+        """Whether each shard says it has read all that the others say they sent to it.
 
         If all were idle then, all are: only a message could have woken one, and each is counted.
         """

@@ -1,4 +1,4 @@
-"""The mail between a brain and its hands, in Redis: five verbs, and one script.
+"""The mail between a brain and its hands, in Redis: its keys, and two scripts.
 
 The keys of a crawl begin with `crawlprio:{CRAWL:SHARD}:`, so that a cluster keeps them on one node.
 

@@ -403,7 +403,7 @@ class BrainPost(_Post):
 
 
 class SaidByHand(NamedTuple):
-    """A message of a hand: `messages.py`."""
+    """A message of a hand, as `messages.py` says."""
 
     clock: float
     wants: int

@@ -296,7 +296,7 @@ class BrainPermission:
             self._scheduler.say_to(self._asks.pop(number)[0])
 
     def asks(self, shard: int) -> list[list[Any]]:
-        """Return what the brain of a shard is to know: `messages.py`."""
+        """Return what to ask the brain of a shard, as `messages.py` says."""
         return [ask for of, ask, _ in self._asks.values() if of == shard]
 
     def answered(self, number: int, cause: str) -> None:

@@ -90,7 +90,7 @@ class NearHand(Hand):
         super().__init__(wire.say, name=f"process {self._process.pid}", heard_at=due_at)
 
     def kill(self) -> None:
-        """End it at once, however it is; nothing that it does comes after this."""
+        """Kill it and wait for its end; nothing that it does comes after this."""
         self._process.kill()
         self._process.wait()
 
@@ -126,7 +126,7 @@ _HAS_BOOT_TIME = hasattr(time, "CLOCK_BOOTTIME")
 
 
 def beat(say: Callable[[], object], term: float) -> Any:
-    """Call a function as often as a sign of life is due; return what can be stopped."""
+    """Call a function as often as a sign of life is due; return the timer, to stop it."""
     ticker = create_looping_call(say)
     ticker.start(term / _BEATS)
     return ticker

@@ -60,7 +60,7 @@ def pieces_of(url: str) -> Pieces:
 
 
 def word(piece: str) -> str:
-    """Return a piece of a URL with its numbers as 0, or `#` for a long id, so that likes equal."""
+    """Return a piece of a URL with numbers as 0, or `#` for a long id, so that like equals like."""
     if piece.isalpha():
         return piece
     if len(piece) >= 8 and sum(map(str.isdecimal, piece)) >= 3:
@@ -220,7 +220,7 @@ MAX_NAMES = 1_000
 
 
 class Novelty:
-    """Puts off waiting pages whose likes brought nothing new.
+    """Puts off waiting pages when similar ones brought nothing new.
 
     A fetched page brings something new if its fingerprint differs from all before. For a waiting
     page, the probability p of that is learned by its site, its folder and the pattern of its URL,

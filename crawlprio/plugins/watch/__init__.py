@@ -1,1 +1,1 @@
-"""Watching a crawl while it runs, and auditing the sites it crawled."""
+"""Watching a crawl while it runs, and acting on it, in a browser."""
