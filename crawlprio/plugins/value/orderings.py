@@ -206,8 +206,7 @@ class Value(Ordering):
         self._sources = np.full((1024, N_SOURCES), -1, dtype=np.int32)
         self._is_fetched = np.zeros(1024, dtype=np.bool_)
         self._n_visits = self._due = self._oldest = 0
-        self._turn = NO_PAGE
-        self._words_of = NO_PAGE
+        self._turn = self._words_of = NO_PAGE
         self._names: dict[int, str] = {}
 
     def discover(self, first: int, last: int, visit: Visit) -> None:
@@ -431,7 +430,7 @@ def _near(page: int, links: Floats, sources: Groups, n_pages: int, wider: float)
             weight = 1.0 / abs(other - page)
             n += weight
             total += weight * value
-    return (total + SHRINK * wider) / (n + SHRINK)
+    return _shown(n, total, wider)
 
 
 @njit(cache=True, keeps_arrays=False)
