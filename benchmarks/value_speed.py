@@ -1,11 +1,13 @@
 """What values and kept texts cost a crawl of real pages behind nginx; for docs/value.md.
 
-    python benchmarks/value_speed.py [--folder FOLDER] [--pages 2000] [--rounds 3]
+    python benchmarks/value_speed.py [--folder FOLDER] [--pages 2000] [--rounds 3] [--profile LABEL]
 
 The pages are those of `real_pages.py`. A classifier is trained on fifty pages of the first site
 against fifty of the others. The same crawl is then run in turn without values, with those of
-`words`, with those of the classifier, with these and the texts kept, and with these under the
-ordering `value`. All but the last fetch the same pages, in order of discovery.
+`words`, with those of the classifier, with these and the texts kept, with these under the ordering
+`value`, and as `crawlprio crawl --topic` crawls: with those of `words` under `value`, behind the
+hot queue, with texts. All but the last two fetch the same pages, in order of discovery. With
+`--profile LABEL` one of the crawls is sampled instead (see `profiled.py`).
 
 Figures are processor time from the first response to the last: of a page, and more than without
 values. What it does not show: slow models of one's own, which run in a thread or process.
@@ -19,6 +21,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from harness import Crawl, Figures, options, run_in_turn
+from profiled import profile_apart
 from real_pages import NGINX, crawls, serve, unpack
 
 from crawlprio.plugins.value.classifier import train
@@ -26,6 +29,8 @@ from crawlprio.plugins.value.model import Page, page_of
 from crawlprio.web.html import parse_page
 
 N_EXAMPLES = 50
+
+TOPIC = "database, query"
 
 
 def examples(folder: Path, n: int) -> list[Page]:
@@ -41,13 +46,15 @@ def examples(folder: Path, n: int) -> list[Page]:
 def contenders(base: Crawl, model: Path) -> list[Crawl]:
     """Return the crawls, the one without values first."""
     ordered = {**base.settings, "ORDERING": "breadth-first"}
+    words = {**ordered, "CRAWLPRIO_VALUE": f"words:{TOPIC}"}
     classifier = {**ordered, "CRAWLPRIO_VALUE": f"classifier:{model}"}
     variants = {
         "without values": ordered,
-        "words": {**ordered, "CRAWLPRIO_VALUE": "words:database, query"},
+        "words": words,
         "classifier": classifier,
         "classifier, texts kept": {**classifier, "CRAWLPRIO_KEEP_TEXT": True},
         "classifier, ordering value": {**classifier, "ORDERING": "value"},
+        "topic": {**words, "ORDERING": "value", "TOPIC": TOPIC, "TOPIC_OPTIONS": {"distance": 0}},
     }
     return [replace(base, label=label, settings=given) for label, given in variants.items()]
 
@@ -71,6 +78,7 @@ def show_costs(figures: dict[str, list[Figures]]) -> None:
 def main() -> None:
     parser = options(__doc__, n_pages=2000)
     parser.add_argument("--folder", type=Path, help="holds a folder of HTML pages for each site")
+    parser.add_argument("--profile", metavar="LABEL", help="'words', 'topic', ...")
     given = parser.parse_args()
     if NGINX is None:
         print("left out: nginx is not installed")
@@ -89,7 +97,11 @@ def main() -> None:
         served = {host: (root, ()) for host, root in sites.items()}
         with serve(Path(temporary, "nginx"), served, charset="") as server:
             base = crawls(server, sites, given.pages)["crawlprio"]
-            show_costs(run_in_turn(contenders(base, model), given.rounds))
+            crawled = contenders(base, model)
+            if given.profile:
+                profile_apart(next(crawl for crawl in crawled if crawl.label == given.profile))
+                return
+            show_costs(run_in_turn(crawled, given.rounds))
 
 
 if __name__ == "__main__":

@@ -153,6 +153,7 @@ def _crawl(
     # The package's function counts a page after it has learned from it; with no uncertainty it
     # learns nothing, so that the same function serves when the inputs are others.
     certain, unused = np.zeros((N_INPUTS, N_INPUTS)), np.zeros(N_INPUTS)
+    room, gain = np.zeros(N_INPUTS), np.zeros(N_INPUTS)
     changed, order = np.empty(n + 2, np.int32), np.empty(budget, np.int32)
     n_known, n_visits, due, oldest, turn = 0, 0, 0, 0, -1
     for page in seeds:
@@ -205,7 +206,7 @@ def _crawl(
         _refit(inputs, value, inverse, weights)
         words = own[ends[page] : ends[page + 1]]
         known = groups, links, sources, n_known, sums, total, grades
-        _learn(best, value, words, *known, certain, unused)
+        _learn(best, value, words, *known, room, gain, certain, unused)
         for link in range(indptr[page], indptr[page + 1]):
             target = local[indices[link]]
             links[target, SAID] = max(links[target, SAID], said_anchor[link])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -46,9 +46,8 @@ class Topic:
             raise ConfigError(f"TOPIC is {terms!r}; give comma-separated words or phrases.")
         self.terms = terms.split(",") if isinstance(terms, str) else [str(term) for term in terms]
         phrases = [tuple(self.words(term)) for term in self.terms]
-        self._words = {phrase[0] for phrase in phrases if len(phrase) == 1}
-        self._phrases = list(dict.fromkeys(phrase for phrase in phrases if len(phrase) > 1))
-        if not self._words and not self._phrases:
+        self._searches = [_search(phrase) for phrase in dict.fromkeys(filter(None, phrases))]
+        if not self._searches:
             raise ConfigError(
                 f"TOPIC is {terms!r}, which contains no word; give comma-separated words or "
                 "phrases."
@@ -60,21 +59,20 @@ class Topic:
         return words if self._stemmer is None else self._stemmer.stemWords(words)
 
     def count(self, text: str) -> int:
-        """Return how often the terms occur in a text. O(words x phrases)."""
-        if not text:
-            return 0
-        words = self.words(text)
-        of_words = sum(word in self._words for word in words)
-        return of_words + sum(occurrences(words, phrase) for phrase in self._phrases)
+        """Return how often the terms occur in a text. O(characters x terms)."""
+        text = text.casefold() if self._stemmer is None else " ".join(self.words(text))
+        return sum(len(search(text)) for search in self._searches)
 
 
-def occurrences(words: Sequence[str], phrase: tuple[str, ...]) -> int:
-    """Return how often words occur in a row."""
-    length = len(phrase)
-    return sum(
-        words[at] == phrase[0] and tuple(words[at : at + length]) == phrase
-        for at in range(len(words) - length + 1)
-    )
+def _search(phrase: tuple[str, ...]) -> Callable[[str], list[str]]:
+    """Return a search for words in a row, each whole, in a case-folded text.
+
+    It begins with the first word, as Python looks for plain text in a twentieth of the time that it
+    takes to find all words.
+    """
+    first, *rest = map(re.escape, phrase)
+    after = "".join(rf"[\W_]+{word}" for word in rest)
+    return re.compile(rf"{first}(?<![^\W_]{first})(?={after}(?![^\W_]))").findall
 
 
 class HotQueue:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from crawlprio.errors import ConfigError, GraphError
 from crawlprio.graph.arrays import Floats
 from crawlprio.graph.linkgraph import LinkGraph
-from crawlprio.graph.topic import Topic, occurrences
+from crawlprio.graph.topic import Topic
 from crawlprio.measure.crawl_models import RENEWALS, Estimate, RenewedEstimate
 from crawlprio.measure.importance import Importance, PageText, Repository, checked_option
 
@@ -419,6 +419,7 @@ def _terms_in(words: list[str], phrases: list[tuple[str, ...]]) -> Counter[Term]
     """Count the words of a text and the occurrences of the phrases."""
     found: Counter[Term] = Counter(words)
     for phrase in phrases:
-        if phrase[0] in found and (times := occurrences(words, phrase)):
-            found[phrase] = times
-    return found
+        if phrase[0] in found:
+            in_a_row = zip(*(words[at:] for at in range(len(phrase))), strict=False)
+            found[phrase] += sum(each == phrase for each in in_a_row)
+    return +found

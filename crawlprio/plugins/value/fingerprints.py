@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from array import array
 from collections.abc import Callable
 
 from crawlprio.extras import require
 from crawlprio.items import content_hash
 from crawlprio.store.hashtable import HashTable
+from crawlprio.web.anchors import words_of
 
 EXACT, NEAR = "exact", "near"
 
@@ -24,7 +24,6 @@ MAX_DISTANCE = 3
 N_BITS = 64
 
 _SHINGLE = 4
-_WORD = re.compile(r"[^\W_]+")
 _MASK = 2**N_BITS - 1
 
 Fingerprint = Callable[[str, int], int]
@@ -62,7 +61,7 @@ def _by_words(of_words: Callable[[list[str], str], int]) -> Fingerprint:
     """Return a fingerprint by the words of a page, or by its body if it has few."""
 
     def fingerprint(text: str, body: int) -> int:
-        words = _WORD.findall(text[:MAX_TEXT].casefold())
+        words = words_of(text[:MAX_TEXT])
         return body if len(words) < MIN_WORDS else of_words(words, text[MAX_TEXT:])
 
     return fingerprint

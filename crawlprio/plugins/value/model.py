@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from importlib import import_module
 from typing import Any, NamedTuple, Protocol
 
@@ -135,16 +135,16 @@ class ScoredModel:
         score_text = getattr(self._model, "score_text", None)
         if score_text is None:
             return None
-        shown = page_of("", "", "")
 
+        @lru_cache(10_000)  # pages of a site have many anchor texts in common
         def score(text: str) -> float:
+            shown = page_of(f"the text {text!r}", "", "")
             try:
-                return self._checked(score_text(text), shown._replace(url=f"the text {text!r}"))
+                return self._checked(score_text(text), shown)
             except CrawlprioError:
                 raise
             except Exception as error:
-                found = f"raised {type(error).__name__}: {error}"
-                raise self.error(found, [shown._replace(url=f"the text {text!r}")]) from error
+                raise self.error(f"raised {type(error).__name__}: {error}", [shown]) from error
 
         return score
 

@@ -185,28 +185,28 @@ class Value(Ordering):
         groups, links = np.zeros((1, _WIDTH), dtype=np.int32), np.array([_UNKNOWN])
         groups[:, _ANCHOR:] = -1
         sources, one = np.full((1, N_SOURCES), -1, dtype=np.int32), np.zeros(1, dtype=np.int32)
-        known = groups, links, sources, 1, np.ones((1, 3)), np.ones(3), self._no_grades()
-        weights = np.array(PRIOR)
+        inputs, weights = np.empty(_N_INPUTS), np.array(PRIOR)
+        known = groups, links, sources, 1, np.ones((1, 3)), np.ones(3), self._no_grades(), inputs
         _add_links(0, one, links, sources, 0.0, True)
         _score(np.zeros(1), one, *known, weights, 0.0, 0.0, NO_PAGE)
-        _learn(0, 0.0, one[:0], *known, np.eye(_N_INPUTS), weights)
+        _learn(0, 0.0, one[:0], *known, inputs.copy(), np.eye(_N_INPUTS), weights)
 
     def open(self, pages: Pages, truth: Callable[[int], float] | None = None) -> None:
         super().open(pages, truth)
-        self._numbers: dict[str, int] = {}
+        self._numbers = _Numbers()
         # Pages of a group that were fetched, their values, and the new pages found on them.
         self._sums = np.zeros((N_GROUPS, 3))
         self._grades = self._no_grades()
         self._total = np.array(FIRST)  # the same of all pages
         self._weights = np.array(PRIOR)
+        self._inputs, self._gain = np.empty((2, _N_INPUTS))  # room for one page, which is reused
         self._inverse = np.eye(_N_INPUTS) / self._strength
         self._groups = np.full((1024, _WIDTH), -1, dtype=np.int32)
         self._links = np.full((1024, len(_UNKNOWN)), _UNKNOWN)
         self._sources = np.full((1024, N_SOURCES), -1, dtype=np.int32)
         self._is_fetched = np.zeros(1024, dtype=np.bool_)
         self._n_visits = self._due = self._oldest = 0
-        self._turn = NO_PAGE
-        self._words_of = NO_PAGE
+        self._turn = self._words_of = NO_PAGE
         self._names: dict[int, str] = {}
 
     def discover(self, first: int, last: int, visit: Visit) -> None:
@@ -233,12 +233,11 @@ class Value(Ordering):
         self._n_visits += 1
         value, teaches = visit.value or 0.0, not 300 <= visit.status < 400
         if teaches:
-            own = np.array(self._words(f"{visit.title} {visit.text}"[:MAX_OWN]), dtype=np.int32)
-            _learn(page, value, own, *self._known(), self._inverse, self._weights)
-        if self.judge is not None:
+            own = self._words(f"{visit.title} {visit.text}"[:MAX_OWN])
+            _learn(page, value, own, *self._known(), self._gain, self._inverse, self._weights)
+        if self.judge is not None and visit.anchors:
             said = self._links[:, _SAID]
-            for target, anchor in zip(targets.tolist(), visit.anchors, strict=False):
-                said[target] = max(said[target], self._grade(anchor))
+            said[targets] = np.maximum(said[targets], [*map(self._grade, visit.anchors)])
         _add_links(page, targets, self._links, self._sources, value, teaches)
         changed = targets
         if self._n_visits % TURNS == 0:
@@ -265,10 +264,9 @@ class Value(Ordering):
 
     def _parts(self, page: int) -> list[Part]:
         """Return the parts of the key of a page, as if it were brought up to date now."""
-        inputs = np.empty(_N_INPUTS)
-        _inputs(page, *self._known(), inputs)
+        _inputs(page, *self._known())
         names = map("{}: {}".format, INPUTS, self._evidence(page))
-        known = zip(names, inputs.tolist(), self._weights.tolist(), strict=True)
+        known = zip(names, self._inputs.tolist(), self._weights.tolist(), strict=True)
         of_page = page, self._groups, self._links, self._sources, self._sums
         new = Part("logarithm of the new pages that it may show", _shows(*of_page, self._total))
         return [
@@ -330,10 +328,10 @@ class Value(Ordering):
         bonus = self._explore, self._discovery
         _score(self.keys, pages, *self._known(), self._weights, *bonus, self._turn)
 
-    def _known(self) -> tuple[Groups, Floats, Groups, int, Floats, Floats, Floats]:
-        """Return what the inputs are computed from."""
+    def _known(self) -> tuple[Groups, Floats, Groups, int, Floats, Floats, Floats, Floats]:
+        """Return what the inputs are computed from, and room for them."""
         of_pages = self._groups, self._links, self._sources
-        return *of_pages, self.n_pages, self._sums, self._total, self._grades
+        return *of_pages, self.n_pages, self._sums, self._total, self._grades, self._inputs
 
     def _no_grades(self) -> Floats:
         """Return pages and values of each class of anchor texts and of URLs, before any page."""
@@ -352,27 +350,28 @@ class Value(Ordering):
         """Set the groups of a new page."""
         host, _, rest = self.pages.url(page).partition("://")[2].partition("/")
         path, mark, query = rest.partition("?")
-        row, number = self._groups[page], self._number
-        row[_HOST] = number(f"host {host}")
-        row[_FOLDER] = number(f"folder {host}/{path.rpartition('/')[0]}")
-        row[_PATTERN] = number(f"pattern {host}/{_DIGITS.sub('0', path)}{mark}")
+        row, numbers = self._groups[page], self._numbers
+        row[_HOST] = numbers[f"host {host}"]
+        row[_FOLDER] = numbers[f"folder {host}/{path.rpartition('/')[0]}"]
+        row[_PATTERN] = numbers[f"pattern {host}/{_DIGITS.sub('0', path)}{mark}"]
         for at, words in (
             (_ANCHOR, self._words(anchor)[:N_WORDS]),
             (_URL, self._words(f"{path} {query}")[-N_WORDS:]),
         ):
             row[at : at + len(words)] = words
 
-    def _words(self, text: str) -> list[int]:
+    def _words(self, text: str) -> Groups:
         """Return the groups of the distinct words of a text."""
-        return [self._number(word) for word in dict.fromkeys(words_of(text))]
+        return np.array([*map(self._numbers.__getitem__, dict.fromkeys(words_of(text)))], np.int32)
 
-    def _number(self, group: str) -> int:
-        """Return the number of a group, from a cache of 200,000."""
-        number = self._numbers.get(group)
-        if number is None:
-            if len(self._numbers) == 200_000:
-                self._numbers.clear()
-            number = self._numbers[group] = zlib.crc32(group.encode("utf-8", "replace")) % N_GROUPS
+
+class _Numbers(dict[str, int]):
+    """The numbers of groups by name; 200,000 are kept."""
+
+    def __missing__(self, group: str) -> int:
+        if len(self) == 200_000:
+            self.clear()
+        number = self[group] = zlib.crc32(group.encode("utf-8", "replace")) % N_GROUPS
         return number
 
 
@@ -381,7 +380,7 @@ def _worth(n: float, total: float) -> str:
     return f"worth {total / n:.2f} on average, {n:g} fetched" if n else "none fetched"
 
 
-@njit(cache=True)
+@njit(cache=True, keeps_arrays=False)
 def _add_links(
     page: int, targets: PageIds, links: Floats, sources: Groups, value: float, teaches: bool
 ) -> None:
@@ -401,27 +400,27 @@ def _add_links(
                 break
 
 
-@njit(cache=True)
+@njit(cache=True, keeps_arrays=False)
 def _mixed(n: float, total: float, wider: float, pages: float) -> float:
     """The mean of n pages, mixed with at least so many pages of a wider group."""
     more = max(pages, WORTH / max(wider, LEAST))
     return (total + more * wider) / (n + more)
 
 
-@njit(cache=True)
+@njit(cache=True, keeps_arrays=False)
 def _mean(sums: Floats, group: int, wider: float, pages: float) -> float:
     """The mean value of a group, mixed with that of a wider one."""
     return _mixed(sums[group, 0], sums[group, 1], wider, pages)
 
 
-@njit(cache=True)
+@njit(cache=True, keeps_arrays=False)
 def _odds(mean: float) -> float:
     """The odds of a mean value."""
     least = min(max(mean, LEAST), 1.0 - LEAST)
     return least / (1.0 - least)
 
 
-@njit(cache=True)
+@njit(cache=True, keeps_arrays=False)
 def _near(page: int, links: Floats, sources: Groups, n_pages: int, wider: float) -> float:
     """The mean value of the pages found near one, mixed with that of a wider group."""
     n, total = 0.0, 0.0
@@ -431,10 +430,10 @@ def _near(page: int, links: Floats, sources: Groups, n_pages: int, wider: float)
             weight = 1.0 / abs(other - page)
             n += weight
             total += weight * value
-    return (total + SHRINK * wider) / (n + SHRINK)
+    return _shown(n, total, wider)
 
 
-@njit(cache=True)
+@njit(cache=True, keeps_arrays=False)
 def _inputs(
     page: int,
     groups: Groups,
@@ -492,7 +491,7 @@ def _inputs(
         inputs[9 + at] = math.log(_odds(mean)) - base
 
 
-@njit(cache=True)
+@njit(cache=True, keeps_arrays=False)
 def _rare(page: int, groups: Groups, links: Floats, sources: Groups, sums: Floats) -> float:
     """How little is known of the folder of a page and of what its first source links to."""
     source = sources[page, 0]
@@ -501,7 +500,7 @@ def _rare(page: int, groups: Groups, links: Floats, sources: Groups, sums: Float
     return 1.0 / math.sqrt(n_targets + 1.0) + 1.0 / math.sqrt(n_folder + 1.0)
 
 
-@njit(cache=True)
+@njit(cache=True, keeps_arrays=False)
 def _shows(
     page: int, groups: Groups, links: Floats, sources: Groups, sums: Floats, total: Floats
 ) -> float:
@@ -526,13 +525,13 @@ def _shows(
     return (by_pattern + company + by_words) / 3.0
 
 
-@njit(cache=True)
+@njit(cache=True, keeps_arrays=False)
 def _shown(n: float, total: float, wider: float) -> float:
     """The mean number of new pages on n pages, mixed with that of a wider group."""
     return (total + SHRINK * wider) / (n + SHRINK)
 
 
-@njit(cache=True)
+@njit(cache=True, keeps_arrays=False)
 def _score(
     keys: Keys,
     pages: PageIds,
@@ -543,13 +542,13 @@ def _score(
     sums: Floats,
     total: Floats,
     grades: Floats,
+    inputs: Floats,
     weights: Floats,
     explore: float,
     discover: float,
     turn: int,
 ) -> None:
     """Set the keys of pages: log-odds of the expected value, bonus, discovery, and turn."""
-    inputs = np.empty(_N_INPUTS)
     for page in pages:
         _inputs(page, groups, links, sources, n_pages, sums, total, grades, inputs)
         key = 0.0
@@ -560,7 +559,7 @@ def _score(
         keys[page] = key + (AHEAD if page == turn else 0.0)
 
 
-@njit(cache=True)
+@njit(cache=True, keeps_arrays=False)
 def _learn(
     page: int,
     value: float,
@@ -572,16 +571,17 @@ def _learn(
     sums: Floats,
     total: Floats,
     grades: Floats,
+    inputs: Floats,
+    gain: Floats,
     inverse: Floats,
     weights: Floats,
 ) -> None:
     """Refit the weights to the value of a fetched page, then count it in its groups."""
-    inputs = np.empty(_N_INPUTS)
     _inputs(page, groups, links, sources, n_pages, sums, total, grades, inputs)
-    gain = np.zeros(_N_INPUTS)
     log_odds = 0.0
     for row in range(_N_INPUTS):
         log_odds += inputs[row] * weights[row]
+        gain[row] = 0.0
         for at in range(_N_INPUTS):
             gain[row] += inverse[row, at] * inputs[at]
     expected = 1.0 / (1.0 + math.exp(-min(max(log_odds, -30.0), 30.0)))
