@@ -105,9 +105,9 @@ class Worker:
     def __init__(self, server: RedisServer, settings: dict[str, Any], links: Links) -> None:
         from scrapy.settings import Settings
 
+        from crawlprio.plugins.shared.joining import scope_of, values_of
         from crawlprio.plugins.shared.mailbox import Mailbox
         from crawlprio.plugins.shared.post import HandPost
-        from crawlprio.plugins.shared.same_crawl import scope_of, values_of
 
         self._links = links
         self._calls: queue.SimpleQueue[tuple[Callable[..., object], Any]] = queue.SimpleQueue()

@@ -28,7 +28,7 @@ from typing import Any, NamedTuple
 from redis.exceptions import RedisError, ResponseError
 
 from crawlprio.errors import CrawlprioError
-from crawlprio.plugins.shared.connection import Client, client_of
+from crawlprio.plugins.shared.connection import Client
 from crawlprio.web.addresses import SeedAddresses
 
 _WAIT, _SHARE_OF_TIMEOUT = 4.0, 0.8
@@ -252,8 +252,3 @@ class Mailbox:
                 self.client.unlink(key)
         if has_brain:
             self.client.set(self._brain, "nobody", px=int(1000 * brain_seconds))
-
-
-def open_mailbox(settings: Any, crawl: str, shard: int = 0) -> Mailbox:
-    """Connect to the mailbox of a shard; raise `ConfigError` if that is impossible."""
-    return Mailbox(client_of(settings), crawl, shard)

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 import random
 import socket
 import subprocess
-import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
@@ -24,20 +22,20 @@ from scrapy.utils.asyncio import run_in_thread
 from scrapy.utils.defer import deferred_from_coro, maybe_deferred_to_future
 from twisted.internet.defer import Deferred
 
-from crawlprio.errors import ConfigError, CrawlprioError
+from crawlprio.errors import ConfigError
 from crawlprio.live.dispatch import site_of
-from crawlprio.live.hand_settings import BRAIN_VARIABLE
 from crawlprio.live.running import Callbacks, RunningCrawl
 from crawlprio.live.workers import WorkersDied
-from crawlprio.plugins.shared.brain_scheduler import check_limits
-from crawlprio.plugins.shared.connection import checked_client, when_available
 from crawlprio.plugins.shared.hand_scheduler import HandScheduler
-from crawlprio.plugins.shared.mailbox import Mailbox, open_mailbox
+from crawlprio.plugins.shared.joining import (
+    BRAIN_SECONDS,
+    JoinedCrawl,
+    joining,
+    scope_of,
+    values_of,
+)
 from crawlprio.plugins.shared.messages import Statement
 from crawlprio.plugins.shared.post import ABORT_SHARE, HandPost
-from crawlprio.plugins.shared.redis_brain import BRAIN_SECONDS, brain_seconds
-from crawlprio.plugins.shared.same_crawl import scope_of, values_of
-from crawlprio.plugins.shared.shards import agree_on_shards, shard_store
 from crawlprio.plugins.shared.start_urls import StartUrls
 from crawlprio.plugins.shared.wires import beat, boot_time
 from crawlprio.settings_table.config import read_setting
@@ -78,42 +76,25 @@ class RedisHandScheduler(HandScheduler):
     def open(self, spider: Spider) -> None:
         crawl = self._crawl
         if crawl.failure is None:
-            try:
-                self._join(spider)
-            except CrawlprioError as error:
-                crawl.refuse(error)
-            except RedisError as error:
-                crawl.refuse(ConfigError(f"Redis cannot be used: {str(error).rstrip('.')}."))
+            with joining(crawl):  # before anything else can fail
+                self._joined = JoinedCrawl(crawl, spider, deletes=True)
+                self._term, self.shards = self._joined.term, self._joined.shards
         super().open(spider)
         if crawl.failure is None and self.dispatcher is not None:
             self.dispatcher.takes_seeds = True
             self._crawler.signals.connect(self._spider_opened, signal=signals.spider_opened)
 
-    def _join(self, spider: Spider) -> None:
-        """Connect to the mailbox, before anything else can fail."""
-        settings = self._crawler.settings
-        check_limits(self._crawl.config, "CRAWLPRIO_FRONTIER is 'redis'")
-        self._name = read_setting(settings, "CRAWLPRIO_REDIS_CRAWL") or spider.name
-        self._term = float(read_setting(settings, "CRAWLPRIO_LEASE_SECONDS"))
-        client = when_available(partial(checked_client, settings))
-        self._mailbox = mailbox = Mailbox(client, self._name)
-        if read_setting(settings, "SCHEDULER_FLUSH_ON_START"):
-            for each in mailbox.of_shards(max(int(mailbox.facts().get("shards", 1)), 1)):
-                each.delete(brain_seconds(settings))
-        self.shards = agree_on_shards(mailbox, self._crawl.asked_for, self._name)
-        self._crawl.share_seeds = mailbox.share_seeds
-
     def _spider_opened(self) -> None:
         from twisted.internet import reactor
 
-        settings, asked_for = self._crawler.settings, self._crawl.asked_for
+        joined, asked_for = self._joined, self._crawl.asked_for
         if self._crawl.failure is not None:
             return
         self._frontier.share(self._n_wanted())
         name = f"{socket.gethostname()}:{os.getpid()}:{uuid4().hex[:12]}"
         posts = [
             HandPost(
-                partial(open_mailbox, settings, self._name, shard),
+                partial(joined.open, shard),
                 name,
                 self._term,
                 wants=partial(self._n_wanted_of, shard),
@@ -128,8 +109,8 @@ class RedisHandScheduler(HandScheduler):
             post.say([["hello", values_of(asked_for), scope_of(self._spider)]])
         archives = read_setting(asked_for, "CRAWLPRIO_WARC") is not None
         self._connect(posts, self._term, archives=archives)
-        self._election = Election(self._crawler, self._mailbox, posts)
-        self._watch = beat(self._look, min(self._term, BRAIN_SECONDS))
+        self._election = Election(self._crawler, joined, posts)
+        self._watch = beat(self._look, joined.seconds)
         self._read_start_urls()
 
     def _read_start_urls(self) -> None:
@@ -141,7 +122,7 @@ class RedisHandScheduler(HandScheduler):
             return
         urls = StartUrls(
             self._crawler,
-            open_mailbox(self._crawler.settings, self._name).client,
+            self._joined.open().client,
             key % {"name": spider.name},
             batch_size=read("REDIS_START_URLS_BATCH_SIZE") or self._crawl.config.concurrency or 16,
             max_idle=read("MAX_IDLE_TIME_BEFORE_CLOSE"),
@@ -201,7 +182,7 @@ class RedisHandScheduler(HandScheduler):
             logger.warning(
                 "The crawl %r has finished without this worker, which ends; start it again to "
                 "begin a new crawl.",
-                self._name,
+                self._joined.name,
             )
 
     def close(self, reason: str) -> None:
@@ -230,7 +211,7 @@ class RedisHandScheduler(HandScheduler):
             )
         elif self._is_late:
             with suppress(RedisError):
-                for mailbox in self._mailbox.of_shards(len(posts)):
+                for mailbox in self._joined.mailboxes:
                     mailbox.forget_late(posts[0].name)
 
     def _warn_not_resumed(self) -> None:
@@ -318,11 +299,10 @@ class Election:
     does not know any more, gets none: it would be another one.
     """
 
-    def __init__(self, crawler: Crawler, mailbox: Mailbox, posts: Sequence[HandPost]) -> None:
+    def __init__(self, crawler: Crawler, joined: JoinedCrawl, posts: Sequence[HandPost]) -> None:
         self._crawl = RunningCrawl.of(crawler)
-        self._name = mailbox.crawl
-        self._posts = posts
-        self._mailboxes = mailbox.of_shards(len(posts))
+        self._joined, self._name = joined, joined.name
+        self._posts, self._mailboxes = posts, joined.mailboxes
         self._stands = read_setting(crawler.settings, "CRAWLPRIO_BRAIN") == "auto"
         self._processes: dict[int, subprocess.Popen[bytes]] = {}
         self._is_looking = False
@@ -386,8 +366,7 @@ class Election:
 
     def _start_here(self, shard: int, facts: dict[str, str]) -> None:
         """Start a brain if this machine has the store of the shard, or none is there yet."""
-        store = shard_store(self._crawl.asked_for, self._name, shard, len(self._mailboxes))
-        if facts.get("id") and not store.exists():
+        if facts.get("id") and not self._joined.store(shard).exists():
             if not self._has_said_where:
                 self._has_said_where = True
                 logger.warning(
@@ -398,10 +377,8 @@ class Election:
                     facts.get("host"),
                 )
         elif shard not in self._processes:
-            told = {"crawl": self._name, "name": uuid4().hex, "shard": shard}
             self._processes[shard] = subprocess.Popen(
-                [sys.executable, *sys.orig_argv[1:]],
-                env={**os.environ, BRAIN_VARIABLE: json.dumps(told)},
+                **self._joined.as_brain(shard, name=uuid4().hex),
                 start_new_session=True,
                 stdin=subprocess.DEVNULL,
             )
