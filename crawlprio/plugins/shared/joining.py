@@ -6,7 +6,7 @@ import json
 import os
 import secrets
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -18,8 +18,14 @@ from crawlprio.errors import ConfigError, CrawlprioError
 from crawlprio.live.hand_settings import BRAIN_VARIABLE, brain_folder
 from crawlprio.live.running import RunningCrawl
 from crawlprio.plugins.shared.brain_scheduler import check_limits
-from crawlprio.plugins.shared.connection import checked_client, client_of, when_available
+from crawlprio.plugins.shared.connection import (
+    checked_client,
+    client_of,
+    is_cluster,
+    when_available,
+)
 from crawlprio.plugins.shared.mailbox import Mailbox
+from crawlprio.plugins.shared.post import Carrier
 from crawlprio.plugins.shared.shards import FACTS, Shards, shards_from
 from crawlprio.settings_table.config import read_setting
 from crawlprio.spiders.site import SiteSpider
@@ -84,6 +90,15 @@ class JoinedCrawl:
     def open(self, shard: int = 0) -> Mailbox:
         """Return the mailbox of a shard for another thread, with a connection of its own."""
         return Mailbox(client_of(self._settings), self.name, shard)
+
+    def carriers(self, name: str, failed: Callable[[CrawlprioError], object]) -> list[Carrier]:
+        """Return what carries a hand's mail to each shard: on one server, the same for all."""
+        from twisted.internet import reactor
+
+        call: Any = reactor.callFromThread
+        n = len(self.shards) if is_cluster(self.mailboxes[0].client) else 1
+        made = [Carrier(partial(self.open, shard), name, call, failed) for shard in range(n)]
+        return made * (len(self.shards) // n)
 
     def store(self, shard: int, n: int | None = None) -> Path:
         """Return the store of a shard: of the only one, that in the folder of the crawl."""

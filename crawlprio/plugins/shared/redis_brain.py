@@ -34,7 +34,7 @@ from crawlprio.plugins.shared.brain_scheduler import LOOK_SECONDS, BrainSchedule
 from crawlprio.plugins.shared.joining import JoinedCrawl, difference, joining, values_of
 from crawlprio.plugins.shared.mailbox import START, Fenced, Mail
 from crawlprio.plugins.shared.messages import OF_ONE_BRAIN, Statement, brain_of, written
-from crawlprio.plugins.shared.post import BrainPost, HandPost, SaidByHand, said_by_hand
+from crawlprio.plugins.shared.post import BrainPost, Carrier, HandPost, SaidByHand, said_by_hand
 from crawlprio.plugins.shared.shards import FACTS, Outbox, Shards
 from crawlprio.settings_table.config import CrawlConfig, read_setting
 from crawlprio.store.files import StoreInUse, WriterLock
@@ -138,6 +138,7 @@ class RedisBrainScheduler(BrainScheduler):
         self._number = 0
         self._outbox = Outbox(1)
         self._posts: dict[int, HandPost] = {}
+        self._carriers: dict[Carrier, None] = {}
         self._is_told_all_is_done = False
         self._due: set[FarHand] = set()
         self._told: list[Any] = []
@@ -319,22 +320,16 @@ class RedisBrainScheduler(BrainScheduler):
 
     def _open_posts(self) -> None:
         """Say again what other shards may not have heard, and all else from now on."""
-        from twisted.internet import reactor
-
         own = f"{_SHARD}{self._number}"
-        for shard, mailbox in enumerate(self._joined.mailboxes):
-            if shard == self._number:
-                continue
-            # What it has answered to an earlier brain is by another clock.
-            mailbox.forget(own)
-            self._posts[shard] = HandPost(
-                partial(self._joined.open, shard),
-                own,
-                self._term,
-                acknowledged=partial(self._outbox.has_taken, shard),
-                call_from_thread=reactor.callFromThread,
-                failed=self._crawl.fail,
-            )
+        for shard, carrier in enumerate(self._joined.carriers(own, self._crawl.fail)):
+            if shard != self._number:
+                # What it has answered to an earlier brain is by another clock.
+                self._joined.mailboxes[shard].forget(own)
+                taken = partial(self._outbox.has_taken, shard)
+                self._posts[shard] = HandPost(carrier, shard, self._term, acknowledged=taken)
+        self._carriers = {post.carrier: None for post in self._posts.values()}
+        for carrier in self._carriers:
+            carrier.begin()
         self._send_links()
 
     def _send_links(self) -> None:
@@ -724,7 +719,7 @@ class RedisBrainScheduler(BrainScheduler):
         """Cease to be the brain, now that the store is closed."""
         with suppress(RedisError):
             post.close(_END_SECONDS)
-            for each in self._posts.values():
+            for each in self._carriers:
                 each.close(0.0)
             if deletes and not self._is_fenced:
                 absent = [hand.name for hand in self._known.values() if not hand.is_shard]

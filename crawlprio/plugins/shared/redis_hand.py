@@ -68,10 +68,7 @@ class RedisHandScheduler(HandScheduler):
     """
 
     loses_leases = True
-
-    def __init__(self, crawler: Crawler) -> None:
-        super().__init__(crawler)
-        self._is_late = False
+    _is_late = False
 
     def open(self, spider: Spider) -> None:
         crawl = self._crawl
@@ -85,26 +82,25 @@ class RedisHandScheduler(HandScheduler):
             self._crawler.signals.connect(self._spider_opened, signal=signals.spider_opened)
 
     def _spider_opened(self) -> None:
-        from twisted.internet import reactor
-
         joined, asked_for = self._joined, self._crawl.asked_for
         if self._crawl.failure is not None:
             return
         self._frontier.share(self._n_wanted())
         name = f"{socket.gethostname()}:{os.getpid()}:{uuid4().hex[:12]}"
+        carriers = joined.carriers(name, self._crawl.fail)
+        self._carriers = dict.fromkeys(carriers)
         posts = [
             HandPost(
-                partial(joined.open, shard),
-                name,
+                carrier,
+                shard,
                 self._term,
-                wants=partial(self._n_wanted_of, shard),
-                heard=partial(self._heard, shard),
                 has=partial(self._has, shard),
-                call_from_thread=reactor.callFromThread,
-                failed=self._crawl.fail,
+                heard=partial(self._heard, shard),
             )
-            for shard in range(len(self.shards))
+            for shard, carrier in enumerate(carriers)
         ]
+        for carrier in self._carriers:
+            carrier.begin()
         for post in posts:
             post.say([["hello", values_of(asked_for), scope_of(self._spider)]])
         archives = read_setting(asked_for, "CRAWLPRIO_WARC") is not None
@@ -136,12 +132,10 @@ class RedisHandScheduler(HandScheduler):
         assert isinstance(found, BrainPermission)
         return found
 
-    def _n_wanted_of(self, shard: int) -> int:
-        return self._frontier.shares[shard]
-
-    def _has(self, shard: int) -> tuple[list[Any], list[Any]]:
-        """Return what this hand has, and asks for, of a shard."""
-        return self._frontier.listed(shard), self._permission.asks(shard)
+    def _has(self, shard: int) -> tuple[int, list[Any], list[Any]]:
+        """Return what this hand wants, has and asks for, of a shard."""
+        frontier = self._frontier
+        return frontier.shares[shard], frontier.listed(shard), self._permission.asks(shard)
 
     def _look(self) -> None:
         """See whether there is a brain, and whether one may count this worker as dead soon."""
@@ -204,7 +198,7 @@ class RedisHandScheduler(HandScheduler):
         self._send()
         super().close(reason)
         until = monotonic() + _CLOSE_SECONDS
-        is_sent = [post.close(max(until - monotonic(), 0.1)) for post in posts]
+        is_sent = [each.close(max(until - monotonic(), 0.1)) for each in self._carriers]
         if not all(is_sent):
             logger.warning(
                 "Redis did not take what this worker had to say; its last pages are fetched again."
@@ -212,7 +206,7 @@ class RedisHandScheduler(HandScheduler):
         elif self._is_late:
             with suppress(RedisError):
                 for mailbox in self._joined.mailboxes:
-                    mailbox.forget_late(posts[0].name)
+                    mailbox.forget_late(posts[0].carrier.name)
 
     def _warn_not_resumed(self) -> None:
         """Warn about nothing: the brain has the crawl, whatever JOBDIR holds."""
@@ -358,11 +352,9 @@ class Election:
 
     def _missing(self) -> dict[int, dict[str, str]]:
         """Return the facts of each shard without a brain."""
-        return {
-            shard: mailbox.facts()
-            for shard, mailbox in enumerate(self._mailboxes)
-            if not mailbox.brain()
-        }
+        brains = self._mailboxes[0].brains(len(self._mailboxes))
+        without = (shard for shard, brain in enumerate(brains) if not brain)
+        return {shard: self._mailboxes[shard].facts() for shard in without}
 
     def _start_here(self, shard: int, facts: dict[str, str]) -> None:
         """Start a brain if this machine has the store of the shard, or none is there yet."""
