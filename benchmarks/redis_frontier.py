@@ -105,25 +105,29 @@ class Worker:
     def __init__(self, server: RedisServer, settings: dict[str, Any], links: Links) -> None:
         from scrapy.settings import Settings
 
+        from crawlprio.plugins.shared.joining import scope_of, values_of
         from crawlprio.plugins.shared.mailbox import Mailbox
-        from crawlprio.plugins.shared.post import HandPost
-        from crawlprio.plugins.shared.same_crawl import scope_of, values_of
+        from crawlprio.plugins.shared.post import Carrier, HandPost
 
         self._links = links
         self._calls: queue.SimpleQueue[tuple[Callable[..., object], Any]] = queue.SimpleQueue()
         self.n_visits = 0
         self._leased: list[Any] = []
         self._listed: list[Any] = []
-        self.post = HandPost(
+        self.carrier = Carrier(
             lambda: Mailbox(server.client(), CRAWL),
             "worker",
-            60.0,
-            wants=lambda: AT_ONCE,
-            heard=self._heard,
-            has=lambda: (self._listed, []),
-            call_from_thread=lambda action, *arguments: self._calls.put((action, arguments)),
-            failed=self._fail,
+            lambda action, *arguments: self._calls.put((action, arguments)),
+            self._fail,
         )
+        self.post = HandPost(
+            self.carrier,
+            0,
+            60.0,
+            has=lambda: (AT_ONCE, self._listed, []),
+            heard=self._heard,
+        )
+        self.carrier.begin()
         self.post.say([["hello", values_of(Settings(settings)), scope_of(None)]])
 
     def _fail(self, error: Exception) -> None:
@@ -167,7 +171,7 @@ class Worker:
 
     def leave(self) -> None:
         self.post.say([["bye"]])
-        assert self.post.close(30.0)
+        assert self.carrier.close(30.0)
 
 
 def measured(

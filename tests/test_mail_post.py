@@ -3,39 +3,28 @@
 from __future__ import annotations
 
 import json
-import queue
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from crawlprio.plugins.shared import post
 from crawlprio.plugins.shared.messages import OF_ONE_BRAIN, Statement
-from crawlprio.plugins.shared.post import ALIVE_SHARE, HandPost
+from crawlprio.plugins.shared.post import ALIVE_SHARE, REST_SHARE, HandPost
 
 TERM = 60.0
 
 
-class Silent:
-    """A mailbox of a server that never answers."""
+class Notes:
+    """Takes messages of posts and notes them, as numbers and lists."""
 
-    def send(self, *_: Any) -> None:
-        """Take it."""
+    def __init__(self) -> None:
+        self.posts: dict[int, HandPost] = {}
+        self.sent: list[tuple[int, list[Any]]] = []
+        self.failures: list[Exception] = []
+        self.failed = self.failures.append
 
-    def answers(self, *_: Any, **__: Any) -> Any:
-        raise post._Closed
-
-
-class Noted(queue.Queue[Any]):
-    """A queue of messages that are noted, as numbers and lists, when they are put there."""
-
-    def __init__(self, noted: list[tuple[int, list[Any]]]) -> None:
-        super().__init__()
-        self._noted = noted
-
-    def put(self, item: Any, *_: Any, **__: Any) -> None:
-        self._noted += [(number, json.loads(body)) for number, body in item or ()]
-        super().put(item)
+    def send(self, shard: int, messages: list[tuple[int, bytes]]) -> None:
+        self.sent += [(number, json.loads(body)) for number, body in messages]
 
 
 class Talk:
@@ -43,28 +32,24 @@ class Talk:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now = 1000.0
-        self.sent: list[tuple[int, list[Any]]] = []
+        notes: Any = Notes()
+        self.sent, self.failures = notes.sent, notes.failures
         self.heard: list[Statement] = []
-        self.failures: list[Exception] = []
+        self.leases: list[list[Any]] = [[7, 1, None, 0]]
         self._n_answers = OF_ONE_BRAIN
         monkeypatch.setattr(post, "boot_time", lambda: self.now)
-        queues = SimpleNamespace(SimpleQueue=lambda: Noted(self.sent), Empty=queue.Empty)
-        monkeypatch.setattr(post, "queue", queues)
         self.post = HandPost(
-            Silent,  # type: ignore[arg-type]
-            "hand",
+            notes,
+            0,
             TERM,
-            wants=lambda: 4,
-            has=lambda: ([[7, 1, None, 0]], []),
+            has=lambda: (4, self.leases, []),
             heard=self.heard.extend,
-            call_from_thread=lambda action, *arguments: action(*arguments),
-            failed=self.failures.append,
         )
 
     def answer(self, n_read: int, echo: float, *said: Statement, skip: int = 0) -> int:
         """Say something as the brain, whose messages before it are lost, and return its number."""
         self._n_answers += 1 + skip
-        self.post._arrived([json.dumps([self._n_answers, n_read, echo, said]).encode()])
+        self.post.arrived([json.dumps([self._n_answers, n_read, echo, said]).encode()])
         return self._n_answers
 
     def numbers(self) -> list[int]:
@@ -89,6 +74,20 @@ def test_fetches_start_within_two_thirds_of_a_term_after_what_the_brain_has_hear
     assert talk.post.is_alive
     talk.now += 0.2
     assert not talk.post.is_alive
+
+
+def test_a_hand_gives_fewer_signs_of_life_while_it_has_nothing_and_all_is_heard(
+    talk: Talk,
+) -> None:
+    assert talk.post.is_due
+    talk.leases.clear()
+    assert not talk.post.is_due
+    talk.now += REST_SHARE * TERM
+    assert talk.post.is_due
+    talk.post.say([["scope", "one"]])
+    assert talk.post.is_due, "the brain may not have heard it"
+    talk.answer(2, talk.now)
+    assert not talk.post.is_due
 
 
 def test_an_old_answer_does_not_confirm_the_leases_of_a_hand_that_was_stopped(talk: Talk) -> None:
@@ -161,6 +160,6 @@ def test_a_hand_notices_that_its_brain_has_an_older_store(talk: Talk) -> None:
 
 def test_what_is_said_twice_is_heard_once(talk: Talk) -> None:
     number = talk.answer(0, 0.0, ["status", 1, 2, 3, 4])
-    talk.post._arrived([json.dumps([number, 0, 0.0, [["status", 5, 6, 7, 8]]]).encode()])
-    talk.post._arrived([b"{", b"[1]"])
+    talk.post.arrived([json.dumps([number, 0, 0.0, [["status", 5, 6, 7, 8]]]).encode()])
+    talk.post.arrived([b"{", b"[1]"])
     assert talk.heard == [["status", 1, 2, 3, 4]]

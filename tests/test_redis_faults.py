@@ -147,6 +147,7 @@ def test_a_cluster_moves_the_slot_of_a_crawl_whose_brain_is_killed(
     try:
         crawl.start(1, "--delay", "0.5")
         crawl.wait_for_fetches(30)
+        web.latency = 5.0  # the crawl must not be over when the other worker comes
 
         def start_worker(n_moved: int) -> None:
             """Once some keys have moved, start another worker, and wait until it waits."""
@@ -155,6 +156,7 @@ def test_a_cluster_moves_the_slot_of_a_crawl_whose_brain_is_killed(
                 crawl.wait(lambda: "Redis is unavailable" in crawl.said())
 
         assert migrate_slot(redis_cluster, crawl.mailbox.prefix, each=start_worker) >= 3
+        web.latency = 0.01
         crawl.wait_for_fetches(80)
         crawl.kill_brain()
         assert set(crawl.end()) == {0}, crawl.said()

@@ -161,13 +161,7 @@ class Brain:
         return ["status", n_waiting, n_out, seconds, self.frontier.n_links]
 
     def received(self, hand: Hand, statements: list[Statement]) -> None:
-        """Carry out what a hand says, in order.
-
-        Raises
-        ------
-        CrawlprioError
-            The frontier or its store fails.
-        """
+        """Carry out what a hand says, in order; `CrawlprioError` if frontier or store fails."""
         for kind, *said in statements:
             getattr(self, f"_{kind}_said")(hand, *said)
 

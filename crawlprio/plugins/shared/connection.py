@@ -215,16 +215,21 @@ def _cluster_client(url: str, chosen: Mapping[str, Any]) -> Client:
     return ClusterClient(startup_nodes=nodes, **chosen)
 
 
+def is_cluster(client: Client) -> bool:
+    """Return whether a call can reach only keys of the same slot."""
+    return isinstance(client, ClusterClient)
+
+
 def servers(client: Client) -> list[Client]:
     """Return a client of each primary."""
-    if not isinstance(client, ClusterClient):
+    if not is_cluster(client):
         return [client]
     return [client.get_redis_connection(node) for node in client.get_primaries()]
 
 
 def refresh_topology(client: Client) -> None:
     """Ask a cluster's nodes which of them serves which slots."""
-    if isinstance(client, ClusterClient):
+    if is_cluster(client):
         with suppress(RedisError, RedisClusterException):
             client.nodes_manager.initialize()
 

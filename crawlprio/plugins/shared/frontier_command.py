@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import Any, ClassVar
 
-from crawlprio.commands import OneLineCommand, check_writable, write_text
+from crawlprio.commands import OneLineCommand, Option, check_writable, write_json
 from crawlprio.errors import CrawlprioError, printable
-from crawlprio.settings_table.kinds import Whole, checked
-
-SYNTAX = "[options] [ACTION CRAWL]"
+from crawlprio.settings_table.kinds import Whole
 
 _ACTIONS = "show CRAWL, pause CRAWL, drain CRAWL, resume CRAWL or delete CRAWL"
 
@@ -32,44 +29,35 @@ _SAYS = {
 class Command(OneLineCommand):
     """`crawlprio frontier` shows the crawls in Redis, pauses, drains and resumes them."""
 
+    takes = "[options] [ACTION CRAWL]"
+    does = "Show, pause, drain and delete crawls in Redis"
+    about = (
+        "Without arguments, list the crawls on the server (REDIS_URL). With arguments, run one "
+        f"of {_ACTIONS}. show: print where the store is, counts, workers, leases, the next pages, "
+        "and dead letters. pause: hand out no pages; workers wait. drain: hand out no pages; "
+        "workers exit, and waiting pages stay in the store. resume: hand out pages again; after a "
+        "drain, start workers again. delete: delete a crawl that has no brain from Redis; its "
+        "store is kept. CRAWL is CRAWLPRIO_REDIS_CRAWL, or the name of the spider."
+    )
     examples = (
         "frontier",
         "frontier show site --most 20",
         "frontier pause site",
         "frontier delete site --yes",
     )
-
-    def syntax(self) -> str:
-        return SYNTAX
-
-    def short_desc(self) -> str:
-        return "Show, pause, drain and delete crawls in Redis"
-
-    def long_desc(self) -> str:
-        return (
-            "Without arguments, list the crawls on the server (REDIS_URL). With arguments, run one "
-            f"of {_ACTIONS}. show: print where the store is, counts, workers, leases, the next "
-            "pages, and dead letters. pause: hand out no pages; workers wait. drain: hand out no "
-            "pages; workers exit, and waiting pages stay in the store. resume: hand out pages "
-            "again; after a drain, start workers again. delete: delete a crawl that has no brain "
-            "from Redis; its store is kept. CRAWL is CRAWLPRIO_REDIS_CRAWL, or the name of the "
-            "spider."
-        )
-
-    def add_options(self, parser: argparse.ArgumentParser) -> None:
-        super().add_options(parser)
-        parser.add_argument("--json", metavar="FILE", help="also write the output to FILE as JSON")
-        parser.add_argument("--yes", action="store_true", help="delete: do delete the crawl")
-        parser.add_argument(
-            "--most",
-            metavar="N",
-            default="10",
-            help="how many pages, leases, sites and dead letters to show of each (default: 10)",
-        )
+    options: ClassVar = {
+        "--json": Option("FILE", "also write the output to FILE as JSON"),
+        "--yes": Option(None, "delete: do delete the crawl"),
+        "--most": Option(
+            "N",
+            "how many pages, leases, sites and dead letters to show of each (default: 10)",
+            Whole(1),
+            10,
+        ),
+    }
 
     def execute(self, args: list[str], opts: argparse.Namespace) -> None:
         """Run the action; raise `CrawlprioError` if it is impossible."""
-        most = checked("--most", Whole(1), opts.most)
         if opts.json:
             check_writable("--json", opts.json)
         action, crawl = args if len(args) == 2 else ("", "")
@@ -88,10 +76,12 @@ class Command(OneLineCommand):
         with FarCrawls.of(self.settings) as crawls:
             if not args:
                 found = {name: crawls.overview(name, 1) for name in crawls.names()}
-                self._print(lines_of_list(found), found, opts.json)
+                print(*lines_of_list(found), sep="\n")
+                write_json(opts, lambda: found)
             elif action == "show":
-                view = crawls.overview(crawl, most)
-                self._print(lines_of_crawl(crawl, view), view, opts.json)
+                view = crawls.overview(crawl, opts.most)
+                print(*lines_of_crawl(crawl, view), sep="\n")
+                write_json(opts, lambda: view)
             elif action == "delete":
                 deleted = crawls.delete(crawl, confirmed=opts.yes)
                 print(f"{printable(crawl)}: deleted with {deleted}.")
@@ -99,12 +89,6 @@ class Command(OneLineCommand):
                 before = crawls.set_state(crawl, _STATES[action])
                 was = "" if before != _STATES[action] else " (as before)"
                 print(f"{printable(crawl)}: {_SAYS[action]}{was}.")
-
-    def _print(self, lines: Iterable[str], shown: dict[str, Any], json_file: str | None) -> None:
-        for line in lines:
-            print(line)
-        if json_file:
-            write_text("--json", json_file, json.dumps(shown) + "\n")
 
 
 def lines_of_list(found: dict[str, dict[str, Any]]) -> Iterator[str]:

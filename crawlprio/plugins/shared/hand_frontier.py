@@ -27,8 +27,12 @@ _PATIENCE = 10.0
 class Line(Protocol):
     """A hand's end of its connection to a brain.
 
-    Fetches may start while it `is_alive`; `is_heard` once the brain has all that was said.
+    Fetches may start while it `is_alive`; `is_heard` once the brain has all that was said. A sign
+    of life `is_due` unless the brain can do without for now.
     """
+
+    @property
+    def is_due(self) -> bool: ...
 
     @property
     def is_alive(self) -> bool: ...

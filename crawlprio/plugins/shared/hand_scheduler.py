@@ -145,7 +145,8 @@ class HandScheduler(Scheduler):
             self._say(["stats", grown])
         self._send()
         for line in self._lines:
-            line.say([])
+            if line.is_due:
+                line.say([])
 
     # What is heard
 

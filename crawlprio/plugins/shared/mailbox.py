@@ -23,12 +23,13 @@ led to is on the brain's disk; those to a hand that nobody reads expire after a 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 from redis.exceptions import RedisError, ResponseError
 
 from crawlprio.errors import CrawlprioError
-from crawlprio.plugins.shared.connection import Client, client_of
+from crawlprio.plugins.shared.connection import Client
 from crawlprio.web.addresses import SeedAddresses
 
 _WAIT, _SHARE_OF_TIMEOUT = 4.0, 0.8
@@ -41,11 +42,10 @@ START = "0-0"
 _TURN = """
 local holder = redis.call('GET', KEYS[1])
 if holder and holder ~= ARGV[1] then return redis.error_reply('FENCED by ' .. holder) end
+local id, state = unpack(redis.call('HMGET', KEYS[3], 'id', 'state'))
 if ARGV[2] ~= '' then
-  redis.call('HSETNX', KEYS[3], 'id', ARGV[2])
-  if redis.call('HGET', KEYS[3], 'id') ~= ARGV[2] then
-    return redis.error_reply('FENCED by another crawl')
-  end
+  if not id then redis.call('HSET', KEYS[3], 'id', ARGV[2])
+  elseif id ~= ARGV[2] then return redis.error_reply('FENCED by another crawl') end
 end
 redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[3])
 if ARGV[4] ~= '' then redis.call('XTRIM', KEYS[2], 'MINID', ARGV[4]) end
@@ -54,7 +54,7 @@ for at = 4, #KEYS do
   redis.call('XADD', KEYS[at], '*', 'b', ARGV[at + 2])
   redis.call('PEXPIRE', KEYS[at], 86400000)
 end
-return redis.call('HGET', KEYS[3], 'state') or ''
+return state or ''
 """
 
 
@@ -103,9 +103,13 @@ class Mailbox:
             f"{self.prefix}:{name}" for name in ("brain", "in", "crawl")
         )
 
+    def of(self, shard: int) -> Mailbox:
+        """Return the mailbox of another shard, with the same connection."""
+        return Mailbox(self.client, self.crawl, shard)
+
     def of_shards(self, n: int) -> list[Mailbox]:
         """Return the mailboxes of all shards of this crawl, of which there are `n`."""
-        return [Mailbox(self.client, self.crawl, shard) for shard in range(n)]
+        return [self.of(shard) for shard in range(n)]
 
     def _out(self, hand: str) -> str:
         return f"{self.prefix}:out:{hand}"
@@ -143,10 +147,7 @@ class Mailbox:
     ) -> str:
         """Stay the brain, drop what is `done`, and answer hands; return the crawl's state.
 
-        Raises
-        ------
-        Fenced
-            This process is no longer the brain; no answer was sent.
+        Raises `Fenced`, and sends no answer, if this process is no longer the brain.
         """
         keys = [self._brain, self._in, self._crawl, *(self._out(hand) for hand, _ in answers)]
         milliseconds, bodies = int(1000 * seconds), (body for _, body in answers)
@@ -177,22 +178,30 @@ class Mailbox:
 
     # A hand
 
-    def send(self, hand: str, messages: Iterable[tuple[int, bytes]]) -> None:
-        """Send numbered messages to the brain; sent again, they keep their numbers."""
+    def send(self, hand: str, said: Iterable[tuple[int, Iterable[tuple[int, bytes]]]]) -> None:
+        """Send numbered messages to the brains of shards; sent again, they keep their numbers."""
         pipe = self.client.pipeline(transaction=False)
-        for number, body in messages:
-            pipe.xadd(self._in, {"h": hand, "n": number, "b": body})
+        for shard, messages in said:
+            inbox = self.of(shard)._in
+            for number, body in messages:
+                pipe.xadd(inbox, {"h": hand, "n": number, "b": body})
         pipe.execute()
 
-    def answers(self, hand: str, after: str) -> tuple[str, list[bytes]]:
-        """Return the brain's messages to a hand after a place, and the place of the last."""
-        found = self.client.xread({self._out(hand): after}, block=self._wait)
-        entries = found[0][1] if found else []
-        if not entries:
-            return after, []
-        after = entries[-1][0].decode()
-        self.client.xtrim(self._out(hand), minid=after)
-        return after, [fields.get(b"b", b"") for _, fields in entries]
+    def answers(self, hand: str, after: dict[int, str]) -> list[tuple[int, list[bytes]]]:
+        """Return brains' messages to a hand by shard; `after` has the place of the last of each.
+
+        Of a cluster, only one shard can be asked.
+        """
+        keys = {self.of(shard)._out(hand).encode(): shard for shard in after}
+        places = {key: after[shard] for key, shard in keys.items()}
+        found, pipe = [], self.client.pipeline(transaction=False)
+        for key, entries in self.client.xread(places, block=self._wait):
+            after[keys[key]] = place = entries[-1][0].decode()
+            pipe.xtrim(key, minid=place)
+            found.append((keys[key], [fields.get(b"b", b"") for _, fields in entries]))
+        with suppress(RedisError):  # what was read is kept; the next call tells
+            pipe.execute()
+        return found
 
     def forget(self, hand: str) -> None:
         """Delete the messages to a hand."""
@@ -208,6 +217,12 @@ class Mailbox:
     def brain(self) -> str:
         """Return the name of the process that is the brain; empty if none is."""
         return (self.client.get(self._brain) or b"").decode()
+
+    def brains(self, n: int) -> list[str]:
+        """Return those of all shards, of which there are `n`, by one call but for a cluster."""
+        get = getattr(self.client, "mget_nonatomic", self.client.mget)
+        found = get([each._brain for each in self.of_shards(n)])
+        return [(name or b"").decode() for name in found]
 
     def facts(self) -> dict[str, str]:
         """Return what the server knows of the crawl; nothing if it has none."""
@@ -252,8 +267,3 @@ class Mailbox:
                 self.client.unlink(key)
         if has_brain:
             self.client.set(self._brain, "nobody", px=int(1000 * brain_seconds))
-
-
-def open_mailbox(settings: Any, crawl: str, shard: int = 0) -> Mailbox:
-    """Connect to the mailbox of a shard; raise `ConfigError` if that is impossible."""
-    return Mailbox(client_of(settings), crawl, shard)

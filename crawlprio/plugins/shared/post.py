@@ -30,9 +30,6 @@ from crawlprio.plugins.shared.wires import boot_time
 logger = logging.getLogger("crawlprio")
 
 _T = TypeVar("_T")
-_Turn = tuple[list[tuple[str, bytes]], str, str]
-"""What a brain says next: answers by hand, its position, and its report, if there is one."""
-
 _MOST = 64
 """Messages that a brain reads at once."""
 
@@ -45,6 +42,9 @@ _SYNC_SECONDS = 0.5
 ALIVE_SHARE = 2 / 3
 """Share of a term in which fetches start, after something that the brain has heard."""
 
+REST_SHARE = 1 / 4
+"""Share of a term in which a hand that has nothing gives no sign of life."""
+
 ABORT_SHARE = 0.9
 """Share of a term after which fetches are aborted."""
 
@@ -54,24 +54,51 @@ class _Closed(Exception):
 
 
 class _Post:
-    """Threads with a mailbox each, which end with the process.
+    """Threads that send and fetch mail as `name`, which nobody else ever has.
 
-    They call the server again while it cannot be reached, which is logged once. `_n_outages` counts
-    the times at which it was reached again after it could not be (`_is_down`).
+    They connect with `open_mailbox` once each, and end with the process. They call the server again
+    while it cannot be reached, which is logged once. `_n_outages` counts the times at which it was
+    reached again after it could not be (`_is_down`). `failed` is called by `call_from_thread`.
     """
+
+    _sender: threading.Thread
 
     def __init__(
         self,
+        open_mailbox: Callable[[], Mailbox],
+        name: str,
         call_from_thread: Callable[..., object],
         failed: Callable[[CrawlprioError], object],
     ) -> None:
+        self._open = open_mailbox
+        self.name = name
         self._call_from_thread = call_from_thread
-        self._failed = failed
+        self.failed = failed
+        self._outgoing: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self.is_closed = False
         self._n_outages = 0
         self._deadline = float("inf")
         self._is_down = False
         self._lock = threading.Lock()
+
+    def close(self, seconds: float) -> bool:
+        """Send what is left; return whether that was done in time."""
+        self.is_closed = True
+        self._deadline = monotonic() + seconds
+        self._outgoing.put(None)
+        self._sender.join(seconds)
+        return not self._sender.is_alive()
+
+    def _next(self, seconds: float | None = None) -> tuple[list[Any], bool]:
+        """Wait for what is to be sent; return all of it, and whether it is the last."""
+        found: list[Any] = []
+        with suppress(queue.Empty):
+            each = self._outgoing.get(timeout=seconds)
+            while each is not None:
+                found.append(each)
+                each = self._outgoing.get_nowait()
+            return found, True
+        return found, False
 
     def _call(
         self, mailbox: Mailbox, action: Callable[..., _T], *arguments: Any, **named: Any
@@ -110,28 +137,14 @@ class _Post:
             except _Closed:
                 return
             except CrawlprioError as error:
-                self._call_from_thread(self._failed, error)
+                self._call_from_thread(self.failed, error)
             except Exception as error:
                 logger.exception("The mail failed.")
-                self._call_from_thread(self._failed, CrawlprioError(f"The mail failed: {error!r}."))
+                self._call_from_thread(self.failed, CrawlprioError(f"The mail failed: {error!r}."))
 
         thread = threading.Thread(target=guarded, name=f"crawlprio-{name}", daemon=True)
         thread.start()
         return thread
-
-
-def _all_in(
-    waiting: queue.SimpleQueue[_T | None], seconds: float | None = None
-) -> tuple[list[_T], bool]:
-    """Wait for what is put into a queue; return all of it, and whether it ends with None."""
-    found: list[_T] = []
-    with suppress(queue.Empty):
-        each = waiting.get(timeout=seconds)
-        while each is not None:
-            found.append(each)
-            each = waiting.get_nowait()
-        return found, True
-    return found, False
 
 
 class _Said(NamedTuple):
@@ -142,46 +155,76 @@ class _Said(NamedTuple):
     sent_at: float
 
 
-class HandPost(_Post):
-    """A hand's end, which connects with `open_mailbox` once for each of its threads.
+class Carrier(_Post):
+    """Carries the mail of a hand to and from the brains of a server; `posts`: its ends by shard."""
 
-    No other hand ever has its `name`. After a `term` of silence, in seconds, the brain gives its
-    pages to others: fetches may start until `alive_until`, and no brain that has read what the
-    server took at `reached_at` counts the hand as dead within a term of it, both by `boot_time()`.
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        super().__init__(*arguments, **named)
+        self.posts: dict[int, HandPost] = {}
 
-    `wants` returns how many pages the hand wants in all, `has` its leases and what it asks for.
-    `heard` is called with statements, in the thread of `call_from_thread`, as are `failed`, and
-    `acknowledged` with the number of the last message that the brain has committed.
+    def begin(self) -> None:
+        """Begin to send and to fetch, for the posts that there are."""
+        self._sender = self._start(self._send_all, "sender")
+        self._start(self._fetch_all, "mail")
+
+    def send(self, shard: int, messages: list[tuple[int, bytes]]) -> None:
+        """Send numbered messages to the brain of a shard."""
+        self._outgoing.put((shard, messages))
+
+    # Below: in threads
+
+    def _send_all(self) -> None:
+        mailbox, is_last = self._open(), False
+        while not is_last:
+            sent, is_last = self._next()
+            if sent:
+                sent_at = boot_time()
+                self._call(mailbox, mailbox.send, self.name, sent)
+                for shard, _ in sent:
+                    self.posts[shard].reached_at = sent_at
+
+    def _fetch_all(self) -> None:
+        mailbox, after, n_outages = self._open(), dict.fromkeys(self.posts, START), 0
+        while not self.is_closed:
+            found = self._call(mailbox, mailbox.answers, self.name, after)
+            if n_outages != self._n_outages:
+                # The server may have lost its last second, and so reuse numbers.
+                n_outages, after = self._n_outages, dict.fromkeys(self.posts, START)
+            for shard, bodies in found:
+                self._call_from_thread(self.posts[shard].arrived, bodies)
+
+
+class HandPost:
+    """A hand's end of the mail with the brain of a shard, which a carrier takes there.
+
+    After a `term` of silence, in seconds, the brain gives its pages to others: fetches may start
+    until `alive_until`, and no brain that has read what the server took at `reached_at` counts the
+    hand as dead within a term of it, both by `boot_time()`. `has` returns how many pages the hand
+    wants in all, its leases and what it asks for. `heard` is called with statements, `acknowledged`
+    with the number of the last message that the brain has committed.
     """
 
     def __init__(
         self,
-        open_mailbox: Callable[[], Mailbox],
-        name: str,
+        carrier: Carrier,
+        shard: int,
         term: float,
         *,
-        wants: Callable[[], int] = lambda: 0,
-        has: Callable[[], tuple[list[Any], list[Any]]] = lambda: ([], []),
+        has: Callable[[], tuple[int, list[Any], list[Any]]] = lambda: (0, [], []),
         heard: Callable[[list[Statement]], object] = lambda statements: None,
         acknowledged: Callable[[int], object] = lambda number: None,
-        call_from_thread: Callable[..., object],
-        failed: Callable[[CrawlprioError], object],
     ) -> None:
-        super().__init__(call_from_thread, failed)
-        self._acknowledged = acknowledged
-        self.name = name
-        self.alive_until = 0.0
-        self.reached_at = boot_time()
-        self._open = open_mailbox
+        self.carrier = carrier
+        carrier.posts[shard] = self
+        self._shard = shard
         self._term = term
-        self._wants = wants
-        self._heard = heard
         self._has = has
+        self._heard = heard
+        self._acknowledged = acknowledged
+        self.alive_until, self.reached_at = 0.0, boot_time()
         self._n_said = self._n_heard = 0
         self._unheard: deque[_Said] = deque()
-        self._outgoing: queue.SimpleQueue[list[tuple[int, bytes]] | None] = queue.SimpleQueue()
-        self._sender = self._start(self._send_all, "sender")
-        self._start(self._fetch_all, "mail")
+        self._said_at = 0.0
 
     @property
     def had_brain(self) -> bool:
@@ -192,6 +235,12 @@ class HandPost(_Post):
     def is_heard(self) -> bool:
         """Whether the brain has acknowledged all that was said."""
         return not self._unheard
+
+    @property
+    def is_due(self) -> bool:
+        """Whether to give a sign of life: fewer of them while nothing depends on this hand."""
+        rests = self.is_heard and not any(self._has()[1:])
+        return boot_time() >= self._said_at + (REST_SHARE * self._term if rests else 0.0)
 
     @property
     def is_alive(self) -> bool:
@@ -210,29 +259,22 @@ class HandPost(_Post):
         self._n_said = number
         self._send([(number, self._body(statements))], keeps=True)
 
-    def close(self, seconds: float) -> bool:
-        """Send what is left; return whether that was done in time."""
-        self.is_closed = True
-        self._deadline = monotonic() + seconds
-        self._outgoing.put(None)
-        self._sender.join(seconds)
-        return not self._sender.is_alive()
-
     def _body(self, statements: bytes) -> bytes:
         """Return a message but for its clock."""
-        leases, asks = map(written, self._has())
-        return b"%d,%d,%b,%b,%b" % (self._wants(), self._n_heard, leases, asks, statements)
+        n_wanted, leases, asks = self._has()
+        head = n_wanted, self._n_heard, written(leases), written(asks)
+        return b"%d,%d,%b,%b,%b" % (*head, statements)
 
     def _send(self, said: Iterable[tuple[int, bytes]], *, keeps: bool = False) -> None:
         sent = []
         for number, body in said:
-            now = boot_time()
+            self._said_at = now = boot_time()
             if keeps:
                 self._unheard.append(_Said(number, body, now))
             sent.append((number, b"[%r,%b]" % (now, body)))
-        self._outgoing.put(sent)
+        self.carrier.send(self._shard, sent)
 
-    def _arrived(self, bodies: list[bytes]) -> None:
+    def arrived(self, bodies: list[bytes]) -> None:
         """Take note of messages; in the crawl's thread."""
         for body in bodies:
             try:
@@ -249,7 +291,7 @@ class HandPost(_Post):
                 self._acknowledged(n_read)
             first = self._unheard[0] if self._unheard else None
             if first is not None and first.number > n_read + 1 and first.sent_at < echo:
-                self._failed(
+                self.carrier.failed(
                     CrawlprioError(
                         "The store of the crawl lacks what this worker has said: it is an older "
                         "copy, or of another crawl; start the worker again."
@@ -265,36 +307,13 @@ class HandPost(_Post):
             if is_new_brain:
                 self.say([])  # it waits to hear what this hand has
 
-    # Below: in threads
-
-    def _send_all(self) -> None:
-        mailbox, is_last = self._open(), False
-        while not is_last:
-            sent, is_last = _all_in(self._outgoing)
-            if sent:
-                sent_at = boot_time()
-                messages = [message for messages in sent for message in messages]
-                self._call(mailbox, mailbox.send, self.name, messages)
-                self.reached_at = sent_at
-
-    def _fetch_all(self) -> None:
-        mailbox, after, n_outages = self._open(), START, 0
-        while not self.is_closed:
-            after, bodies = self._call(mailbox, mailbox.answers, self.name, after)
-            if n_outages != self._n_outages:
-                # The server may have lost its last second, and so reuse numbers.
-                n_outages, after = self._n_outages, START
-            if bodies:
-                self._call_from_thread(self._arrived, bodies)
-
 
 class BrainPost(_Post):
     """A brain's end: it stays the brain from `claim` on, in a thread, however busy the crawl is.
 
-    It connects with `open_mailbox` once for each of its threads. No other brain ever has its
-    `name`; without renewing that, it is the brain for some `seconds`. `arrived` is called with
-    messages, and sets `position` once their effects are committed, or returns False;
-    `state_changed` with the state of the crawl (empty, paused, draining) when it changes.
+    Without renewing that, it is the brain for some `seconds`. `arrived` is called with messages,
+    and sets `position` once their effects are committed, or returns False; `state_changed` with the
+    state of the crawl (empty, paused, draining) when it changes.
     """
 
     def __init__(
@@ -308,17 +327,14 @@ class BrainPost(_Post):
         call_from_thread: Callable[..., object],
         failed: Callable[[CrawlprioError], object],
     ) -> None:
-        super().__init__(call_from_thread, failed)
-        self.name = name
+        super().__init__(open_mailbox, name, call_from_thread, failed)
         self.crawl_id = ""
         self.path: Path | None = None
         self.position = START
-        self._open = open_mailbox
         self._seconds = seconds
         self._arrived = arrived
         self._state_changed = state_changed
         self._state = ""
-        self._turns: queue.SimpleQueue[_Turn | None] = queue.SimpleQueue()
         self._synced, self._synced_at = "", 0.0
         self._applied = threading.Event()
         self._is_deaf = False
@@ -326,7 +342,7 @@ class BrainPost(_Post):
 
     def begin(self) -> None:
         """Stay the brain, which this process is now."""
-        self._thread = self._start(self._turn_all, "turns")
+        self._sender = self._start(self._turn_all, "turns")
 
     def listen(self, path: Path, position: str) -> None:
         """Read messages after a place; the store of the crawl is at `path`."""
@@ -335,26 +351,19 @@ class BrainPost(_Post):
 
     def answer(self, answers: list[tuple[str, bytes]], status: str = "") -> None:
         """Send messages to hands, after all earlier ones."""
-        self._turns.put((answers, self.position, status))
+        self._outgoing.put((answers, self.position, status))
 
     def was_down(self) -> bool:
         """Return whether the server cannot be reached, or could not since the last call."""
         n_noticed, self._n_noticed = self._n_noticed, self._n_outages
         return self._is_down or n_noticed != self._n_noticed
 
-    def close(self, seconds: float) -> None:
-        """Send what is left, and cease to be the brain."""
-        self.is_closed = True
-        self._deadline = monotonic() + seconds
-        self._turns.put(None)
-        self._thread.join(seconds)
-
     # Below: in threads
 
     def _turn_all(self) -> None:
         mailbox, is_last = self._open(), False
         while not is_last:
-            turns, is_last = _all_in(self._turns, self._seconds / 3)
+            turns, is_last = self._next(self._seconds / 3)
             answers = [answer for some, _, _ in turns for answer in some]
             status = next((shown for _, _, shown in reversed(turns) if shown), "")
             place = turns[-1][1] if turns else ""

@@ -26,23 +26,16 @@ from scrapy.utils.defer import deferred_from_coro
 from crawlprio.errors import ConfigError, CrawlprioError
 from crawlprio.live import engine
 from crawlprio.live.dispatch import site_of
-from crawlprio.live.hand_settings import BRAIN_VARIABLE, brain_facts
+from crawlprio.live.hand_settings import brain_facts
 from crawlprio.live.running import Callbacks
 from crawlprio.live.workers import LinksOut, Shard
 from crawlprio.plugins.shared.brain import DIED, Hand
-from crawlprio.plugins.shared.brain_scheduler import LOOK_SECONDS, BrainScheduler, check_limits
-from crawlprio.plugins.shared.connection import checked_client, when_available
-from crawlprio.plugins.shared.mailbox import START, Fenced, Mail, Mailbox, open_mailbox
+from crawlprio.plugins.shared.brain_scheduler import LOOK_SECONDS, BrainScheduler
+from crawlprio.plugins.shared.joining import JoinedCrawl, difference, joining, values_of
+from crawlprio.plugins.shared.mailbox import START, Fenced, Mail
 from crawlprio.plugins.shared.messages import OF_ONE_BRAIN, Statement, brain_of, written
-from crawlprio.plugins.shared.post import BrainPost, HandPost, SaidByHand, said_by_hand
-from crawlprio.plugins.shared.same_crawl import difference, values_of
-from crawlprio.plugins.shared.shards import (
-    FACTS,
-    Outbox,
-    Shards,
-    agree_on_shards,
-    shard_store,
-)
+from crawlprio.plugins.shared.post import BrainPost, Carrier, HandPost, SaidByHand, said_by_hand
+from crawlprio.plugins.shared.shards import FACTS, Outbox, Shards
 from crawlprio.settings_table.config import CrawlConfig, read_setting
 from crawlprio.store.files import StoreInUse, WriterLock
 from crawlprio.web.addresses import ALLOW_PRIVATE
@@ -53,9 +46,6 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
 
 logger = logging.getLogger("crawlprio")
-
-BRAIN_SECONDS = 10.0
-"""Seconds of silence after which workers elect another brain; no more than those of a hand."""
 
 _END_SECONDS = 10.0
 """Seconds that hands get to end, and Redis to take what is left."""
@@ -82,11 +72,6 @@ _SHARD = "shard "
 """What the name of a brain begins with, as the hand of another; those of hands have a colon."""
 
 PAUSED, DRAINING = "paused", "draining"
-
-
-def brain_seconds(settings: Any) -> float:
-    """Return the seconds of silence after which another brain is elected."""
-    return min(float(read_setting(settings, "CRAWLPRIO_LEASE_SECONDS")), BRAIN_SECONDS)
 
 
 class FarHand(Hand):
@@ -153,6 +138,7 @@ class RedisBrainScheduler(BrainScheduler):
         self._number = 0
         self._outbox = Outbox(1)
         self._posts: dict[int, HandPost] = {}
+        self._carriers: dict[Carrier, None] = {}
         self._is_told_all_is_done = False
         self._due: set[FarHand] = set()
         self._told: list[Any] = []
@@ -163,34 +149,21 @@ class RedisBrainScheduler(BrainScheduler):
 
     def open(self, spider: Spider) -> None:
         crawl = self._crawl
-        self._spider = spider
-        settings = self._crawler.settings
         if crawl.failure is None:
-            try:
-                self._name = read_setting(settings, "CRAWLPRIO_REDIS_CRAWL") or spider.name
-                self._seconds = brain_seconds(settings)
-                client = when_available(partial(checked_client, settings))
-                self._mailbox = mailbox = Mailbox(client, self._name)
-                self._shards = agree_on_shards(mailbox, crawl.asked_for, self._name)
+            with joining(crawl):
+                self._joined = joined = JoinedCrawl(crawl, spider)
+                self._name, self._shards = joined.name, joined.shards
                 self._claim()
                 self._find_store(crawl.config)
-                crawl.share_seeds = mailbox.share_seeds
                 if len(self._shards) > 1:
                     crawl.shard = Shard(self._shards.of, self._number)
-            except CrawlprioError as error:
-                crawl.refuse(error)
-            except RedisError as error:
-                crawl.refuse(ConfigError(f"Redis cannot be used: {str(error).rstrip('.')}."))
         super().open(spider)
-        if crawl.failure is not None or self.dispatcher is None:
-            return
-        try:
-            self._take_over()
-        except CrawlprioError as error:
-            crawl.refuse(error)
+        if crawl.failure is None and self.dispatcher is not None:
+            with joining(crawl):
+                self._take_over()
 
     def _check_supported(self, config: CrawlConfig, spider: Spider) -> None:
-        check_limits(config, "CRAWLPRIO_FRONTIER is 'redis'")
+        """Refuse nothing: it was, before joining."""
 
     def _claim(self) -> None:
         """Become the brain; without being told to, end at once if another process is."""
@@ -199,7 +172,7 @@ class RedisBrainScheduler(BrainScheduler):
         if facts is None and len(self._shards) > 1:
             facts = self._choose_shard()
         self._number = 0 if facts is None else facts.get("shard", 0)
-        self._mailbox = Mailbox(self._mailbox.client, self._name, self._number)
+        self._mailbox, seconds = self._joined.mailboxes[self._number], self._joined.seconds
         if facts is not None and facts["crawl"] != self._name:
             raise ConfigError(
                 f"This process was started as the brain of {facts['crawl']!r}, and not of "
@@ -207,24 +180,24 @@ class RedisBrainScheduler(BrainScheduler):
             )
         name = f"{facts['name'] if facts else uuid4().hex} {socket.gethostname()} {os.getpid()}"
         has_said = False
-        while not self._mailbox.claim(name, self._seconds):
+        while not self._mailbox.claim(name, seconds):
             if self._is_of_worker:
                 os._exit(0)
             if not has_said:
                 has_said = True
                 logger.info("%s: another process is its brain; waiting.", self._name)
-            sleep(self._seconds / 20)
+            sleep(seconds / 20)
         self._before = self._mailbox.facts()
         if self._before.get("key", self._shards.key) != self._shards.key:
             self._mailbox.delete()  # left by an earlier crawl, whose other shards are gone
             self._before = {}
-            self._mailbox.claim(name, self._seconds)
+            self._mailbox.claim(name, seconds)
         from twisted.internet import reactor
 
         self._post = BrainPost(
-            lambda: open_mailbox(self._crawler.settings, self._name, self._number),
+            partial(self._joined.open, self._number),
             name,
-            self._seconds,
+            seconds,
             arrived=self._arrived,
             state_changed=self._state_changed,
             call_from_thread=reactor.callFromThread,
@@ -234,25 +207,18 @@ class RedisBrainScheduler(BrainScheduler):
 
     def _choose_shard(self) -> NoReturn:
         """Become the brain of a shard that has none: start again as that one."""
-        settings, n, name = self._crawl.asked_for, len(self._shards), uuid4().hex
-        told = {"crawl": self._name, "name": name, "waits": True}
-        has_said = False
+        joined, name, has_said = self._joined, uuid4().hex, False
+        whole = f"{name} {socket.gethostname()} {os.getpid()}"
         while True:
-            for shard in range(n):
-                mailbox = Mailbox(self._mailbox.client, self._name, shard)
-                is_here = shard_store(settings, self._name, shard, n).exists()
-                whole = f"{name} {socket.gethostname()} {os.getpid()}"
-                if (is_here or not mailbox.facts().get("id")) and mailbox.claim(
-                    whole, _START_SECONDS
-                ):
-                    told["shard"] = shard
-                    environment = {**os.environ, BRAIN_VARIABLE: json.dumps(told)}
-                    program = [sys.executable, *sys.orig_argv[1:]]
-                    os.execve(sys.executable, program, environment)
+            for shard, mailbox in enumerate(joined.mailboxes):
+                may = joined.store(shard).exists() or not mailbox.facts().get("id")
+                if may and mailbox.claim(whole, _START_SECONDS):
+                    process = joined.as_brain(shard, name=name, waits=True)
+                    os.execve(sys.executable, process["args"], process["env"])
             if not has_said:
                 has_said = True
                 logger.info("%s: other processes are its brains; waiting.", self._name)
-            sleep(self._seconds / 20)
+            sleep(joined.seconds / 20)
 
     def _find_store(self, config: CrawlConfig) -> None:
         """Check that the store of the crawl is here, and wait until no other brain writes to it."""
@@ -354,22 +320,16 @@ class RedisBrainScheduler(BrainScheduler):
 
     def _open_posts(self) -> None:
         """Say again what other shards may not have heard, and all else from now on."""
-        from twisted.internet import reactor
-
-        settings, own = self._crawler.settings, f"{_SHARD}{self._number}"
-        for shard in range(len(self._shards)):
-            if shard == self._number:
-                continue
-            # What it has answered to an earlier brain is by another clock.
-            Mailbox(self._mailbox.client, self._name, shard).forget(own)
-            self._posts[shard] = HandPost(
-                partial(open_mailbox, settings, self._name, shard),
-                own,
-                self._term,
-                acknowledged=partial(self._outbox.has_taken, shard),
-                call_from_thread=reactor.callFromThread,
-                failed=self._crawl.fail,
-            )
+        own = f"{_SHARD}{self._number}"
+        for shard, carrier in enumerate(self._joined.carriers(own, self._crawl.fail)):
+            if shard != self._number:
+                # What it has answered to an earlier brain is by another clock.
+                self._joined.mailboxes[shard].forget(own)
+                taken = partial(self._outbox.has_taken, shard)
+                self._posts[shard] = HandPost(carrier, shard, self._term, acknowledged=taken)
+        self._carriers = {post.carrier: None for post in self._posts.values()}
+        for carrier in self._carriers:
+            carrier.begin()
         self._send_links()
 
     def _send_links(self) -> None:
@@ -759,7 +719,7 @@ class RedisBrainScheduler(BrainScheduler):
         """Cease to be the brain, now that the store is closed."""
         with suppress(RedisError):
             post.close(_END_SECONDS)
-            for each in self._posts.values():
+            for each in self._carriers:
                 each.close(0.0)
             if deletes and not self._is_fenced:
                 absent = [hand.name for hand in self._known.values() if not hand.is_shard]

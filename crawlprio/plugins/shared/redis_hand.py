@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 import random
 import socket
 import subprocess
-import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
@@ -24,20 +22,20 @@ from scrapy.utils.asyncio import run_in_thread
 from scrapy.utils.defer import deferred_from_coro, maybe_deferred_to_future
 from twisted.internet.defer import Deferred
 
-from crawlprio.errors import ConfigError, CrawlprioError
+from crawlprio.errors import ConfigError
 from crawlprio.live.dispatch import site_of
-from crawlprio.live.hand_settings import BRAIN_VARIABLE
 from crawlprio.live.running import Callbacks, RunningCrawl
 from crawlprio.live.workers import WorkersDied
-from crawlprio.plugins.shared.brain_scheduler import check_limits
-from crawlprio.plugins.shared.connection import checked_client, when_available
 from crawlprio.plugins.shared.hand_scheduler import HandScheduler
-from crawlprio.plugins.shared.mailbox import Mailbox, open_mailbox
+from crawlprio.plugins.shared.joining import (
+    BRAIN_SECONDS,
+    JoinedCrawl,
+    joining,
+    scope_of,
+    values_of,
+)
 from crawlprio.plugins.shared.messages import Statement
 from crawlprio.plugins.shared.post import ABORT_SHARE, HandPost
-from crawlprio.plugins.shared.redis_brain import BRAIN_SECONDS, brain_seconds
-from crawlprio.plugins.shared.same_crawl import scope_of, values_of
-from crawlprio.plugins.shared.shards import agree_on_shards, shard_store
 from crawlprio.plugins.shared.start_urls import StartUrls
 from crawlprio.plugins.shared.wires import beat, boot_time
 from crawlprio.settings_table.config import read_setting
@@ -70,66 +68,45 @@ class RedisHandScheduler(HandScheduler):
     """
 
     loses_leases = True
-
-    def __init__(self, crawler: Crawler) -> None:
-        super().__init__(crawler)
-        self._is_late = False
+    _is_late = False
 
     def open(self, spider: Spider) -> None:
         crawl = self._crawl
         if crawl.failure is None:
-            try:
-                self._join(spider)
-            except CrawlprioError as error:
-                crawl.refuse(error)
-            except RedisError as error:
-                crawl.refuse(ConfigError(f"Redis cannot be used: {str(error).rstrip('.')}."))
+            with joining(crawl):  # before anything else can fail
+                self._joined = JoinedCrawl(crawl, spider, deletes=True)
+                self._term, self.shards = self._joined.term, self._joined.shards
         super().open(spider)
         if crawl.failure is None and self.dispatcher is not None:
             self.dispatcher.takes_seeds = True
             self._crawler.signals.connect(self._spider_opened, signal=signals.spider_opened)
 
-    def _join(self, spider: Spider) -> None:
-        """Connect to the mailbox, before anything else can fail."""
-        settings = self._crawler.settings
-        check_limits(self._crawl.config, "CRAWLPRIO_FRONTIER is 'redis'")
-        self._name = read_setting(settings, "CRAWLPRIO_REDIS_CRAWL") or spider.name
-        self._term = float(read_setting(settings, "CRAWLPRIO_LEASE_SECONDS"))
-        client = when_available(partial(checked_client, settings))
-        self._mailbox = mailbox = Mailbox(client, self._name)
-        if read_setting(settings, "SCHEDULER_FLUSH_ON_START"):
-            for each in mailbox.of_shards(max(int(mailbox.facts().get("shards", 1)), 1)):
-                each.delete(brain_seconds(settings))
-        self.shards = agree_on_shards(mailbox, self._crawl.asked_for, self._name)
-        self._crawl.share_seeds = mailbox.share_seeds
-
     def _spider_opened(self) -> None:
-        from twisted.internet import reactor
-
-        settings, asked_for = self._crawler.settings, self._crawl.asked_for
+        joined, asked_for = self._joined, self._crawl.asked_for
         if self._crawl.failure is not None:
             return
         self._frontier.share(self._n_wanted())
         name = f"{socket.gethostname()}:{os.getpid()}:{uuid4().hex[:12]}"
+        carriers = joined.carriers(name, self._crawl.fail)
+        self._carriers = dict.fromkeys(carriers)
         posts = [
             HandPost(
-                partial(open_mailbox, settings, self._name, shard),
-                name,
+                carrier,
+                shard,
                 self._term,
-                wants=partial(self._n_wanted_of, shard),
-                heard=partial(self._heard, shard),
                 has=partial(self._has, shard),
-                call_from_thread=reactor.callFromThread,
-                failed=self._crawl.fail,
+                heard=partial(self._heard, shard),
             )
-            for shard in range(len(self.shards))
+            for shard, carrier in enumerate(carriers)
         ]
+        for carrier in self._carriers:
+            carrier.begin()
         for post in posts:
             post.say([["hello", values_of(asked_for), scope_of(self._spider)]])
         archives = read_setting(asked_for, "CRAWLPRIO_WARC") is not None
         self._connect(posts, self._term, archives=archives)
-        self._election = Election(self._crawler, self._mailbox, posts)
-        self._watch = beat(self._look, min(self._term, BRAIN_SECONDS))
+        self._election = Election(self._crawler, joined, posts)
+        self._watch = beat(self._look, joined.seconds)
         self._read_start_urls()
 
     def _read_start_urls(self) -> None:
@@ -141,7 +118,7 @@ class RedisHandScheduler(HandScheduler):
             return
         urls = StartUrls(
             self._crawler,
-            open_mailbox(self._crawler.settings, self._name).client,
+            self._joined.open().client,
             key % {"name": spider.name},
             batch_size=read("REDIS_START_URLS_BATCH_SIZE") or self._crawl.config.concurrency or 16,
             max_idle=read("MAX_IDLE_TIME_BEFORE_CLOSE"),
@@ -155,12 +132,10 @@ class RedisHandScheduler(HandScheduler):
         assert isinstance(found, BrainPermission)
         return found
 
-    def _n_wanted_of(self, shard: int) -> int:
-        return self._frontier.shares[shard]
-
-    def _has(self, shard: int) -> tuple[list[Any], list[Any]]:
-        """Return what this hand has, and asks for, of a shard."""
-        return self._frontier.listed(shard), self._permission.asks(shard)
+    def _has(self, shard: int) -> tuple[int, list[Any], list[Any]]:
+        """Return what this hand wants, has and asks for, of a shard."""
+        frontier = self._frontier
+        return frontier.shares[shard], frontier.listed(shard), self._permission.asks(shard)
 
     def _look(self) -> None:
         """See whether there is a brain, and whether one may count this worker as dead soon."""
@@ -201,7 +176,7 @@ class RedisHandScheduler(HandScheduler):
             logger.warning(
                 "The crawl %r has finished without this worker, which ends; start it again to "
                 "begin a new crawl.",
-                self._name,
+                self._joined.name,
             )
 
     def close(self, reason: str) -> None:
@@ -223,15 +198,15 @@ class RedisHandScheduler(HandScheduler):
         self._send()
         super().close(reason)
         until = monotonic() + _CLOSE_SECONDS
-        is_sent = [post.close(max(until - monotonic(), 0.1)) for post in posts]
+        is_sent = [each.close(max(until - monotonic(), 0.1)) for each in self._carriers]
         if not all(is_sent):
             logger.warning(
                 "Redis did not take what this worker had to say; its last pages are fetched again."
             )
         elif self._is_late:
             with suppress(RedisError):
-                for mailbox in self._mailbox.of_shards(len(posts)):
-                    mailbox.forget_late(posts[0].name)
+                for mailbox in self._joined.mailboxes:
+                    mailbox.forget_late(posts[0].carrier.name)
 
     def _warn_not_resumed(self) -> None:
         """Warn about nothing: the brain has the crawl, whatever JOBDIR holds."""
@@ -318,11 +293,10 @@ class Election:
     does not know any more, gets none: it would be another one.
     """
 
-    def __init__(self, crawler: Crawler, mailbox: Mailbox, posts: Sequence[HandPost]) -> None:
+    def __init__(self, crawler: Crawler, joined: JoinedCrawl, posts: Sequence[HandPost]) -> None:
         self._crawl = RunningCrawl.of(crawler)
-        self._name = mailbox.crawl
-        self._posts = posts
-        self._mailboxes = mailbox.of_shards(len(posts))
+        self._joined, self._name = joined, joined.name
+        self._posts, self._mailboxes = posts, joined.mailboxes
         self._stands = read_setting(crawler.settings, "CRAWLPRIO_BRAIN") == "auto"
         self._processes: dict[int, subprocess.Popen[bytes]] = {}
         self._is_looking = False
@@ -378,16 +352,13 @@ class Election:
 
     def _missing(self) -> dict[int, dict[str, str]]:
         """Return the facts of each shard without a brain."""
-        return {
-            shard: mailbox.facts()
-            for shard, mailbox in enumerate(self._mailboxes)
-            if not mailbox.brain()
-        }
+        brains = self._mailboxes[0].brains(len(self._mailboxes))
+        without = (shard for shard, brain in enumerate(brains) if not brain)
+        return {shard: self._mailboxes[shard].facts() for shard in without}
 
     def _start_here(self, shard: int, facts: dict[str, str]) -> None:
         """Start a brain if this machine has the store of the shard, or none is there yet."""
-        store = shard_store(self._crawl.asked_for, self._name, shard, len(self._mailboxes))
-        if facts.get("id") and not store.exists():
+        if facts.get("id") and not self._joined.store(shard).exists():
             if not self._has_said_where:
                 self._has_said_where = True
                 logger.warning(
@@ -398,10 +369,8 @@ class Election:
                     facts.get("host"),
                 )
         elif shard not in self._processes:
-            told = {"crawl": self._name, "name": uuid4().hex, "shard": shard}
             self._processes[shard] = subprocess.Popen(
-                [sys.executable, *sys.orig_argv[1:]],
-                env={**os.environ, BRAIN_VARIABLE: json.dumps(told)},
+                **self._joined.as_brain(shard, name=uuid4().hex),
                 start_new_session=True,
                 stdin=subprocess.DEVNULL,
             )

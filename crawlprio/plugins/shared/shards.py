@@ -2,34 +2,18 @@
 
 from __future__ import annotations
 
-import json
-import secrets
 import sqlite3
 from collections.abc import Callable, Iterable
 from hashlib import blake2b
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from crawlprio.errors import ConfigError
-from crawlprio.live.hand_settings import brain_folder
 from crawlprio.live.workers import LinksOut
 from crawlprio.plugins.shared.messages import Statement, brain_of, written
-from crawlprio.settings_table.config import read_setting
-from crawlprio.store import Store
 from crawlprio.store.side_tables import SideTable
 from crawlprio.web.scope import registered_domain
 
-if TYPE_CHECKING:
-    from crawlprio.plugins.shared.mailbox import Mailbox
-
 _CACHE_SIZE = 50_000
 """Hosts whose shard is cached."""
-
-_OF_ONE_SHARD = {
-    "CRAWLPRIO_STOP_AT_COVERAGE": "needs all links in one process",
-    "CRAWLPRIO_REQUISITES": "fetches from sites of other shards",
-}
-"""Settings that need a single brain, and why."""
 
 FACTS = "mailbox"
 """The fact in a store by which a brain knows its crawl, and what it has read."""
@@ -81,63 +65,6 @@ def shards_from(facts: dict[str, Any]) -> Shards:
     """Return the shards that have these facts; one, if they say nothing."""
     by_domain = bool(int(facts.get("by_domain", 0)))
     return Shards(int(facts.get("shards", 1)), str(facts.get("key", "")), by_domain=by_domain)
-
-
-def shard_store(settings: Any, crawl: str, shard: int, n: int) -> Path:
-    """Return the store of a shard: of the only one, that in the folder of the crawl."""
-    folder = Path(read_setting(settings, "JOBDIR") or brain_folder(crawl))
-    name = read_setting(settings, "CRAWLPRIO_STORE") or "crawl.sqlite"
-    return (folder if n == 1 else folder / str(shard)) / name
-
-
-def stored_facts(path: Path) -> dict[str, Any]:
-    """Return what the brain of a store has noted in it; nothing without a store."""
-    if not path.exists():
-        return {}
-    with Store.open(path, readonly=True) as store:
-        return dict(json.loads(store.get_meta(FACTS) or "{}"))
-
-
-def agree_on_shards(mailbox: Mailbox, settings: Any, crawl: str) -> Shards:
-    """Return the shards of a crawl, as its first process said; `mailbox` is that of shard 0.
-
-    A crawl that a job directory has, and the server has forgotten, keeps its own. Raises
-    `ConfigError` if these settings want another number, or what several cannot do.
-    """
-    _check(settings)
-    n = read_setting(settings, "CRAWLPRIO_REDIS_SHARDS")
-    by_domain = read_setting(settings, "CRAWLPRIO_MAX_PAGES_PER_DOMAIN") is not None
-    found = mailbox.facts()
-    if n > 1 and not found.get("id"):
-        key = secrets.token_hex(16)
-        if read_setting(settings, "JOBDIR") is not None:
-            for shard in range(n):
-                stored = stored_facts(shard_store(settings, crawl, shard, n)).get("shards", {})
-                key = stored.get("key", key)
-        found = mailbox.agree(Shards(n, key, by_domain=by_domain).facts())
-    shards = shards_from(found)
-    if len(shards) != n:
-        raise ConfigError(
-            f"CRAWLPRIO_REDIS_SHARDS is {n}, but the crawl {crawl!r} in Redis has {len(shards)} "
-            "shards; give all workers that number, or delete the crawl with 'crawlprio frontier "
-            f"delete {crawl} --yes'."
-        )
-    return shards
-
-
-def _check(settings: Any) -> None:
-    """Refuse what a crawl of several shards cannot do."""
-    n = read_setting(settings, "CRAWLPRIO_REDIS_SHARDS")
-    because = f"CRAWLPRIO_REDIS_SHARDS is {n}, and "
-    max_pages = read_setting(settings, "CRAWLPRIO_MAX_PAGES")
-    if n > 1 and max_pages is not None and max_pages < n:
-        raise ConfigError(
-            f"{because}CRAWLPRIO_MAX_PAGES is {max_pages}, of which each shard gets an equal part; "
-            "set fewer shards, or more pages."
-        )
-    for name, why in _OF_ONE_SHARD.items():
-        if n > 1 and read_setting(settings, name) not in (None, False):
-            raise ConfigError(f"{because}{name} is set, which {why}; leave out one of them.")
 
 
 _OUTBOX = SideTable(

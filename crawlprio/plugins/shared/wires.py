@@ -15,10 +15,10 @@ import sys
 import time
 from collections.abc import Callable
 from time import monotonic
-from typing import Any
+from typing import Any, cast
 
 from scrapy.utils.asyncio import create_looping_call
-from twisted.internet.protocol import Factory, Protocol, connectionDone
+from twisted.internet.protocol import Factory, connectionDone
 from twisted.protocols.basic import Int32StringReceiver
 from twisted.python.failure import Failure
 
@@ -41,7 +41,7 @@ class Wire(Int32StringReceiver):
 
     MAX_LENGTH = 2**31 - 1
 
-    is_alive = is_heard = True  # or this process ends
+    is_alive = is_heard = is_due = True  # or this process ends
 
     def __init__(
         self, heard: Callable[[list[Statement]], object], lost: Callable[[], object]
@@ -103,17 +103,11 @@ def adopted(
     """Return the wire over an end of a socket, of which the event loop takes a copy."""
     from twisted.internet import reactor
 
-    wire = Wire(heard, lost)
-
-    class One(Factory):
-        noisy = False
-
-        def buildProtocol(self, addr: Any) -> Protocol:  # noqa: N802
-            return wire
-
-    running: Any = reactor
+    wire, running = Wire(heard, lost), cast("Any", reactor)
+    factory = Factory.forProtocol(lambda: wire)
+    factory.noisy = False
     end.setblocking(False)
-    running.adoptStreamConnection(end.fileno(), socket.AF_UNIX, One())
+    running.adoptStreamConnection(end.fileno(), socket.AF_UNIX, factory)
     return wire
 
 
