@@ -12,10 +12,13 @@ from crawls import ROOT
 from crawlprio.commands import certify, planning
 from crawlprio.live import state_keeper
 from crawlprio.middlewares import permission
+from crawlprio.orderings import ORDERINGS
+from crawlprio.plugins import ADDED
 from crawlprio.plugins.archive import requisite_fetches
 from crawlprio.plugins.manners import judge
 from crawlprio.settings_table import SETTINGS
 from crawlprio.store import files, store
+from crawlprio.store.graph_files import FORMATS
 from crawlprio.store.schema import create_schema
 from crawlprio.store.side_tables import SideTable
 from crawlprio.web import budgets, html, pieces, robots_txt, sitemaps, urls
@@ -370,6 +373,13 @@ def test_the_store_has_the_tables_that_its_page_describes():
         assert re.findall(r"`(\w+)`", columns) == there, name
     own = {row[0] for row in db.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")}
     assert own <= set(re.findall(r"\*\*(\w+)\*\*", text))
+
+
+def test_every_ordering_has_its_row_and_every_graph_format_its_name_on_their_pages():
+    rows = re.findall(r"^\| `([\w-]+)`", (DOCS / "orderings.md").read_text("utf-8"), re.MULTILINE)
+    assert set(rows) == {"ORDERING", *ORDERINGS, *ADDED["orderings by value"]}
+    graphs = re.search(r"A graph is (.*?)\. `crawlprio", words_of("docs/study.md"))
+    assert set(re.findall(r"`(\.[\w.]+)`", graphs[1])) == set(FORMATS)
 
 
 def side_tables():
