@@ -3,11 +3,13 @@
 import pytest
 from crawls import ADDON, Site, page, run_spider
 from scrapy import Request, Spider
+from scrapy.settings import BaseSettings
 
 import crawlprio.settings
 from crawlprio import LinkPairs
 from crawlprio.errors import ConfigError
-from crawlprio.live.running import RunningCrawl
+from crawlprio.live.running import IN_WORKERS, RunningCrawl, without_parts
+from crawlprio.settings_table.config import read_setting
 from crawlprio.spiders.site import SiteSpider
 from crawlprio.store import Store
 
@@ -127,3 +129,13 @@ def test_the_report_counts_index_files_with_the_body_of_their_folder(tmp_path):
         run = run_spider(SiteSpider, settings, site=site, seeds="http://a.test/")
     assert run.stats["crawlprio/pages_fetched"] == 4
     assert run.stats["crawlprio/index_files_like_their_folder"] == 1
+
+
+@pytest.mark.parametrize("name", without_parts())
+def test_every_part_can_be_left_out_of_dry_runs_and_workers(name):
+    assert read_setting(BaseSettings(without_parts()), name) in (None, False)
+    assert name not in without_parts(name)
+
+
+def test_what_each_worker_has_too_are_parts():
+    assert set(IN_WORKERS) - set(without_parts()) == set()

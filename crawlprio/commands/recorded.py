@@ -84,19 +84,11 @@ class ReceiptCommand(OneLineCommand):
 
 def _print_receipt(receipt: Mapping[str, Any]) -> None:
     """Print a receipt for people."""
-    from rich.table import Table
-    from rich.text import Text
-
     from crawlprio.measure.receipt_document import rows, sentences
     from crawlprio.show.tables import PipeSafeConsole
 
     console = PipeSafeConsole()
-    table = Table(show_header=False)
-    table.add_column()
-    table.add_column(overflow="fold")
-    for name, value in rows(receipt):
-        table.add_row(name, Text(value))
-    console.print(table)
+    console.print_pairs(rows(receipt))
     for sentence in sentences(receipt):
         console.print(sentence, markup=False, highlight=False)
 

@@ -297,7 +297,7 @@ class DemoWeb:
         return self._sources[page]
 
     def topic(self, page: int) -> str:
-        """Return the topic of a page, one of `vocabulary.TOPICS`."""
+        """Return the topic of a page, one of `TOPICS`."""
         return TOPICS[self._topics[page]]
 
     def title(self, page: int) -> str:

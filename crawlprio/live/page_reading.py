@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, NamedTuple
 from weakref import WeakKeyDictionary
 
 from scrapy import Request
@@ -47,31 +47,30 @@ def read_page(
     )
 
 
-def pairs_of(
-    crawl: RunningCrawl,
-    response: Response,
-    title: str = "",
-    text: str = "",
-    robots: Sequence[str] = (),
-    language: str = "",
-    licences: Sequence[str] = (),
-) -> LinkPairs:
-    """Return what was read of a page, once each part of the crawl has read it; without links.
+class PageHead(NamedTuple):
+    """What a `ParsedPage` says beside its links, of a page that is not parsed for crawlprio."""
 
-    `robots` is what its `meta name=robots` say.
-    """
+    title: str = ""
+    text: str = ""
+    robots: Sequence[str] = ()
+    language: str = ""
+    licences: Sequence[str] = ()
+
+
+def pairs_of(crawl: RunningCrawl, response: Response, page: ParsedPage | PageHead) -> LinkPairs:
+    """Return what was read of a page, once each part of the crawl has read it; without links."""
     pairs = LinkPairs(
         source=response.url,
         targets=[],
         status=response.status,
-        title=title,
-        text=text,
+        title=page.title,
+        text=page.text,
         content_hash=content_hash(response.body),
         n_bytes=len(response.body),
-        directives=_directives_of(response, robots),
+        directives=_directives_of(response, page.robots),
     )
     if crawl.config.keeps_text:  # a part of the crawl detects the language
-        pairs.notes = TextNotes("", language, joined(licences))
+        pairs.notes = TextNotes("", page.language, joined(page.licences))
     for read in crawl.parts.defining("read"):
         read(pairs)
     crawl.config.set_fingerprint(pairs)
@@ -154,16 +153,16 @@ class Reading:
             targets.setdefault(identity_of(request), request)
         yielded = YIELDED.pop(response.request, []) if response.request else []
         dropped = dict(dropped_links(yielded, requests)) if len(yielded) > len(requests) else {}
-        said: tuple[Any, ...] = ()
+        page: ParsedPage | PageHead = PageHead()
         texts: dict[str, str] = {}
         if crawl.wants_anchors and isinstance(response, HtmlResponse):
-            said, texts = self._read(response, [*targets.values(), *dropped.values()])
+            page, texts = self._read(response, [*targets.values(), *dropped.values()])
 
         def anchor(request: Request) -> str:
             found = request.meta.get("link_text") or texts.get(request.url.partition("#")[0], "")
             return str(found).strip()
 
-        pairs = pairs_of(crawl, response, *said)
+        pairs = pairs_of(crawl, response, page)
         pairs.targets = list(targets)
         pairs.anchors = [anchor(request) for request in targets.values()]
         pairs.outside = [(url, anchor(request)) for url, request in dropped.items()]
@@ -171,12 +170,11 @@ class Reading:
 
     def _read(
         self, response: HtmlResponse, requests: list[Request]
-    ) -> tuple[tuple[Any, ...], dict[str, str]]:
-        """Return what a page says, as `pairs_of` takes it, and texts of links by their URLs."""
+    ) -> tuple[ParsedPage | PageHead, dict[str, str]]:
+        """Return what a page says, and the texts of links by their URLs."""
         if self._crawl.config.wants_text:
             page = read_page(self._crawl, response)
-            said = page.title, page.text, page.robots, page.language, page.licences
-            return said, dict(zip(page.urls, page.anchors, strict=True))
+            return page, dict(zip(page.urls, page.anchors, strict=True))
         # The spider has nearly always parsed the page already.
         root = response.selector.root
         wanted = {
@@ -185,4 +183,4 @@ class Reading:
             if not request.meta.get("link_text")
         }
         texts = read_anchors(root, response.url, response.encoding, wanted) if wanted else {}
-        return (read_title(root), "", read_robots(root)), texts
+        return PageHead(read_title(root), robots=read_robots(root)), texts

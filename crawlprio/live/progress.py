@@ -209,20 +209,12 @@ class CrawlReport:
             draws = read_setting(self._crawler.settings, "CRAWLPRIO_PLOT") is not None
             if self._crawl.web is None or not draws:
                 return
-        from rich.table import Table
-        from rich.text import Text
-
         from crawlprio.show.tables import PipeSafeConsole
 
         console = PipeSafeConsole(
             quiet=not is_printed, stderr=writes_items_to_stdout(self._crawler.settings)
         )
-        table = Table(show_header=False)
-        table.add_column()
-        table.add_column(overflow="fold")
-        for name, shown in rows:
-            table.add_row(name, Text(shown))
-        console.print(table)
+        console.print_pairs(rows)
         if self._crawl.web is not None:
             try:
                 self._evaluate(self._crawl.web, console)

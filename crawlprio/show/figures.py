@@ -152,7 +152,7 @@ def frame(axes: Axes, title: str, xlabel: str, ylabel: str, size: float = 13.0) 
 
 Points = Sequence[Sequence[float]] | Floats
 Scale = Literal["linear", "log"]
-Mark = Literal["line", "steps", "points", "bars"]
+Mark = Literal["line", "points", "bars"]
 Limits = tuple[float | None, float | None]
 
 
@@ -162,8 +162,8 @@ class Series:
 
     `points`: `(x, y)` with ascending x; on a logarithmic axis only positive values are drawn. `low`
     and `high`: edges of a band around the line, one number per point. `mark`: `"line"` joins the
-    points, `"steps"` holds each value until the next point, `"points"` and `"bars"` are for
-    histograms. `like`: name of the series whose colour to use.
+    points, `"points"` and `"bars"` are for histograms. `like`: name of the series whose colour to
+    use.
     """
 
     points: Points
@@ -572,8 +572,7 @@ def _draw(
         )[0]  # fmt: skip
     return axes.plot(
         x, y, color=colour, linestyle=line_style, linewidth=width, zorder=level, gid=gid,
-        drawstyle="steps-post" if line.mark == "steps" else "default", clip_on=inside,
-        solid_capstyle="round", marker=marker or ("o" if len(x) == 1 else ""), markersize=6.0,
-        markeredgecolor="white", markeredgewidth=0.7,
+        clip_on=inside, solid_capstyle="round", marker=marker or ("o" if len(x) == 1 else ""),
+        markersize=6.0, markeredgecolor="white", markeredgewidth=0.7,
         markevery=(start * MARKER_EVERY, MARKER_EVERY) if len(x) > 1 else None,
     )[0]  # fmt: skip

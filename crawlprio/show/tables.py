@@ -14,6 +14,7 @@ from rich import box
 from rich.console import Console
 from rich.progress import track
 from rich.table import Table
+from rich.text import Text
 
 from crawlprio.errors import ConfigError
 from crawlprio.outside import open_file
@@ -35,6 +36,15 @@ class PipeSafeConsole(Console):
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, sys.stdout.fileno())
         os.close(nowhere)
+
+    def print_pairs(self, rows: Iterable[tuple[str, str]]) -> None:
+        """Print a table of names and values; values are printed as they are."""
+        table = Table(show_header=False)
+        table.add_column()
+        table.add_column(overflow="fold")
+        for name, value in rows:
+            table.add_row(name, Text(value))
+        self.print(table)
 
 
 def wide_console() -> Console:

@@ -182,8 +182,7 @@ class SiteSpider(Spider):
         crawl = RunningCrawl.of(self.crawler)
         kind = content_type_of(response)
         page = read_page(crawl, response, kind) if _is_html(response, kind) else ParsedPage()
-        said = page.title, page.text, page.robots, page.language, page.licences
-        pairs = pairs_of(crawl, response, *said)
+        pairs = pairs_of(crawl, response, page)
         pairs.source = source
         nofollow = self._obeys_nofollow and (page.nofollow or _says_nofollow(response))
         try:
