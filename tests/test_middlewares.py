@@ -277,7 +277,7 @@ def test_no_lease_remains_at_the_end():
 
 
 def test_links_and_requests_have_the_same_identity():
-    crawler = Crawler(OneByOne, Settings())
+    crawler = Crawler(OneByOne, Settings({"TWISTED_REACTOR_ENABLED": False}))
     crawler._apply_settings()
     identities = Identities(crawler)
     assert identities.of_url("http://a.test/x?b=1&a=2#top") == "http://a.test/x?a=2&b=1"
