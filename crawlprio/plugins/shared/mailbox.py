@@ -121,9 +121,10 @@ class Mailbox:
         is_new = self.client.set(self._brain, brain, nx=True, px=int(1000 * seconds))
         return bool(is_new) or self.brain() == brain
 
-    def read(self, after: str, *, most: int) -> list[Mail]:
-        """Return messages to the brain after a place; wait for the first one."""
-        found = self.client.xread({self._in: after}, count=most, block=self._wait)
+    def read(self, after: str, *, most: int, seconds: float) -> list[Mail]:
+        """Return messages to the brain after a place; wait for the first one, some seconds."""
+        wait = min(self._wait, int(1000 * seconds))
+        found = self.client.xread({self._in: after}, count=most, block=wait)
         entries = found[0][1] if found else []
         return [
             Mail(

@@ -395,7 +395,10 @@ class BrainPost(_Post):
     def _read_all(self) -> None:
         mailbox, n_outages = self._open(), 0
         while not (self.is_closed or self._is_deaf):
-            mail = self._call(mailbox, mailbox.read, self.position, most=_MOST)
+            # A node of a cluster keeps who waits there even if it has lost the slot meanwhile: for
+            # so long hands are not heard, which must not take them for dead.
+            wait = self._seconds / 4
+            mail = self._call(mailbox, mailbox.read, self.position, most=_MOST, seconds=wait)
             if n_outages != self._n_outages:
                 n_outages = self._n_outages
                 self._call(mailbox, mailbox.advance, self.position)
