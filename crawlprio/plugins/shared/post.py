@@ -30,9 +30,6 @@ from crawlprio.plugins.shared.wires import boot_time
 logger = logging.getLogger("crawlprio")
 
 _T = TypeVar("_T")
-_MOST = 64
-"""Messages that a brain reads at once."""
-
 _PAUSES = (0.05, 0.1, 0.2, 0.5)
 """Seconds between attempts to reach the server; the last one repeats."""
 
@@ -397,8 +394,7 @@ class BrainPost(_Post):
         while not (self.is_closed or self._is_deaf):
             # A node of a cluster keeps who waits there even if it has lost the slot meanwhile: for
             # so long hands are not heard, which must not take them for dead.
-            wait = self._seconds / 4
-            mail = self._call(mailbox, mailbox.read, self.position, most=_MOST, seconds=wait)
+            mail = self._call(mailbox, mailbox.read, self.position, seconds=self._seconds / 4)
             if n_outages != self._n_outages:
                 n_outages = self._n_outages
                 self._call(mailbox, mailbox.advance, self.position)
