@@ -13,6 +13,7 @@ What it does not show: several machines, and pages that take time.
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 import tempfile
 from collections import Counter
@@ -26,7 +27,6 @@ import numpy as np
 
 sys.path.extend(str(Path(__file__).resolve().parents[1] / "tests" / name) for name in ("", "kit"))
 
-from shared_crawls import InRedis
 from test_redis_shards import InShards
 from workers import spent
 
@@ -36,27 +36,35 @@ from crawlprio.ranking.pagerank import pagerank
 from crawlprio.store import Store
 from crawlprio.store.graph_files import read_graph
 
+HANDLER = "crawlprio.demo.handler.LoopbackHandler"
 
-def start(folder: Path, n_shards: int, server: LoopbackServer, n_hands: int, *more: str) -> InRedis:
-    """Start a crawl of a web that is served."""
+
+def start(folder: Path, n_shards: int, server: LoopbackServer, n_hands: int, *more: str) -> Any:
+    """Start a crawl of a web that is served: first all brains, then the hands."""
     web: Any = SimpleNamespace(url=lambda page: server.seeds[page])
     crawl = InShards(folder, web, n_shards, term=60.0)
-    crawl.start(n_hands, "-s", f"CRAWLPRIO_LOOPBACK={server.address}", *more)
+    handlers = json.dumps(dict.fromkeys(("http", "https"), HANDLER))
+    loopback = f"CRAWLPRIO_LOOPBACK={server.address}"
+    words = "-s", loopback, "-s", f"DOWNLOAD_HANDLERS={handlers}", *more
+    crawl.start(n_shards, *words, brain="only")
+    crawl.wait(lambda: all(mailbox.facts().get("process") for mailbox in crawl.mailboxes))
+    crawl.start(n_hands, *words, brain="never")
     return crawl
 
 
 def order(server: LoopbackServer, n_shards: int, at_once: int, ordering: str) -> None:
     with tempfile.TemporaryDirectory() as name:
-        crawl: Any = start(
+        crawl = start(
             *(Path(name), n_shards, server, 1, "--delay", "0", "--at-once", str(at_once)),
-            *("--ordering", ordering, "--follow", "web"),
+            *("--ordering", ordering),
         )
         try:
             brains, used = crawl.wait_for_brains(), Counter[int]()
+            began = {brain: spent(brain) for brain in brains}
             while crawl.is_running():
                 for brain in brains:
                     with suppress(OSError):
-                        used[brain] = max(used[brain], spent(brain))
+                        used[brain] = max(used[brain], spent(brain) - began[brain])
                 sleep(0.1)
             crawl.end()
             path = Path(name, "crawls/site/crawl.sqlite") if n_shards == 1 else crawl.store
@@ -79,9 +87,8 @@ def order(server: LoopbackServer, n_shards: int, at_once: int, ordering: str) ->
 
 def idle(server: LoopbackServer, n_shards: int, n_hands: int, seconds: float) -> None:
     with tempfile.TemporaryDirectory() as name:
-        crawl: Any = start(Path(name), n_shards, server, n_hands, "--delay", "3600")
+        crawl = start(Path(name), n_shards, server, n_hands, "--delay", "3600")
         try:
-            crawl.wait_for_brains()
             with crawl.server.client() as client:
                 sleep(seconds)
                 before, began = client.info("commandstats"), monotonic()

@@ -109,10 +109,8 @@ class JoinedCrawl:
     def as_brain(self, shard: int, **facts: Any) -> dict[str, Any]:
         """Return how a process with this command line starts as the brain of a shard."""
         told = json.dumps({"crawl": self.name, "shard": shard, **facts})
-        return {
-            "args": [sys.executable, *sys.orig_argv[1:]],
-            "env": {**os.environ, BRAIN_VARIABLE: told},
-        }
+        environment = {**os.environ, BRAIN_VARIABLE: told}
+        return {"args": [sys.executable, *sys.orig_argv[1:]], "env": environment}
 
     def _agree(self, first: Mailbox) -> Shards:
         """Return the shards of the crawl, as its first process said; here is the first mailbox.

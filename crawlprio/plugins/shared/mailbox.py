@@ -36,6 +36,9 @@ _WAIT, _SHARE_OF_TIMEOUT = 4.0, 0.8
 """Most seconds for which the server is asked to wait for mail, also as a share of the time after
 which a silent server counts as unreachable."""
 
+_MOST = 64
+"""Messages that a brain reads at once."""
+
 START = "0-0"
 """Before the first message of a stream."""
 
@@ -121,9 +124,10 @@ class Mailbox:
         is_new = self.client.set(self._brain, brain, nx=True, px=int(1000 * seconds))
         return bool(is_new) or self.brain() == brain
 
-    def read(self, after: str, *, most: int) -> list[Mail]:
-        """Return messages to the brain after a place; wait for the first one."""
-        found = self.client.xread({self._in: after}, count=most, block=self._wait)
+    def read(self, after: str, *, seconds: float) -> list[Mail]:
+        """Return messages to the brain after a place; wait for the first one, some seconds."""
+        wait = min(self._wait, int(1000 * seconds))
+        found = self.client.xread({self._in: after}, count=_MOST, block=wait)
         entries = found[0][1] if found else []
         return [
             Mail(

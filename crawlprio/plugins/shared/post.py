@@ -30,9 +30,6 @@ from crawlprio.plugins.shared.wires import boot_time
 logger = logging.getLogger("crawlprio")
 
 _T = TypeVar("_T")
-_MOST = 64
-"""Messages that a brain reads at once."""
-
 _PAUSES = (0.05, 0.1, 0.2, 0.5)
 """Seconds between attempts to reach the server; the last one repeats."""
 
@@ -395,7 +392,9 @@ class BrainPost(_Post):
     def _read_all(self) -> None:
         mailbox, n_outages = self._open(), 0
         while not (self.is_closed or self._is_deaf):
-            mail = self._call(mailbox, mailbox.read, self.position, most=_MOST)
+            # A node of a cluster keeps who waits there even if it has lost the slot meanwhile: for
+            # so long hands are not heard, which must not take them for dead.
+            mail = self._call(mailbox, mailbox.read, self.position, seconds=self._seconds / 4)
             if n_outages != self._n_outages:
                 n_outages = self._n_outages
                 self._call(mailbox, mailbox.advance, self.position)
