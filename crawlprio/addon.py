@@ -12,7 +12,9 @@ from scrapy.utils.misc import load_object
 
 from crawlprio.errors import ConfigError
 from crawlprio.graph.compiled import quieten
-from crawlprio.live.hand_settings import (
+from crawlprio.live.progress import CrawlReport
+from crawlprio.live.running import IN_WORKERS, RunningCrawl, without_parts
+from crawlprio.live.workers import (
     brain_facts,
     brain_folder,
     far_brain_settings,
@@ -21,8 +23,6 @@ from crawlprio.live.hand_settings import (
     hand_settings,
     shard_settings,
 )
-from crawlprio.live.progress import CrawlReport
-from crawlprio.live.running import IN_WORKERS, RunningCrawl, without_parts
 from crawlprio.middlewares import (
     LinksMiddleware,
     PolitenessMiddleware,

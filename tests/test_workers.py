@@ -16,7 +16,7 @@ from logged_web import LoggedWeb
 from shared_crawls import DELAY, MOST_BETWEEN, N_RUNS, Run, is_alive, logged_web
 from watched_crawls import Client
 
-from crawlprio.live.hand_settings import BRAIN_VARIABLE, VARIABLE, brain_facts, hand_facts
+from crawlprio.live.workers import BRAIN_VARIABLE, VARIABLE, brain_facts, hand_facts
 
 web = logged_web
 

@@ -22,7 +22,7 @@ from crawlprio.commands import (
 )
 from crawlprio.errors import ConfigError, CrawlprioError, printable
 from crawlprio.graph.compiled import say
-from crawlprio.live.hand_settings import hand_facts
+from crawlprio.live.workers import hand_facts
 from crawlprio.settings_table import SETTINGS
 from crawlprio.settings_table.config import robot_of, user_agent
 from crawlprio.settings_table.kinds import Whole

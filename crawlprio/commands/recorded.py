@@ -372,7 +372,7 @@ class LinksCommand(ExportCommand):
     def _collect(self, crawl: str, store: Path) -> None:
         """Copy the store of a crawl that many workers fetch, and write the copy's receipt."""
         from crawlprio.extras import require
-        from crawlprio.live.hand_settings import brain_folder
+        from crawlprio.live.workers import brain_folder
         from crawlprio.plugins import load
         from crawlprio.settings_table.config import read_setting
 

@@ -16,10 +16,10 @@ from scrapy.utils.asyncio import call_later
 from crawlprio.frontier.protocol import Frontier
 from crawlprio.live import engine
 from crawlprio.live.compiling import compile_reading
-from crawlprio.live.hand_settings import hand_facts
 from crawlprio.live.leases import LeaseState
 from crawlprio.live.page_reading import USAGES
 from crawlprio.live.running import RunningCrawl
+from crawlprio.live.workers import hand_facts
 from crawlprio.orderings.base import Ordering
 from crawlprio.plugins import load
 from crawlprio.plugins.shared.hand_frontier import HandFrontier, Line

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 from redis.exceptions import RedisError
 
 from crawlprio.errors import ConfigError, CrawlprioError
-from crawlprio.live.hand_settings import BRAIN_VARIABLE, brain_folder
 from crawlprio.live.running import RunningCrawl
+from crawlprio.live.workers import BRAIN_VARIABLE, brain_folder
 from crawlprio.plugins.shared.brain_scheduler import check_limits
 from crawlprio.plugins.shared.connection import (
     checked_client,

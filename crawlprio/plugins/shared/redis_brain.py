@@ -26,9 +26,8 @@ from scrapy.utils.defer import deferred_from_coro
 from crawlprio.errors import ConfigError, CrawlprioError
 from crawlprio.live import engine
 from crawlprio.live.dispatch import site_of
-from crawlprio.live.hand_settings import brain_facts
 from crawlprio.live.running import Callbacks
-from crawlprio.live.workers import LinksOut, Shard
+from crawlprio.live.workers import LinksOut, Shard, brain_facts
 from crawlprio.plugins.shared.brain import DIED, Hand
 from crawlprio.plugins.shared.brain_scheduler import LOOK_SECONDS, BrainScheduler
 from crawlprio.plugins.shared.joining import JoinedCrawl, difference, joining, values_of

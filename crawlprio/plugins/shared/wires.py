@@ -22,7 +22,7 @@ from twisted.internet.protocol import Factory, connectionDone
 from twisted.protocols.basic import Int32StringReceiver
 from twisted.python.failure import Failure
 
-from crawlprio.live.hand_settings import VARIABLE
+from crawlprio.live.workers import VARIABLE
 from crawlprio.plugins.shared.brain import Hand
 from crawlprio.plugins.shared.messages import Statement, read, written
 
