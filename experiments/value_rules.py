@@ -1,17 +1,17 @@
 """Try other rules for the ordering `value` on recorded webs, in a compiled crawl; run by hand.
 
-    python experiments/value_rules.py FOLDER [--judges]
+    python experiments/value_rules.py FOLDER [--judges] [--batches]
 
 FOLDER has a crawl store with texts for each web of `TUNING`, `SET_ASIDE` and `JUDGES` of
-`value_split.py`, or of `LATER_JUDGES`, as `build` of `benchmarks/value_webs.py` writes it:
+`value_split.py`, or of its later judges, as `build` of `benchmarks/value_webs.py` writes it:
 NAME.sqlite. A web without a store is left out, and so is one of whose start a single page can be
 reached. Topics are those of `value_split.py`, drawn by `topics_of` where it says so.
 
-Each rule of `RULES` crawls each topic from the home page and from random pages, as many as it takes
-to reach half of the web. Keys are brought up to date as in the package, whose functions compute the
-inputs. Printed are the share of all value found after 10, 20 and 40 % of the pages, and what that
-closes of the distance from the hot queue to the oracle. `experiments/value_rules.md` has what came
-of it.
+Each rule of `RULES`, or of `BATCHES`, crawls each topic from the home page and from random pages,
+as many as it takes to reach half of the web. Keys are brought up to date as in the package, whose
+functions compute the inputs. Printed are the share of all value found after 10, 20 and 40 % of the
+pages, and what that closes of the distance from the hot queue to the oracle.
+`experiments/value_rules.md` has what came of it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from value_split import HOT, JUDGES, LATER_JUDGES, LONG, SET_ASIDE, TUNING, topics_of
+from value_split import BATCH_JUDGES, HOT, JUDGES, LATER_JUDGES, LONG, SET_ASIDE, TUNING, topics_of
 
 from crawlprio.graph.compiled import load, njit
 from crawlprio.graph.linkgraph import LinkGraph
@@ -47,9 +47,12 @@ from crawlprio.plugins.value.orderings import (
     N_WORDS,
     PRIOR,
     PROMISE,
+    SHRINK,
     _add_links,
     _inputs,
     _learn,
+    _mixed,
+    _odds,
     _shows,
 )
 from crawlprio.simulator.graph_pages import RecordedVisits
@@ -61,8 +64,9 @@ Floats = NDArray[np.float64]
 Numbers = NDArray[np.int32]
 
 MARKS = (0.1, 0.2, 0.4)
-N_INPUTS, WIDTH = len(PRIOR), package._WIDTH
+N_INPUTS, N_MORE, WIDTH = len(PRIOR), 22, package._WIDTH
 ANCHOR, URL, SAID = package._ANCHOR, package._URL, package._SAID
+OWN = package._OWN
 VALUE, NEW, N_TARGETS = package._VALUE, package._NEW, package._N_TARGETS
 
 
@@ -82,6 +86,13 @@ class Rule(NamedTuple):
     """Power of one less the mean value, by which discovery is multiplied."""
     means: float = 0.0
     """1: words of anchor texts and their likes in texts count by their mean, not their sum."""
+    batch: float = 0.0
+    """Share by which the visits grow before the weights are fitted anew to all of them, instead of
+    after each visit to that one; 0: never."""
+    more: float = 0.0
+    """1: a batch has the further inputs of `_more` too."""
+    window: float = 0.0
+    """Share of the visits that a batch leaves out, the first ones."""
 
 
 VALUE_RULE = Rule(learned=1.0, explore=0.3)
@@ -101,6 +112,14 @@ RULES = {
     "the same, means of words": VALUE_RULE._replace(strength=50, every=0.04, means=1),
     "candidate, less discovery where value is dense": Rule(dense=1),
 }
+BATCHES = {
+    "value": VALUE_RULE,
+    "batches, all pages": VALUE_RULE._replace(batch=0.1),
+    "batches, the later half": VALUE_RULE._replace(batch=0.1, window=0.5),
+    "more inputs, all pages": VALUE_RULE._replace(batch=0.1, more=1, strength=20),
+    "more inputs, the later half": VALUE_RULE._replace(batch=0.1, more=1, window=0.5, strength=20),
+}
+"""Rules whose weights are fitted in batches, against `value`."""
 
 
 @njit(cache=True)
@@ -141,19 +160,19 @@ def _crawl(
     rule: tuple[float, ...],
 ) -> Numbers:
     """Crawl a web; return the pages in order."""
-    every, strength, discovery, learned, explore, turns, dense, means = rule
-    n = len(values)
+    every, strength, discovery, learned, explore, turns, dense, means, batch, more, window = rule
+    n, n_inputs = len(values), len(first)
     local, graph = np.full(n, -1, np.int32), np.zeros(n, np.int32)
     groups, links = np.full((n, WIDTH), -1, np.int32), np.zeros((n, 9))
     links[:, VALUE] = -1.0
     sources, fetched = np.full((n, N_SOURCES), -1, np.int32), np.zeros(n, np.bool_)
     sums, total = np.zeros((N_GROUPS, 3)), np.array(FIRST)
-    weights, inverse = first.copy(), np.eye(N_INPUTS) / strength
-    keys, inputs = np.full(n, -np.inf), np.empty(N_INPUTS)
+    weights, inverse = first.copy(), np.eye(n_inputs) / strength
+    keys, inputs, unused = np.full(n, -np.inf), np.empty(n_inputs), np.zeros(N_INPUTS)
+    rows, taught, fit_due = np.empty((budget, n_inputs)), np.empty(budget), 10
     # The package's function counts a page after it has learned from it; with no uncertainty it
     # learns nothing, so that the same function serves when the inputs are others.
-    certain, unused = np.zeros((N_INPUTS, N_INPUTS)), np.zeros(N_INPUTS)
-    room, gain = np.zeros(N_INPUTS), np.zeros(N_INPUTS)
+    certain, room, gain = np.zeros((N_INPUTS, N_INPUTS)), np.zeros(N_INPUTS), np.zeros(N_INPUTS)
     changed, order = np.empty(n + 2, np.int32), np.empty(budget, np.int32)
     n_known, n_visits, due, oldest, turn = 0, 0, 0, 0, -1
     for page in seeds:
@@ -173,8 +192,10 @@ def _crawl(
             _inputs(page, groups, links, sources, n_known, sums, total, grades, inputs)
             if means:
                 _mean_words(page, groups, inputs)
+            if more:
+                _more(page, groups, links, sources, n_known, sums, total, inputs)
             key = 0.0
-            for at in range(N_INPUTS):
+            for at in range(n_inputs):
                 key += inputs[at] * in_keys[at]
             if explore:
                 key += explore * _rare(page, groups, links, sources, sums)
@@ -203,7 +224,15 @@ def _crawl(
         _inputs(best, groups, links, sources, n_known, sums, total, grades, inputs)
         if means:
             _mean_words(best, groups, inputs)
-        _refit(inputs, value, inverse, weights)
+        if more:
+            _more(best, groups, links, sources, n_known, sums, total, inputs)
+        rows[n_visits - 1], taught[n_visits - 1] = inputs, value
+        if batch == 0:
+            _refit(inputs, value, inverse, weights)
+        elif n_visits >= fit_due:
+            fit_due = n_visits + max(4, int(batch * n_visits))
+            left_out = int(window * n_visits)
+            _fit(rows[left_out:n_visits], taught[left_out:n_visits], first, strength, weights)
         words = own[ends[page] : ends[page + 1]]
         known = groups, links, sources, n_known, sums, total, grades
         _learn(best, value, words, *known, room, gain, certain, unused)
@@ -233,20 +262,107 @@ def _crawl(
 @njit(cache=True)
 def _refit(inputs: Floats, value: float, inverse: Floats, weights: Floats) -> None:
     """Refit the weights to the value of a page, as the package does."""
-    gain, log_odds = np.zeros(N_INPUTS), 0.0
-    for row in range(N_INPUTS):
+    gain, log_odds, n_inputs = np.zeros(len(inputs)), 0.0, len(inputs)
+    for row in range(n_inputs):
         log_odds += inputs[row] * weights[row]
-        for at in range(N_INPUTS):
+        for at in range(n_inputs):
             gain[row] += inverse[row, at] * inputs[at]
     expected = 1.0 / (1.0 + math.exp(-min(max(log_odds, -30.0), 30.0)))
     slope = max(expected * (1.0 - expected), 0.01)
     scale = 1.0 / slope
-    for at in range(N_INPUTS):
+    for at in range(n_inputs):
         scale += inputs[at] * gain[at]
-    for row in range(N_INPUTS):
+    for row in range(n_inputs):
         weights[row] += gain[row] / scale * ((value - expected) / slope)
-        for at in range(N_INPUTS):
+        for at in range(n_inputs):
             inverse[row, at] -= gain[row] * gain[at] / scale
+
+
+@njit(cache=True)
+def _fit(rows: Floats, values: Floats, first: Floats, strength: float, weights: Floats) -> None:
+    """Fit the weights to the values of pages by their inputs, drawn to the first weights.
+
+    Logistic regression by Newton's method, from the weights as they are; `strength` times half of
+    the squared distance from the first weights is added to the loss.
+    """
+    for _ in range(12):
+        slopes = strength * np.eye(len(weights))
+        gradient = strength * (weights - first)
+        for at in range(len(rows)):
+            log_odds = min(max((rows[at] * weights).sum(), -30.0), 30.0)
+            expected = 1.0 / (1.0 + math.exp(-log_odds))
+            gradient += (expected - values[at]) * rows[at]
+            slope = max(expected * (1.0 - expected), 0.01)
+            for row in range(len(weights)):
+                slopes[row] += slope * rows[at, row] * rows[at]
+        step = np.linalg.solve(slopes, gradient)
+        weights -= step
+        if np.abs(step).max() < 1e-3:
+            break
+
+
+@njit(cache=True)
+def _evidence(n: float, worth: float, overall: float, pages: float) -> float:
+    """The log-odds of the mean of a group, less those of the mean of all pages."""
+    mean = _mixed(n, worth, overall, pages)
+    return math.log(_odds(mean)) - math.log(_odds(overall))
+
+
+@njit(cache=True)
+def _more(
+    page: int,
+    groups: Numbers,
+    links: Floats,
+    sources: Numbers,
+    n_pages: int,
+    sums: Floats,
+    total: Floats,
+    inputs: Floats,
+) -> None:
+    """Set the further inputs of a page, after those of the package.
+
+    The mean, the largest and the least evidence of the words of its anchor text, of such words in
+    texts, and of the words of its URL; the numbers of both kinds of words; the evidence of its
+    host; those of the largest and of the first value of a linking page; links to it, by weight, and
+    linking pages; what is unknown of its folder and of its first linking page; the new pages
+    expected on it; what the model says of it; and how early it was found.
+    """
+    overall, at = total[1] / total[0], N_INPUTS
+    for first, last, own in ((ANCHOR, URL, 0), (ANCHOR, URL, OWN), (URL, WIDTH, 0)):
+        n, mean, most, least = 0, 0.0, 0.0, 0.0
+        for word in groups[page, first:last]:
+            if word >= 0:
+                of = sums[word ^ own]
+                evidence = _evidence(of[0], of[1], overall, SHRINK)
+                most = evidence if n == 0 else max(most, evidence)
+                least = evidence if n == 0 else min(least, evidence)
+                mean += evidence
+                n += 1
+        inputs[at], inputs[at + 1], inputs[at + 2] = mean / max(n, 1), most, least
+        at += 3
+        if not own:
+            inputs[at] = math.log(1.0 + n)
+            at += 1
+    host = sums[groups[page, 0]]
+    inputs[at] = _evidence(host[0], host[1], overall, SHRINK)
+    largest, first_value, n_sources = -1.0, -1.0, 0
+    for source in sources[page]:
+        if source >= 0:
+            worth = links[source, VALUE]
+            first_value = worth if n_sources == 0 else first_value
+            largest = max(largest, worth)
+            n_sources += 1
+    inputs[at + 1] = _evidence(1.0, largest, overall, 0.5) if largest >= 0 else 0.0
+    inputs[at + 2] = _evidence(1.0, first_value, overall, 0.5) if first_value >= 0 else 0.0
+    inputs[at + 3] = math.log(1.0 + links[page, 0])
+    inputs[at + 4] = math.log(1.0 + n_sources)
+    n_targets = links[sources[page, 0], N_TARGETS] if n_sources else 0.0
+    inputs[at + 5] = 1.0 / math.sqrt(sums[groups[page, 1], 0] + 1.0)
+    inputs[at + 6] = 1.0 / math.sqrt(n_targets + 1.0)
+    inputs[at + 7] = _shows(page, groups, links, sources, sums, total)
+    inputs[at + 8] = links[page, SAID] / GRADES
+    inputs[at + 9] = links[page, SAID + 1] / GRADES
+    inputs[at + 10] = 1.0 - page / n_pages
 
 
 class Web:
@@ -265,7 +381,8 @@ class Web:
                     url = urls[visit.page]
                     self.pages[visit.page] = page_of(url, visit.title, visit.text)
                     start, end = self.graph.indptr[visit.page : visit.page + 2]
-                    of_target = dict(zip(visit.targets.tolist(), visit.anchors, strict=True))
+                    texts = visit.anchors or [""] * len(visit.targets)
+                    of_target = dict(zip(visit.targets.tolist(), texts, strict=True))
                     row = self.graph.indices[start:end].tolist()
                     anchors[start:end] = [of_target.get(target, "") for target in row]
         self.anchor_texts = anchors
@@ -343,6 +460,10 @@ class Task:
         self._values = web.values(model.score if model else _length)
         self._judge = model.judge if model else None
         self._words = HOT.get(topic, topic)
+        self._said = [
+            np.array([self._grade(text) for text in some], np.int64)
+            for some in (web.anchor_texts, web.url_texts)
+        ]
 
     def run(self, rule: Rule) -> Floats:
         """Return the share of value found at `MARKS`, the mean over the starts."""
@@ -351,18 +472,14 @@ class Task:
         if self._judge:
             grades[:, 1:, 0] = 2.0
             grades[:, 1:, 1] = 2.0 * PROMISE * np.arange(1, GRADES + 1) / GRADES
-        said = [
-            np.array([self._grade(text) for text in some], np.int64)
-            for some in (web.anchor_texts, web.url_texts)
-        ]
-        first = np.array(MEANS if rule.means else PRIOR)
+        first = np.array([*(MEANS if rule.means else PRIOR), *[0.0] * (N_MORE if rule.more else 0)])
         known = web.graph.indptr, web.graph.indices, web.anchors, web.places, web.urls
         return self._found(
             lambda start, budget: _crawl(
                 *known,
                 web.ends,
                 web.own,
-                *said,
+                *self._said,
                 grades,
                 self._values,
                 np.array(start, np.int32),
@@ -415,14 +532,14 @@ def _length(page: Page) -> float:
 
 def tasks(folder: Path, judges: bool) -> Iterator[Task]:
     """Yield the topics of all webs whose stores are there."""
-    groups = [LATER_JUDGES] if judges else [TUNING, SET_ASIDE, JUDGES]
+    groups = [LATER_JUDGES, BATCH_JUDGES] if judges else [TUNING, SET_ASIDE, JUDGES]
     for group in groups:
         for name, topics in group.items():
             path = folder / f"{name}.sqlite"
             if path.exists():
                 web = Web(path)
                 if reachable(web.graph, web.seeds).sum() > 1:
-                    for topic in web.topics(topics, group in (JUDGES, LATER_JUDGES)):
+                    for topic in web.topics(topics, group not in (TUNING, SET_ASIDE)):
                         yield Task(web, topic)
 
 
@@ -430,10 +547,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("folder", type=Path)
     parser.add_argument("--judges", action="store_true", help="the webs that judge, once")
+    parser.add_argument("--batches", action="store_true", help="weights fitted in batches")
     given = parser.parse_args()
     load()
     names = ("value, keys every .5 %", "candidate, keys every .5 %")
     rules = {name: RULES[name] for name in names} if given.judges else RULES
+    if given.batches:
+        every = 0.005 if given.judges else 0.02
+        rules = {name: rule._replace(every=every) for name, rule in BATCHES.items()}
     found: dict[str, list[Floats]] = {}
     for task in tasks(given.folder, given.judges):
         of_task = task.baselines() | {name: task.run(rule) for name, rule in rules.items()}

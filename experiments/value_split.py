@@ -4,7 +4,8 @@ Those set aside were written down before any crawl of them, and crawled once, at
 `TUNING` and `SET_ASIDE` were chosen by how many pages have their words; of the last three webs of
 `SET_ASIDE`, by their subject alone. Once judged, `SET_ASIDE` served for tuning too, and `JUDGES`,
 whose topics the rule of `topics_of` draws, judged what came of it. Then `JUDGES` served for tuning,
-and `LATER_JUDGES`, whose topics the same rule draws, judge. A topic is the terms of
+and `LATER_JUDGES`, whose topics the same rule draws, judge; for weights fitted in batches,
+`BATCH_JUDGES` do. A topic is the terms of
 `words:TERMS`; `LONG` is a quality instead, min(characters of text / 5000, 1), whose hot queue gets
 `HOT`. The webs are built as `benchmarks/value_webs.py` builds them, of at most 10,000 pages each:
 Debian packages, `benchmarks/archive_list.py`, and a recorded crawl (`uci`).
@@ -71,8 +72,16 @@ LATER_JUDGES = {
 people and their events, with what is judged beside their topics. No value was computed on them
 before, and nothing that was tuned for `value` has seen them."""
 
+BATCH_JUDGES: dict[str, tuple[str, ...]] = {
+    "openocd-list": (),
+    "socionics-wiki": (),
+    "drupal-cz": (),
+    "linuxcn": (),
+}
+"""A mailing list, a wiki, an organisation and a newspaper that judge weights fitted in batches."""
+
 BANDS = ((0.003, 0.01), (0.01, 0.04), (0.04, 0.15))
-"""Mean values of the topics that are drawn for each web of `JUDGES` and `LATER_JUDGES`."""
+"""Mean values of the topics that are drawn for each web of the three groups of judges."""
 
 
 def topics_of(titles: Sequence[str], mean_value: Callable[[str], float]) -> list[str]:
