@@ -35,7 +35,7 @@ KNOWS_SCRAPY = {
 BOTH_WAYS = {"crawlprio.plugins.papers.rare_orderings"}
 """An ordering made of orderings: on a call it asks the registry of the package it is in."""
 
-MOST_MODULES, MOST_LINES = 195, 54_688
+MOST_MODULES, MOST_LINES = 194, 54_685
 TWICE_BY_CONVENTION = {"__init__", "__main__", "base", "schema"}
 
 
