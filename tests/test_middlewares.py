@@ -11,6 +11,7 @@ from scrapy.crawler import Crawler
 from scrapy.exceptions import IgnoreRequest
 from scrapy.http import HtmlResponse
 from scrapy.settings import Settings
+from scrapy.utils.reactor import is_reactor_installed
 from spiders import OneByOne
 
 from crawlprio.items import LinkPairs
@@ -277,7 +278,7 @@ def test_no_lease_remains_at_the_end():
 
 
 def test_links_and_requests_have_the_same_identity():
-    crawler = Crawler(OneByOne, Settings({"TWISTED_REACTOR_ENABLED": False}))
+    crawler = Crawler(OneByOne, Settings({"TWISTED_REACTOR_ENABLED": is_reactor_installed()}))
     crawler._apply_settings()
     identities = Identities(crawler)
     assert identities.of_url("http://a.test/x?b=1&a=2#top") == "http://a.test/x?a=2&b=1"

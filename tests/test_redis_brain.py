@@ -32,7 +32,7 @@ def test_two_workers_get_every_page_once_and_keep_robots_and_delays(crawl: InRed
     crawl.start(2, "-s", "SCHEDULER_PERSIST=False")
     crawl.wait_for_fetches(20)
     for body in (b"\x80\x04pickle", b"[]", b'{"a": 1}'):
-        crawl.mailbox.send("nobody", [(1, body)])
+        crawl.mailbox.send("nobody", [(0, [(1, body)])])
     assert crawl.end() == [0, 0], crawl.said()
     crawl.check_whole()
     assert crawl.said().count("A message in Redis is none of crawlprio:") == 3
