@@ -41,7 +41,11 @@ for kind in ("DOWNLOADER_MIDDLEWARES", "SPIDER_MIDDLEWARES", "EXTENSIONS"):
 assert "twisted.internet.reactor" not in sys.modules
 compile_crawl(make_ordering("sibling-sampling"))
 compile_kernels(ORDERINGS[name] for name in COMPARED)
-compiled._numba = None  # so a crawl begins in plain Python, and loads numba when it needs it
+# A crawl begins in plain Python, and loads numba when it needs it.
+compiled._numba = None
+for one in gc.get_objects():
+    if type(one) is compiled.Compiled and one.is_plain:
+        one._dispatcher = None
 registered_domain("www.example.com")  # reads the list of public suffixes
 gc.freeze()
 for line in sys.stdin:
