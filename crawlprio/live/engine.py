@@ -191,13 +191,18 @@ def items_are_consumed(crawler: Crawler, other_than: type) -> bool:
     each item.
     """
     processor = crawler.engine.scraper.itemproc
-    listeners = dispatcher.liveReceivers(dispatcher.getAllReceivers(crawler, signals.item_scraped))
     return (
         type(processor) is not ItemPipelineManager
         or any(not isinstance(pipeline, other_than) for pipeline in processor.middlewares)
-        or any(not isinstance(getattr(own, "__self__", None), CoreStats) for own in listeners)
+        or not is_only_counted(crawler, signals.item_scraped)
         or not isinstance(crawler.logformatter, QuietLogFormatter)
     )
+
+
+def is_only_counted(crawler: Crawler, signal: object) -> bool:
+    """Return whether nothing receives a signal but Scrapy's `CoreStats`."""
+    listeners = dispatcher.liveReceivers(dispatcher.getAllReceivers(crawler, signal))
+    return all(isinstance(getattr(own, "__self__", None), CoreStats) for own in listeners)
 
 
 def has_receivers(crawler: Crawler, signal: object) -> bool:

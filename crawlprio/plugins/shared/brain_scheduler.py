@@ -68,6 +68,7 @@ class BrainScheduler(Scheduler):
         self._hands: dict[Any, None] = {}
         self._n_preparing = self._n_futile = 0
         self._is_ending = False
+        self._is_only_counted: bool | None = None
         self._looked_at = monotonic()
         self._seeds_arrived: list[str] = []
 
@@ -121,6 +122,8 @@ class BrainScheduler(Scheduler):
     def _spider_opened(self) -> None:
         if self._crawl.failure is not None:
             return
+        found = self._crawler.get_downloader_middleware(RobotsMiddleware)
+        self._robots = found if isinstance(found, RobotsMiddleware) else None
         self._open_hands()
         self._beat = beat(self._look_after_hands, self._term)
         engine.before_closing(self._crawler, self._drain)
@@ -179,10 +182,12 @@ class BrainScheduler(Scheduler):
     async def _prepare(self, handout: Handout) -> None:
         """Give a page to a hand once robots.txt and the delay of its site allow it."""
         try:
-            request = self._packing.unpack(handout)
-            site, clock = site_of(request), self._clock
+            clock, request = self._clock, None
+            if handout.request is not None or self._robots is not None:
+                request = self._packing.unpack(handout)
+            site = site_of(request) if request else self._frontier.site_of(handout.lease)
             self._at_once.fetch_from(site)
-            cause = await self._cause_against(request)
+            cause = await self._cause_against(request) if request else ""
             if cause:
                 clock.not_fetched(site)
                 refused = PageVisit(LinkPairs(handout.url, [], status=0), error=cause)
@@ -198,17 +203,16 @@ class BrainScheduler(Scheduler):
                 clock.not_fetched(site)
                 self._frontier.put_back(handout.lease)
                 return
-            self._brain.lease(hand, handout, USAGES.get(request, ""))
+            self._brain.lease(hand, handout, USAGES.get(request, "") if request else "")
         finally:
             self._n_preparing -= 1
             self._progressed()
 
     async def _cause_against(self, request: Request) -> str:
         """Return why a request must not be fetched (robots.txt, say); empty if it may."""
-        robots = self._crawler.get_downloader_middleware(RobotsMiddleware)
         try:
-            if isinstance(robots, RobotsMiddleware):
-                await robots.process_request(request)
+            if self._robots is not None:
+                await self._robots.process_request(request)
         except IgnoreRequest as error:
             return cause_of(error, request)
         return ""
@@ -276,7 +280,12 @@ class BrainScheduler(Scheduler):
     def _count_response(self, visit: Statement) -> None:
         """Report the responses of hands to Scrapy's extensions that count them."""
         source, status = visit[0][0], visit[0][4]
-        if status:
+        if self._is_only_counted is None:
+            of_responses = signals.response_received
+            self._is_only_counted = engine.is_only_counted(self._crawler, of_responses)
+        if status and self._is_only_counted:  # with no response to make, in a fifth of the time
+            self._crawler.stats.inc_value("response_received_count")
+        elif status:
             self._crawler.signals.send_catch_log(
                 signals.response_received,
                 response=Response(source, status=status),
