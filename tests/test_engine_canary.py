@@ -3,6 +3,7 @@
 If one of these tests fails after an update of Scrapy, change only `crawlprio/live/engine.py`.
 """
 
+from functools import partial
 from time import monotonic
 
 import pytest
@@ -48,7 +49,7 @@ class HoldingScheduler(BaseScheduler):
     def enqueue_request(self, request):
         self._requests.append(request)
         type(self).opens_at = monotonic() + 0.5
-        alarm = engine.EngineAlarm(self._crawler)
+        alarm = engine.Alarm(partial(engine.wake, self._crawler))
         alarm.set(self.opens_at + 60)
         alarm.set(self.opens_at)
         alarm.set(self.opens_at + 30)
@@ -76,8 +77,7 @@ def test_a_cancelled_alarm_does_not_fire():
 
     class Cancelling(Starter):
         def parse(self, response):
-            alarm = engine.EngineAlarm(self.crawler)
-            alarm._ring = lambda: rung.append(monotonic())
+            alarm = engine.Alarm(lambda: rung.append(monotonic()))
             alarm.set(monotonic() + 0.02)
             alarm.cancel()
             yield from super().parse(response)

@@ -264,7 +264,7 @@ class Dispatcher(FetchObserver):
         self._patience = Patience(self._release_site, self._wake)
         self.starts = StartGate()
         self._is_closed = False
-        self._alarm = engine.EngineAlarm(crawler)
+        self._alarm = engine.Alarm(self._wake)
         frontier.on_ready = self._wake
         frontier.on_lost = self._abort
         observe_fetches(crawler, self)

@@ -76,20 +76,17 @@ class QuietLogFormatter(LogFormatter):
 _NO_RECEIVERS: dict[object, list[object]] = {}
 
 
-class EngineAlarm:
-    """Wakes the engine at a given time, so that it asks for a page as soon as a site is ready.
+class Alarm:
+    """Calls a function once, from the event loop, at the earliest time that was set since."""
 
-    The engine must exist when the alarm is first set.
-    """
-
-    def __init__(self, crawler: Crawler) -> None:
-        self._crawler = crawler
+    def __init__(self, function: Callable[[], object]) -> None:
+        self._function = function
         self._timer: CallLaterResult | None = None
         self._at = math.inf
 
-    def set(self, at: float) -> None:
-        """Wake the engine at `at` on the monotonic clock, unless it will be woken sooner."""
-        if at >= self._at or at == math.inf:
+    def set(self, at: float = -math.inf) -> None:
+        """Call it at `at` on the monotonic clock, by default soon, unless it will be sooner."""
+        if at >= self._at:
             return
         self.cancel()
         self._at = at
@@ -104,7 +101,7 @@ class EngineAlarm:
     def _ring(self) -> None:
         self._timer = None
         self._at = math.inf
-        wake(self._crawler)
+        self._function()
 
 
 def wake(crawler: Crawler) -> None:

@@ -90,7 +90,7 @@ class BrainScheduler(Scheduler):
         self._clock = frontier.clock = SharedClock(frontier.clock, self._brain)
         self._packing = Packing(self._crawler, frontier, crawl.config.kept_headers)
         self._at_once = AtOnce(crawl.config.concurrency, crawl.config.max_concurrent_requests)
-        self._alarm = engine.EngineAlarm(self._crawler)
+        self._alarm = engine.Alarm(self._progressed)
         self._term = float(self._read("CRAWLPRIO_LEASE_SECONDS"))
         store = crawl.recorder.store
         if store is not None and crawl.recorder.resumes:
@@ -261,6 +261,7 @@ class BrainScheduler(Scheduler):
                 self._receive(hand, statement)
         except CrawlprioError as error:
             self._crawl.fail(error)
+        self._progressed()
 
     def _receive(self, hand: Hand, statement: Statement) -> None:
         """Carry out what a hand says, of the frontier or besides."""
@@ -275,7 +276,6 @@ class BrainScheduler(Scheduler):
             self._count_response(said[1])
         if self._brain.n_leased < n_before:
             self._n_futile = 0
-            self._progressed()
 
     def _count_response(self, visit: Statement) -> None:
         """Report the responses of hands to Scrapy's extensions that count them."""

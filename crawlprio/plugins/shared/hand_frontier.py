@@ -224,6 +224,11 @@ class HandFrontier:
             for other in range(n)
         )
 
+    @property
+    def has_pages(self) -> bool:
+        """Whether pages have come that are not being fetched yet."""
+        return bool(self._leased)
+
     # Which shard is to lease pages
 
     def share(self, n_wanted: int) -> bool:

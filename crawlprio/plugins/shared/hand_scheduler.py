@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import ctypes
+import math
 import os
 import signal
 import socket
 import sys
 from collections.abc import Sequence
+from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from scrapy import Request, signals
-from scrapy.utils.asyncio import call_later
 
 from crawlprio.frontier.protocol import Frontier
 from crawlprio.live import engine
@@ -23,7 +24,7 @@ from crawlprio.live.workers import hand_facts
 from crawlprio.orderings.base import Ordering
 from crawlprio.plugins import load
 from crawlprio.plugins.shared.hand_frontier import HandFrontier, Line
-from crawlprio.plugins.shared.messages import ENDED, FETCHING, Statement
+from crawlprio.plugins.shared.messages import ENDED, FETCHING, LINGER, Statement
 from crawlprio.plugins.shared.shards import Shards
 from crawlprio.plugins.shared.wires import adopted, beat
 from crawlprio.schedulers import Scheduler
@@ -55,7 +56,7 @@ class HandScheduler(Scheduler):
         self.shards = Shards()
         self._lines: list[Any] = []
         self._said: dict[int, list[Statement]] = {}
-        self._sends_soon = False
+        self._sending = engine.Alarm(self._send)
         self._crawl.record_elsewhere()
         self._crawl.tell_brain = self._say
         self.make_frontier = self._make_frontier
@@ -98,16 +99,19 @@ class HandScheduler(Scheduler):
     def say_to(self, shard: int, *statements: Statement) -> None:
         """Say something, or only what this hand has by now, to a brain."""
         self._said.setdefault(shard, []).extend(statements)
-        self._send_soon()
+        self._send_soon(can_wait=bool(statements) and statements[0][0] == "clock")
 
-    def _send_soon(self) -> None:
-        if not self._sends_soon:
-            self._sends_soon = True
-            call_later(0, self._send)
+    def _send_soon(self, *, can_wait: bool = False) -> None:
+        """Send what was said; with what follows, if that can wait or pages are here to be fetched.
+
+        A message takes brain and hand as long as what most of them say.
+        """
+        waits = can_wait or self._frontier.has_pages
+        self._sending.set(monotonic() + LINGER if waits else -math.inf)
 
     def _send(self) -> None:
-        """Send all that was said in this turn, and to all shards how many pages are wanted."""
-        self._sends_soon = False
+        """Send all that was said, and to all shards how many pages are wanted."""
+        self._sending.cancel()
         before, said = self._frontier.shares, self._said
         self._said = {}
         is_new = self._frontier.share(self._n_wanted())

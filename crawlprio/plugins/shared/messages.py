@@ -82,6 +82,9 @@ UNSTARTED, FETCHING, ENDED = range(3)
 OF_ONE_BRAIN = 2**31
 """Leases that one brain may give, and messages to one hand: the numbers of all brains differ."""
 
+LINGER = 0.005
+"""Seconds for which what is said waits for more, where nobody waits for it."""
+
 _encode = json.JSONEncoder(ensure_ascii=True, separators=(",", ":")).encode
 
 

@@ -9,7 +9,7 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import suppress
 from functools import partial
 from itertools import islice
@@ -32,7 +32,13 @@ from crawlprio.plugins.shared.brain import DIED, Hand
 from crawlprio.plugins.shared.brain_scheduler import LOOK_SECONDS, BrainScheduler
 from crawlprio.plugins.shared.joining import JoinedCrawl, difference, joining, values_of
 from crawlprio.plugins.shared.mailbox import START, Fenced, Mail
-from crawlprio.plugins.shared.messages import OF_ONE_BRAIN, Statement, brain_of, written
+from crawlprio.plugins.shared.messages import (
+    LINGER,
+    OF_ONE_BRAIN,
+    Statement,
+    brain_of,
+    written,
+)
 from crawlprio.plugins.shared.post import BrainPost, Carrier, HandPost, SaidByHand, said_by_hand
 from crawlprio.plugins.shared.shards import FACTS, Outbox, Shards
 from crawlprio.settings_table.config import CrawlConfig, read_setting
@@ -128,7 +134,7 @@ class RedisBrainScheduler(BrainScheduler):
         self._silent: set[str] = set()
         self._generation = 0
         self._scope: dict[str, Any] | None = None
-        self._had_hands = self._is_fenced = self._is_deaf = self._flushes_soon = False
+        self._had_hands = self._is_fenced = self._is_deaf = False
         self._state = ""
         self._shown_at = self._alone_since = monotonic()
         self._n_admitting = 0
@@ -142,7 +148,8 @@ class RedisBrainScheduler(BrainScheduler):
         self._due: set[FarHand] = set()
         self._told: list[Any] = []
         self._told_at = -math.inf
-        self._tells_soon = self._is_of_worker = False
+        self._is_of_worker = False
+        self._answering = engine.Alarm(self._answer)
 
     # Begin
 
@@ -363,8 +370,9 @@ class RedisBrainScheduler(BrainScheduler):
         self._send_links()
         post.position = self._position
         self._frontier.share_between(sum(hand.wants for hand in self._known.values()))
-        self._progressed()
-        self._flush(heard)
+        super()._progressed()
+        # Whatever is leased now goes at once, and takes along what hands can wait for.
+        self._flush(heard, monotonic() + LINGER)
         return True
 
     def _hear(self, mail: Mail) -> FarHand | None:
@@ -502,15 +510,13 @@ class RedisBrainScheduler(BrainScheduler):
         self._alone_since = monotonic()
         call_later(0, self._look_after_hands)
 
-    def _flush(self, hands: Any) -> None:
-        """Answer these hands, and all others for which there is something, in this turn."""
+    def _flush(self, hands: Iterable[FarHand] = (), at: float = -math.inf) -> None:
+        """Answer these hands, and all others for which there is something, at some time."""
         self._due.update(hands)
-        if not self._flushes_soon:
-            self._flushes_soon = True
-            call_later(0, self._answer)
+        self._answering.set(at)
 
     def _answer(self) -> None:
-        self._flushes_soon = False
+        self._answering.cancel()
         if self._post is None or self._post.is_closed:
             return
         status = self._brain.status(self._n_preparing)
@@ -550,17 +556,15 @@ class RedisBrainScheduler(BrainScheduler):
             return False
         wait = self._told_at + _TELL_SECONDS * (len(self._hands) - 1) - monotonic()
         if wait > 0:
-            if not self._tells_soon:
-                self._tells_soon = True
-                call_later(wait, self._progressed)
+            self._flush(at=monotonic() + wait)
             return False
-        self._told, self._told_at, self._tells_soon = news, monotonic(), False
+        self._told, self._told_at = news, monotonic()
         return True
 
     def _progressed(self) -> None:
         super()._progressed()
         if self._post is not None:
-            self._flush(())
+            self._flush()
 
     def _shown(self) -> dict[str, Any]:
         """Return what `crawlprio frontier show` shows; times are seconds from now."""
@@ -648,7 +652,7 @@ class RedisBrainScheduler(BrainScheduler):
         for post in self._posts.values():
             if not post.is_heard:  # by what hears this, it will know that something is missing
                 post.say([])
-        self._flush(())
+        self._flush()
         if not (self._hands or self._is_ending):
             self._end_alone()
 
