@@ -225,6 +225,7 @@ def test_free_fetches_go_to_the_shards_whose_next_pages_rank_first() -> None:
     frontier = HandFrontier(lambda shard, statement: None, Shards(3, "key"))
     none = [0, 0, 0]
     for shard, head in enumerate(([0, 0, 1.0], [0, 0, 3.0], [1, 0, 0.0])):
+        assert not frontier.share(4), "a shard that has not said anything may have better pages"
         frontier.received(shard, ["status", 5, 0, 0.0, 0, head, 0, none, none])
     assert frontier.is_settled
     shares = []

@@ -23,6 +23,10 @@ from crawlprio.web.urls import host_of
 _PATIENCE = 10.0
 """Seconds for which the only fetch of a worker waits until all shards know of the last one."""
 
+_START_SECONDS = 60.0
+"""Seconds for which a worker that starts fetches nothing until all shards have a brain: those that
+have one first would have their sites crawled alone."""
+
 
 class Line(Protocol):
     """A hand's end of its connection to a brain.
@@ -59,6 +63,9 @@ class ShardStatus(NamedTuple):
     def n_to_lease(self) -> int:
         """Pages that wait, or are about to be leased."""
         return self.n_waiting + self.n_preparing
+
+
+_UNHEARD = ShardStatus()
 
 
 class HandClock:
@@ -132,12 +139,13 @@ class HandFrontier:
         self.n_links = 0
         self.usages: dict[int, str] = {}
         self.held: dict[int, str] = {}
-        self.statuses = [ShardStatus()] * len(shards)
+        self.statuses = [_UNHEARD] * len(shards)
         self.shares = [0] * len(shards)
         self._listed: dict[int, list[Any]] = {}
         self._leased: dict[int, Handout] = {}
         self._released: set[int] = set()
         self._unsettled_since: float | None = None
+        self._waits_until = monotonic() + _START_SECONDS
 
     def _shard_of(self, lease: int) -> int:
         return shard_of_lease(lease, len(self._shards))
@@ -246,6 +254,8 @@ class HandFrontier:
         active = Counter(self._shard_of(lease) for lease in self.held.keys() - self._released)
         shares = [active[shard] for shard in range(len(self.statuses))]
         n_free = n_wanted - sum(shares)
+        if _UNHEARD in self.statuses and monotonic() < self._waits_until:
+            return shares
         if n_wanted == 1 and n_free > 0 and not self._may_choose():
             return shares
         asked = [at for at, n in enumerate(self.shares) if n > shares[at]]
