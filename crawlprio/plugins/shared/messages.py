@@ -43,7 +43,8 @@ A message of a hand is then CLOCK, WANTS, HEARD, LEASES, ASKS, STATEMENTS; one o
 READ, ECHO, STATEMENTS. Messages may be late, lost with the server, or read twice. So:
 
 1.  A hand numbers its messages from 1. A brain carries out each number once, in order, and commits
-    READ, the last one, with what it led to. A sign of life repeats the number of the last message.
+    READ, the last one, with what it led to. A sign of life repeats the number of the last message;
+    one of a hand that has nothing, and has heard all, gets no answer.
 2.  A hand keeps each message until READ has its number. ECHO is CLOCK, the hand's own clock, of the
     latest message that the brain has read: what was sent earlier and is not in READ is sent again.
 3.  LEASES are all that the hand has before the statements of the message: lease, page and number of

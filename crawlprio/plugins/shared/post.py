@@ -39,7 +39,7 @@ _SYNC_SECONDS = 0.5
 ALIVE_SHARE = 2 / 3
 """Share of a term in which fetches start, after something that the brain has heard."""
 
-REST_SHARE = 1 / 4
+REST_SHARE = 1 / 2
 """Share of a term in which a hand that has nothing gives no sign of life."""
 
 ABORT_SHARE = 0.9

@@ -376,7 +376,7 @@ class RedisBrainScheduler(BrainScheduler):
         return True
 
     def _hear(self, mail: Mail) -> FarHand | None:
-        """Carry out one message; return its hand."""
+        """Carry out one message; return its hand, if an answer may tell it anything."""
         if not mail.hand:
             return None
         try:
@@ -403,7 +403,8 @@ class RedisBrainScheduler(BrainScheduler):
             self._is_told_all_is_done = self._is_told_all_is_done and hand.is_shard
             for statement in said.statements:
                 self._receive(hand, statement)
-        return hand
+        has_said = mail.number != hand.n_read or said.statements or said.leases or said.asks
+        return hand if has_said or said.n_heard != hand.n_sent else None
 
     def _agree(self, hand: FarHand, said: SaidByHand) -> None:
         """Take a hand's word for what it has."""
