@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import sqlite3
 from collections import Counter
 from contextlib import closing, redirect_stdout
 from io import StringIO
 from pathlib import Path
+from time import sleep
 from typing import Any
 
 import pytest
@@ -493,3 +495,18 @@ def test_no_log_and_no_key_tells_the_password_of_the_server(tmp_path: Path, web:
     finally:
         crawl.stop()
         server.kill()
+
+
+def test_a_crawl_that_is_drained_while_a_worker_hangs_has_not_finished(crawl: InRedis) -> None:
+    """Scrapy's engine looks every five seconds whether anything is left."""
+    crawl.term = 60.0
+    crawl.start(1, "--delay", "1")
+    crawl.wait_for_fetches(5)
+    worker = crawl.workers[0]
+    os.kill(worker.pid, signal.SIGSTOP)
+    frontier_command(crawl, "drain", "site")
+    sleep(6)
+    os.kill(worker.pid, signal.SIGCONT)
+    assert crawl.end() == [0], crawl.said()
+    assert "has finished" not in crawl.said()
+    assert crawl.rows("SELECT value FROM meta WHERE key = 'ended_because'") == [("drained",)]

@@ -643,7 +643,7 @@ class RedisBrainScheduler(BrainScheduler):
     # End
 
     def has_pending_requests(self) -> bool:
-        return not self._is_ending
+        return True  # or the engine, which looks now and then, takes it for finished
 
     def _was_down(self) -> bool:
         return self._post is None or self._post.was_down()
