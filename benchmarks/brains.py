@@ -25,9 +25,9 @@ from typing import Any
 
 import numpy as np
 
-sys.path.extend(str(Path(__file__).resolve().parents[1] / "tests" / name) for name in ("", "kit"))
+sys.path.append(str(Path(__file__).resolve().parents[1] / "tests" / "kit"))
 
-from test_redis_shards import InShards
+from shared_crawls import InShards
 from workers import spent
 
 from crawlprio.demo.server import LoopbackServer

@@ -24,6 +24,7 @@ from logged_web import FORBIDDEN, LoggedWeb
 from redis_servers import RedisServer, require_redis
 from scrapy import Spider
 
+from crawlprio.plugins.shared.collect import merge
 from crawlprio.plugins.shared.mailbox import Mailbox
 
 DELAY = 0.1
@@ -250,6 +251,53 @@ class InRedis(SharedCrawl):
                 os.kill(brain, signal.SIGKILL)
         if self._owns_server:
             self.server.kill()
+
+
+class InShards(InRedis):
+    """A crawl with a brain for each of several shards; its store is collected once it has ended."""
+
+    def __init__(self, folder: Path, web: LoggedWeb, n: int, **chosen: object) -> None:
+        super().__init__(folder, web, **chosen)  # type: ignore[arg-type]
+        self.n = n
+        self.mailboxes = [Mailbox(self.mailbox.client, "site", shard) for shard in range(n)]
+
+    def options(self) -> tuple[str, ...]:
+        return (*super().options(), "-s", f"CRAWLPRIO_REDIS_SHARDS={self.n}")
+
+    def store_of(self, shard: int) -> Path:
+        return self.folder / "crawls" / "site" / str(shard) / "crawl.sqlite"
+
+    @property
+    def store(self) -> Path:
+        path = self.folder / "whole.sqlite"
+        if not path.exists():
+            merge([self.store_of(shard) for shard in range(self.n)], path)
+        return path
+
+    def brains(self) -> list[int]:
+        """Return the process ids of the brains."""
+        found = []
+        for mailbox in self.mailboxes:
+            with suppress(Exception):
+                name = mailbox.brain()
+                if name.count(" "):
+                    found.append(int(name.split()[-1]))
+        return found
+
+    def wait_for_brains(self) -> list[int]:
+        self.wait(lambda: len(self.brains()) == self.n)
+        return self.brains()
+
+    def end(self, seconds: float = PATIENCE) -> list[int]:
+        statuses = super().end(seconds)
+        self.wait(lambda: not self.brains())
+        return statuses
+
+    def stop(self) -> None:
+        for brain in self.brains():
+            with suppress(ProcessLookupError):
+                os.kill(brain, signal.SIGKILL)
+        super().stop()
 
 
 @pytest.fixture
