@@ -7,9 +7,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from commands import run_command
 from redis_servers import RedisServer
 
-from crawlprio.commands import cli
 from crawlprio.plugins.shared.mailbox import Mailbox
 
 LONG = "http://a.test/" + "long/" * 30
@@ -36,10 +36,8 @@ Command = Callable[..., tuple[int, str, str]]
 @pytest.fixture
 def run(redis_server: RedisServer, capsys: pytest.CaptureFixture[str]) -> Command:
     def call(*words: str) -> tuple[int, str, str]:
-        with pytest.raises(SystemExit) as ended:
-            cli.main(["frontier", *words, "-s", f"REDIS_URL={redis_server.url}"])
-        out, err = capsys.readouterr()
-        return int(ended.value.code or 0), out, err
+        status = run_command("frontier", *words, "-s", f"REDIS_URL={redis_server.url}")
+        return status, *capsys.readouterr()
 
     return call
 
@@ -72,9 +70,6 @@ def test_the_output_about_a_crawl_fits_a_terminal_and_matches_the_json(
     assert [letter["url"] for letter in shown["dead"]] == ["http://d.test/"]
     assert [page["url"] for page in shown["head"]] == [LONG, "http://a.test/2"]
     assert out.count("http://a.test/2") == out.count("http://d.test/") == 1
-
-
-def test_no_more_is_shown_than_requested(run: Command, shop: Mailbox) -> None:
     _, out, _ = run("show", "shop", "--most", "1")
     after = out.partition("Next pages")[2].partition("\n\n")[0].splitlines()
     assert len(after) == 3  # remaining title, header, one page
@@ -107,10 +102,6 @@ def test_the_shards_of_a_crawl_are_shown_changed_and_deleted_as_one(
     shop.leave("brain")
     run("delete", "shop", "--yes")
     assert redis_server.client().keys("*") == []
-
-
-def test_a_server_without_crawls_is_reported_as_such(run: Command) -> None:
-    assert run() == (0, "There is no crawl in Redis.\n", "")
 
 
 def test_a_paused_crawl_is_shown_as_such_until_it_is_resumed(run: Command, shop: Mailbox) -> None:

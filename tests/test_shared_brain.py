@@ -10,7 +10,7 @@ from shared_frontier import local_frontier
 
 from crawlprio.frontier.protocol import Entry, Exchange, Handout, PageVisit
 from crawlprio.items import Directives, LinkPairs, TextNotes
-from crawlprio.plugins.shared.brain import DIED, MOST_DEATHS, Brain, Hand
+from crawlprio.plugins.shared.brain import Brain, Hand
 from crawlprio.plugins.shared.hand_frontier import HandFrontier
 from crawlprio.plugins.shared.messages import (
     FETCHING,
@@ -95,15 +95,6 @@ class TestDeaths:
         assert brain.frontier.next_page(monotonic()) is None
         assert brain.frontier.ready_at() > monotonic() + 900
         assert self.leased(brain, monotonic() + 2000)[1].url == URL
-
-    def test_a_page_that_hands_die_with_fails_at_last(self, brain: Brain) -> None:
-        brain.frontier.add_seeds([URL])
-        now = monotonic()
-        for death in range(MOST_DEATHS):
-            hand, _ = self.leased(brain, now + 2000 * death)
-            brain.died(hand)
-        assert len(brain.frontier) == 0
-        assert brain.frontier._recorder.figures.failures == {DIED: 1}
 
     def test_a_page_that_a_hand_never_got_waits_again_and_is_not_about_to_start(
         self, brain: Brain
