@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from time import monotonic, sleep
+from typing import Any
 
 import pytest
 from redis import Redis
@@ -29,6 +30,17 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
+def redis_program() -> str:
+    """Return the path of redis-server; without it, skip the test, but fail in CI."""
+    found = shutil.which("redis-server")
+    if found is None:
+        reason = "redis-server is not installed (Debian: apt-get install redis-server)"
+        if os.environ.get("CI") or os.environ.get("CRAWLPRIO_NEEDS_REDIS"):
+            pytest.fail(reason)
+        pytest.skip(reason)
+    return found
+
+
 def free_cluster_port() -> int:
     """Return a free port for a cluster node, which also listens 10,000 above it."""
     while True:
@@ -43,23 +55,24 @@ class RedisServer:
 
     def __init__(self, folder: Path, *options: str) -> None:
         self.folder = folder
-        self._options = options
+        folder.mkdir(exist_ok=True)
         self.port = free_cluster_port() if "--cluster-enabled" in options else free_port()
         self.url = f"redis://127.0.0.1:{self.port}/0"
+        self._line = [
+            *(redis_program(), "--port", str(self.port), "--bind", "127.0.0.1"),
+            *("--dir", str(folder), "--save", "", "--loglevel", "warning", *options),
+        ]
+        self.nodes = [self]
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
         """Start the server and wait until it answers."""
-        program = shutil.which("redis-server")
-        assert program is not None
-        options = ["--port", str(self.port), "--bind", "127.0.0.1", "--dir", str(self.folder)]
-        options += ["--save", "", "--loglevel", "warning", *self._options]
         until = monotonic() + 60.0
         with self.client() as client:
             while True:
                 if self._process is None or self._process.poll() is not None:
                     # It ends if a connection of another process has its port just then.
-                    self._process = subprocess.Popen([program, *options], stdout=subprocess.DEVNULL)
+                    self._process = subprocess.Popen(self._line, stdout=subprocess.DEVNULL)
                 try:
                     client.ping()
                     return
@@ -92,7 +105,6 @@ class ClusterOfServers:
     def __init__(self, folder: Path, *options: str) -> None:
         self.nodes = []
         for name in ("one", "two", "three"):
-            (folder / name).mkdir()
             self.nodes.append(
                 RedisServer(
                     folder / name,
@@ -137,20 +149,11 @@ class ClusterOfServers:
         return [node.port for node in self.nodes].index(port)
 
 
-def migrate_slot(
-    cluster: ClusterOfServers,
-    key: str,
-    *,
-    each: Callable[[int], object] = lambda n_moved: None,
-) -> int:
+def migrate_slot(cluster: ClusterOfServers, key: str, each: Callable[[int], object]) -> int:
     """Move the slot of a key to the next node, as `redis-cli --cluster reshard` does.
 
-    Keys move ten at a time; `each` is called with the number moved so far.
-
-    Returns
-    -------
-    int
-        The number of keys moved.
+    Keys move ten at a time, after each of which `each` is called with the number moved so far.
+    Return that number.
     """
     slot = key_slot(key.encode())
     at = cluster.owner(key)
@@ -160,7 +163,6 @@ def migrate_slot(
         old_id, new_id = (client.execute_command("CLUSTER MYID").decode() for client in (old, new))
         new.execute_command("CLUSTER SETSLOT", slot, "IMPORTING", old_id)
         old.execute_command("CLUSTER SETSLOT", slot, "MIGRATING", new_id)
-        each(0)
         while keys := old.execute_command("CLUSTER GETKEYSINSLOT", slot, 10):
             command = ("MIGRATE", "127.0.0.1", target.port, "", 0, 5000, "KEYS", *keys)
             old.execute_command(*command)
@@ -182,9 +184,9 @@ def sentinel_of(primary: RedisServer, folder: Path) -> Iterator[str]:
         "sentinel down-after-milliseconds crawls 1000\n"
         "sentinel failover-timeout crawls 5000\n"
     )
-    program = shutil.which("redis-server")
-    assert program is not None
-    process = subprocess.Popen([program, str(settings), "--sentinel"], stdout=subprocess.DEVNULL)
+    process = subprocess.Popen(
+        [redis_program(), str(settings), "--sentinel"], stdout=subprocess.DEVNULL
+    )
     try:
         client = connect(f"redis://127.0.0.1:{port}", {})
         until = monotonic() + 30.0
@@ -200,19 +202,9 @@ def sentinel_of(primary: RedisServer, folder: Path) -> Iterator[str]:
         process.wait()
 
 
-def require_redis() -> None:
-    """Skip a test where no server is installed, but fail in CI."""
-    if shutil.which("redis-server") is None:
-        reason = "redis-server is not installed (Debian: apt-get install redis-server)"
-        if os.environ.get("CI") or os.environ.get("CRAWLPRIO_NEEDS_REDIS"):
-            pytest.fail(reason)
-        pytest.skip(reason)
-
-
 @pytest.fixture(scope="session")
 def shared_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
     """A server for all tests that do not harm it."""
-    require_redis()
     server = RedisServer(tmp_path_factory.mktemp("redis"))
     server.start()
     yield server
@@ -222,7 +214,6 @@ def shared_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisSer
 @pytest.fixture(scope="session")
 def shared_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClusterOfServers]:
     """A cluster for all tests that do not harm it."""
-    require_redis()
     cluster = ClusterOfServers(tmp_path_factory.mktemp("cluster"))
     try:
         cluster.start()
@@ -234,15 +225,17 @@ def shared_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster
 @pytest.fixture
 def redis_cluster(shared_cluster: ClusterOfServers) -> ClusterOfServers:
     """The shared cluster, emptied."""
-    for node in shared_cluster.nodes:
-        with node.client() as client:
-            client.flushall()
-    return shared_cluster
+    return _emptied(shared_cluster)
 
 
 @pytest.fixture
 def redis_server(shared_server: RedisServer) -> RedisServer:
     """The shared server, emptied."""
-    with shared_server.client() as client:
-        client.flushall()
-    return shared_server
+    return _emptied(shared_server)
+
+
+def _emptied(server: Any) -> Any:
+    for node in server.nodes:
+        with node.client() as client:
+            client.flushall()
+    return server
