@@ -1,14 +1,11 @@
 """Workers whose brain is heard through Redis, judged by a server's log and the true graph alone."""
 
-from __future__ import annotations
-
 from collections import Counter
-from typing import Any
 
 import pytest
 from commands import run_command
 from forked import run_forked
-from shared_crawls import DELAY, InRedis, OnOneMachine, shared_crawl
+from shared_crawls import DELAY, OnOneMachine, shared_crawl
 from stores import query
 from waiting import MAX_SECONDS
 
@@ -17,7 +14,7 @@ from crawlprio.plugins.shared.far_crawls import FarCrawls
 crawl = shared_crawl
 
 
-def test_a_site_that_a_seed_redirects_to_is_followed_by_all_workers(crawl: InRedis) -> None:
+def test_a_site_that_a_seed_redirects_to_is_followed_by_all_workers(crawl):
     web = crawl.web
     web.redirects[web.url(0)] = web.url(1)
     crawl.start(2, "--follow", "site")
@@ -30,7 +27,7 @@ def test_a_site_that_a_seed_redirects_to_is_followed_by_all_workers(crawl: InRed
     assert max(crawl.visits().values()) == 1
 
 
-def test_a_worker_without_the_folder_of_the_crawl_is_no_brain(crawl: InRedis) -> None:
+def test_a_worker_without_the_folder_of_the_crawl_is_no_brain(crawl):
     crawl.start(1)
     crawl.wait_for_fetches(40)
     crawl.interrupt()
@@ -55,7 +52,7 @@ class Media(scrapy.Spider):
 """
 
 
-def test_any_spider_with_media_keeps_robots_and_delays_and_stores_items(crawl: InRedis) -> None:
+def test_any_spider_with_media_keeps_robots_and_delays_and_stores_items(crawl):
     web = crawl.web
     for number in range(10):
         web.others[f"/file-{number}"] = "text/plain", b"media"
@@ -83,7 +80,7 @@ def test_any_spider_with_media_keeps_robots_and_delays_and_stores_items(crawl: I
     assert n_items == n_feed >= 40
 
 
-def test_what_a_robots_txt_forbids_or_delays_is_so_for_all_workers(crawl: InRedis) -> None:
+def test_what_a_robots_txt_forbids_or_delays_is_so_for_all_workers(crawl):
     crawl.web.robots = b"User-agent: *\nCrawl-delay: 1\nDisallow: /private/\nDisallow: /page-9\n"
     crawl.web.n_pages = 40
     crawl.start()
@@ -93,7 +90,7 @@ def test_what_a_robots_txt_forbids_or_delays_is_so_for_all_workers(crawl: InRedi
     assert min(crawl.web.page_rests()) >= 1.0
 
 
-def test_a_site_whose_robots_txt_cannot_be_read_is_left_alone_by_all(crawl: InRedis) -> None:
+def test_a_site_whose_robots_txt_cannot_be_read_is_left_alone_by_all(crawl):
     crawl.web.robots_status = 503
     crawl.start(2, RETRY_ENABLED=False)
     crawl.end({0, 1})
@@ -101,17 +98,15 @@ def test_a_site_whose_robots_txt_cannot_be_read_is_left_alone_by_all(crawl: InRe
     assert sum(each.path == "/robots.txt" for each in crawl.web.seen) <= 3
 
 
-def test_a_crawl_is_shown_paused_resumed_drained_and_deleted(
-    crawl: InRedis, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def command(*words: str) -> str:
+def test_a_crawl_is_shown_paused_resumed_drained_and_deleted(crawl, capsys):
+    def command(*words):
         assert run_command("frontier", *words, "-s", f"REDIS_URL={crawl.server.url}") == 0
         return capsys.readouterr().out
 
-    def shown() -> dict[str, Any]:
+    def shown():
         return FarCrawls(crawl.client).overview("site")
 
-    def wait_for_reports() -> None:
+    def wait_for_reports():
         """Wait for the second report of the brain from now, which knows what it was told before."""
         since = shown()["workers"][0]["age"]
         crawl.wait(lambda: shown()["workers"][0]["age"] > since + 3)
@@ -139,7 +134,7 @@ def test_a_crawl_is_shown_paused_resumed_drained_and_deleted(
 
 
 @pytest.mark.parametrize("crawl", ["shards"], indirect=True)
-def test_a_worker_with_other_settings_is_refused(crawl: InRedis) -> None:
+def test_a_worker_with_other_settings_is_refused(crawl):
     crawl.start(1, "--delay", "2")
     crawl.wait_for_fetches(10)
     for other, said in (
@@ -154,14 +149,14 @@ def test_a_worker_with_other_settings_is_refused(crawl: InRedis) -> None:
     crawl.end()
 
 
-def test_limits_of_pages_hold_for_all_workers_together(crawl: InRedis) -> None:
+def test_limits_of_pages_hold_for_all_workers_together(crawl):
     crawl.start(3, "--pages", "40", CRAWLPRIO_MAX_PAGES_PER_SITE=6)
     crawl.end()
     assert crawl.visits().total() == crawl.web.fetches().total() == 40
     assert max(Counter(url.split("/")[2] for url in crawl.visits()).values()) <= 6
 
 
-def test_a_crawl_moves_to_workers_and_back_and_its_store_is_copied(crawl: InRedis) -> None:
+def test_a_crawl_moves_to_workers_and_back_and_its_store_is_copied(crawl):
     alone = OnOneMachine(crawl.folder, crawl.web)
     alone.start(0, "--pages", "40")
     alone.end()
@@ -183,7 +178,7 @@ def test_a_crawl_moves_to_workers_and_back_and_its_store_is_copied(crawl: InRedi
     assert again.stderr == f"{copy}: the file exists; name a new one.\n"
 
 
-def test_a_crawl_of_the_same_name_begins_anew_in_a_folder_of_its_own(crawl: InRedis) -> None:
+def test_a_crawl_of_the_same_name_begins_anew_in_a_folder_of_its_own(crawl):
     for n_pages in (20, 30):
         crawl.start(1, "--pages", str(n_pages), SCHEDULER_FLUSH_ON_START=True)
         crawl.end()
@@ -223,9 +218,7 @@ class Odd(scrapy.Spider):
 """
 
 
-def test_what_cannot_be_written_as_json_is_dropped_and_a_page_that_kills_is_a_dead_letter(
-    crawl: InRedis,
-) -> None:
+def test_what_cannot_be_written_as_json_is_dropped_and_a_page_that_kills_is_a_dead_letter(crawl):
     crawl.term = 2.0
     own = {"ORDERING": "__main__.LongestFirst", "ORDERING_OPTIONS": {"site_share": 1}}
     crawl.run_spider(ODD, 4, "data:,text", crawl.web.url(0), DOWNLOAD_DELAY=1.0, **own)
@@ -252,9 +245,7 @@ class Failing(scrapy.Spider):
 """
 
 
-def test_a_request_without_a_lease_does_not_wait_for_a_frontier_that_failed(
-    crawl: InRedis,
-) -> None:
+def test_a_request_without_a_lease_does_not_wait_for_a_frontier_that_failed(crawl):
     crawl.client.set("crawlprio:{site:0}:in", "no stream")
     crawl.run_spider(FAILING, CRAWLPRIO_BRAIN="never")
     crawl.workers[0].wait(MAX_SECONDS)
@@ -262,9 +253,7 @@ def test_a_request_without_a_lease_does_not_wait_for_a_frontier_that_failed(
     assert "The frontier in Redis is unusable" in crawl.said()
 
 
-def test_no_log_and_no_key_tells_the_password_of_the_server(
-    crawl: InRedis, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_no_log_and_no_key_tells_the_password_of_the_server(crawl, capsys):
     crawl.client.config_set("requirepass", "hush")
     crawl.server.url = crawl.server.url.replace("//", "//:hush@")
     crawl.serve_by(crawl.server)

@@ -1,9 +1,6 @@
 """Connecting to Redis: what is waited for, and what is refused in one sentence."""
 
-from __future__ import annotations
-
 import threading
-from pathlib import Path
 
 import pytest
 from redis_servers import RedisServer
@@ -19,9 +16,7 @@ from crawlprio.plugins.shared.connection import (
 NOWHERE = "redis://127.0.0.1:1/0"
 
 
-def test_a_worker_that_starts_waits_for_the_server(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_worker_that_starts_waits_for_the_server(tmp_path, caplog):
     server = RedisServer(tmp_path)
     starts = threading.Timer(1.0, server.start)
     starts.start()
@@ -36,7 +31,7 @@ def test_a_worker_that_starts_waits_for_the_server(
     assert len(waits) == 1
 
 
-def test_the_wait_for_the_server_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_wait_for_the_server_is_bounded(monkeypatch):
     monkeypatch.setattr("crawlprio.plugins.shared.connection.START_SECONDS", 0.6)
     client = connect(NOWHERE, {})
     with pytest.raises(Unavailable, match="no server answers there"):
@@ -44,9 +39,7 @@ def test_the_wait_for_the_server_is_bounded(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 @pytest.mark.parametrize("fixture", ["redis_server", "redis_cluster"])
-def test_a_server_of_which_a_node_may_evict_keys_is_refused(
-    fixture: str, request: pytest.FixtureRequest
-) -> None:
+def test_a_server_of_which_a_node_may_evict_keys_is_refused(fixture, request):
     server = request.getfixturevalue(fixture)
     client, last = server.client(), server.nodes[-1].client()
     check_server(client, server.url)
@@ -67,6 +60,6 @@ def test_a_server_of_which_a_node_may_evict_keys_is_refused(
         ("redis+sentinel://127.0.0.1:x/crawls/0", r"redis\+sentinel://HOST:PORT"),
     ],
 )
-def test_an_address_that_cannot_be_used_is_named(url: str, sentence: str) -> None:
+def test_an_address_that_cannot_be_used_is_named(url, sentence):
     with pytest.raises(ConfigError, match=sentence):
         connect(url, {})

@@ -3,57 +3,31 @@
 Those that random sequences also have, and workers and brains that are killed: test_workers.py.
 """
 
-from __future__ import annotations
-
 import signal
 import socket
 import threading
 from contextlib import suppress
-from pathlib import Path
 from select import select
 from socketserver import BaseRequestHandler, ThreadingTCPServer
 from time import sleep
-from typing import Any
 
 import pytest
-from redis_servers import ClusterOfServers, RedisServer, migrate_slot, sentinel_of
-from shared_crawls import InRedis, shared_crawl
+from redis_servers import RedisServer, migrate_slot, sentinel_of
+from shared_crawls import shared_crawl
 from waiting import MAX_SECONDS
 
 crawl = shared_crawl
 
 
-def test_a_worker_that_is_stopped_beyond_its_term_comes_back(crawl: InRedis) -> None:
-    crawl.start(2, "--delay", "0.6")  # the crawl must not be over when the worker comes back
-    crawl.wait_for_fetches(30)
-    stopped = crawl.alive()[0]
-    stopped.send_signal(signal.SIGSTOP)
-    sleep(1.5 * crawl.term)
-    n_before = len(crawl.web.seen)
-    stopped.send_signal(signal.SIGCONT)
-    crawl.wait_for_fetches(min(n_before + 5, 150))
-    crawl.end_whole(most_refetched=crawl.web.n_sites)
-
-
-def test_a_brain_that_is_stopped_beyond_its_term_is_ended_by_the_next(crawl: InRedis) -> None:
-    crawl.start()
-    crawl.wait_for_fetches(30)
-    stopped = crawl.kill_brain(signal.SIGSTOP)
-    crawl.wait(lambda: crawl.brains() not in ([], [stopped]))
-    crawl.end_whole()
-
-
-def test_a_server_that_is_killed_forgets_everything_or_is_full_makes_a_crawl_wait(
-    crawl: InRedis,
-) -> None:
+def test_a_server_that_is_killed_forgets_everything_is_full_or_hangs_makes_a_crawl_wait(crawl):
     """What hands have said and the brain has not heard, they say again."""
 
-    def wait_for(message: str, n_before: int) -> None:
+    def wait_for(message, n_before):
         crawl.wait(lambda: crawl.said().count(message) > n_before)
 
     gone, again = "Redis is unavailable", "Redis is available again"
     crawl.start()
-    for n_fetched, fault in ((30, "killed"), (70, "forgets"), (110, "full")):
+    for n_fetched, fault in ((30, "killed"), (60, "forgets"), (90, "full")):
         crawl.wait_for_fetches(n_fetched)
         n_gone, n_again = crawl.said().count(gone), crawl.said().count(again)
         if fault == "full":
@@ -68,19 +42,15 @@ def test_a_server_that_is_killed_forgets_everything_or_is_full_makes_a_crawl_wai
                     file.unlink()
             crawl.server.start()
         wait_for(again, n_again)
-    crawl.end_whole()
-
-
-def test_a_server_that_hangs_makes_a_crawl_wait(crawl: InRedis) -> None:
-    crawl.start()
-    crawl.wait_for_fetches(30)
+    crawl.wait_for_fetches(120)
+    assert max(crawl.web.fetches().values()) == 1
     crawl.server.send(signal.SIGSTOP)
     sleep(1.5 * crawl.term)
     crawl.server.send(signal.SIGCONT)
     crawl.end_whole(most_refetched=crawl.web.n_sites)
 
 
-def test_a_job_goes_on_though_brain_and_server_are_lost(crawl: InRedis) -> None:
+def test_a_job_goes_on_though_brain_and_server_are_lost(crawl):
     crawl.job = crawl.folder / "job"
     crawl.start(1)
     crawl.wait_for_fetches(50)
@@ -93,15 +63,13 @@ def test_a_job_goes_on_though_brain_and_server_are_lost(crawl: InRedis) -> None:
     crawl.end_whole(most_refetched=crawl.web.n_sites + 4)
 
 
-def test_a_cluster_moves_the_slot_of_a_crawl_whose_brain_is_killed(
-    crawl: InRedis, redis_cluster: ClusterOfServers
-) -> None:
+def test_a_cluster_moves_the_slot_of_a_crawl_whose_brain_is_killed(crawl, redis_cluster):
     crawl.serve_by(redis_cluster)
     crawl.start(1, "--delay", "0.5")
     crawl.wait_for_fetches(30)
     crawl.web.latency = 5.0  # the crawl must not be over when the other worker comes
 
-    def start_worker(n_moved: int) -> None:
+    def start_worker(n_moved):
         """Once some keys have moved, start another worker, and wait until it waits."""
         if n_moved and len(crawl.workers) == 1:
             crawl.start(1, "--delay", "0.5")
@@ -114,9 +82,7 @@ def test_a_cluster_moves_the_slot_of_a_crawl_whose_brain_is_killed(
     crawl.end_whole()
 
 
-def test_a_crawl_goes_on_with_the_replica_that_sentinels_promote(
-    crawl: InRedis, tmp_path: Path
-) -> None:
+def test_a_crawl_goes_on_with_the_replica_that_sentinels_promote(crawl, tmp_path):
     primary = crawl.server
     options = ("--replicaof", "127.0.0.1", str(primary.port), "--repl-diskless-sync-delay", "0")
     replica = RedisServer(tmp_path / "replica", *options)
@@ -139,20 +105,20 @@ class Proxy(ThreadingTCPServer):
     daemon_threads = True
     is_cut = False
 
-    def __init__(self, port: int) -> None:
+    def __init__(self, port):
         super().__init__(("127.0.0.1", 0), BaseRequestHandler)
         self._port = port
-        self._sockets: list[socket.socket] = []
+        self._sockets = []
         self.url = f"redis://127.0.0.1:{self.server_address[1]}/0"
         threading.Thread(target=self.serve_forever, daemon=True).start()
 
-    def cut(self) -> None:
+    def cut(self):
         self.is_cut = True
         for each in self._sockets:
             with suppress(OSError):
                 each.shutdown(socket.SHUT_RDWR)
 
-    def finish_request(self, request: Any, client_address: Any) -> None:
+    def finish_request(self, request, client_address):
         """Pass bytes on, in a thread of its own, until one of both ends hangs up."""
         if self.is_cut:
             return
@@ -167,25 +133,25 @@ class Proxy(ThreadingTCPServer):
                     ends[end is request].sendall(found)
 
 
-@pytest.mark.parametrize("is_healed", [False, True], ids=["for ever", "for a while"])
-def test_a_running_brain_that_is_cut_off_from_redis_is_replaced(
-    crawl: InRedis, is_healed: bool
-) -> None:
+@pytest.mark.parametrize("fault", ["stopped", "cut off for ever", "cut off for a while"])
+def test_a_brain_that_is_not_heard_for_its_term_is_replaced(crawl, fault):
     proxy = Proxy(crawl.server.port)
     crawl.start(1, CRAWLPRIO_BRAIN="only", REDIS_URL=proxy.url)
     first = crawl.wait_for_brains()
     crawl.start()
     crawl.wait_for_fetches(30)
-    proxy.cut()
+    if fault == "stopped":
+        crawl.kill_brain(signal.SIGSTOP)
+    else:
+        proxy.cut()
     crawl.wait(lambda: crawl.brains() not in (first, []))
-    proxy.is_cut = not is_healed
+    proxy.is_cut = fault == "cut off for ever"
     crawl.workers.pop(0).wait(MAX_SECONDS)
     crawl.end_whole()
 
 
-def test_a_worker_that_is_cut_off_from_redis_fetches_nothing_of_what_it_loses(
-    crawl: InRedis,
-) -> None:
+@pytest.mark.parametrize("fault", ["stopped", "cut off"])
+def test_a_worker_that_is_not_heard_for_its_term_fetches_nothing_of_what_it_loses(crawl, fault):
     proxy = Proxy(crawl.server.port)
     slow = "--delay", "0.6"  # the crawl must not be over when the worker comes back
     crawl.start(1, *slow)
@@ -193,16 +159,22 @@ def test_a_worker_that_is_cut_off_from_redis_fetches_nothing_of_what_it_loses(
     crawl.start(1, *slow, CRAWLPRIO_BRAIN="never", REDIS_URL=proxy.url)
     crawl.wait(lambda: len(crawl.client.keys("*:out:*")) == 2)
     crawl.wait_for_fetches(30)
-    proxy.cut()
+    late = crawl.workers[1]
+    if fault == "stopped":
+        late.send_signal(signal.SIGSTOP)
+    else:
+        proxy.cut()
     sleep(1.5 * crawl.term)
     proxy.is_cut = False
+    late.send_signal(signal.SIGCONT)
+    crawl.wait_for_fetches(min(len(crawl.web.seen) + 5, 150))
     crawl.end_whole(most_refetched=crawl.web.n_sites)
 
 
 @pytest.mark.parametrize(("brain", "is_lost"), [("never", False), ("auto", False), ("auto", True)])
 def test_a_worker_that_was_stopped_until_its_crawl_had_finished_says_so_and_ends(
-    crawl: InRedis, brain: str, is_lost: bool
-) -> None:
+    crawl, brain, is_lost
+):
     crawl.start(1, CRAWLPRIO_BRAIN="only", SCHEDULER_PERSIST=False)
     crawl.wait_for_brains()
     crawl.start(2, CRAWLPRIO_BRAIN=brain, SCHEDULER_PERSIST=False)

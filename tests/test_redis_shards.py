@@ -1,14 +1,10 @@
 """Crawls whose sites are shared by several brains: test_workers.py has what all crawls keep."""
 
-from __future__ import annotations
-
 import json
 import os
-from pathlib import Path
 
 import pytest
 from logged_web import LoggedWeb
-from redis_servers import ClusterOfServers
 from shared_crawls import InRedis, shared_crawl
 from shared_frontier import Shardwise
 from stores import query
@@ -20,8 +16,8 @@ crawl = shared_crawl
 
 @pytest.mark.parametrize("crawl", ["shards"], indirect=True)
 def test_a_cluster_spreads_shards_and_none_gets_more_than_its_part_of_the_pages(
-    crawl: InRedis, redis_cluster: ClusterOfServers
-) -> None:
+    crawl, redis_cluster
+):
     crawl.serve_by(redis_cluster)
     assert len({redis_cluster.owner(mailbox.prefix) for mailbox in crawl.mailboxes}) > 1
     for _ in range(3):
@@ -36,7 +32,7 @@ def test_a_cluster_spreads_shards_and_none_gets_more_than_its_part_of_the_pages(
     assert crawl.visits().total() == sum(got) > 10
 
 
-def is_in_order(folder: Path) -> bool:
+def is_in_order(folder):
     """Crawl with one fetch at a time; return whether it always got the best page of all shards."""
     folder.mkdir()
     with LoggedWeb(n_pages=80, n_sites=8) as web:
@@ -66,5 +62,5 @@ def is_in_order(folder: Path) -> bool:
     reason="a busy machine lets fetches leave before a shard has told of the last one: "
     "make shared-kills runs it",
 )
-def test_one_fetch_at_a_time_always_gets_the_best_page_of_all_shards(tmp_path: Path) -> None:
+def test_one_fetch_at_a_time_always_gets_the_best_page_of_all_shards(tmp_path):
     assert any(is_in_order(tmp_path / str(attempt)) for attempt in range(3))

@@ -3,15 +3,10 @@
 Those of a spider of scrapy-redis: test_scrapy_redis.py.
 """
 
-from __future__ import annotations
-
 import json
-from pathlib import Path
-from typing import Any
 
 import pytest
-from crawls import ADDON, Run, Site, page, run_spider
-from redis_servers import RedisServer
+from crawls import ADDON, Site, page, run_spider
 from scrapy import Request, Spider
 from shared_crawls import brain_of
 
@@ -22,13 +17,11 @@ PAGES = {f"/{name}": page(title=name) for name in "abcd"}
 class Shop(Spider):
     name = "shop"
 
-    def parse(self, response: Any) -> Any:
+    def parse(self, response):
         yield {"job": response.meta.get("job")}
 
 
-def crawl(
-    folder: Path, server: RedisServer, spider: type[Spider] = Shop, seconds: float = 0.5
-) -> tuple[Run, list[tuple[str, str, bytes]]]:
+def crawl(folder, server, spider=Shop, seconds=0.5):
     """Return the outcome and what was fetched: path, method and body, in order."""
     settings = {
         **{**ADDON, "REDIS_URL": server.url, "CRAWLPRIO_FRONTIER": "redis"},
@@ -42,10 +35,8 @@ def crawl(
 
 
 @pytest.mark.parametrize("kind", ["list", "set", "zset"])
-def test_all_start_urls_of_a_list_set_or_sorted_set_are_fetched(
-    kind: str, redis_server: RedisServer, tmp_path: Path
-) -> None:
-    client: Any = redis_server.client()
+def test_all_start_urls_of_a_list_set_or_sorted_set_are_fetched(kind, redis_server, tmp_path):
+    client = redis_server.client()
     urls = [f"http://shop.test{path}" for path in PAGES]
     if kind == "list":
         client.rpush(KEY, *urls)
@@ -59,12 +50,12 @@ def test_all_start_urls_of_a_list_set_or_sorted_set_are_fetched(
 
 
 def test_entries_are_parsed_as_in_scrapy_redis_also_during_the_crawl_and_invalid_ones_counted(
-    redis_server: RedisServer, tmp_path: Path
-) -> None:
+    redis_server, tmp_path
+):
     client = redis_server.client()
 
     class Pushing(Shop):
-        def parse(self, response: Any) -> Any:
+        def parse(self, response):
             if response.url.endswith("/a"):
                 client.rpush(KEY, json.dumps({"url": "http://shop.test/b", "meta": {"job": 3}}))
             return super().parse(response)
@@ -77,9 +68,9 @@ def test_entries_are_parsed_as_in_scrapy_redis_also_during_the_crawl_and_invalid
     assert run.stats["crawlprio/start_urls_not_read"] == 3
 
 
-def test_a_spider_may_make_the_requests_itself(redis_server: RedisServer, tmp_path: Path) -> None:
+def test_a_spider_may_make_the_requests_itself(redis_server, tmp_path):
     class Own(Shop):
-        def make_request_from_data(self, entry: bytes) -> Request:
+        def make_request_from_data(self, entry):
             return Request(f"http://shop.test/{entry.decode()}", meta={"job": "own"})
 
     redis_server.client().rpush(KEY, "c")

@@ -1,12 +1,9 @@
 """A project written for scrapy-redis runs after a change of two settings."""
 
-from __future__ import annotations
-
 import json
-from typing import Any
 
 import pytest
-from shared_crawls import InRedis, shared_crawl
+from shared_crawls import shared_crawl
 
 from crawlprio.store import Store
 
@@ -64,7 +61,7 @@ class MyCrawler(RedisCrawlSpider):
 """
 
 
-def run_project(crawl: InRedis, spider: str, n_workers: int) -> None:
+def run_project(crawl, spider, n_workers):
     """Write the project, and run one of its spiders to the end."""
     for name, text in (
         ("scrapy.cfg", "[settings]\ndefault = example.settings\n"),
@@ -82,9 +79,7 @@ def run_project(crawl: InRedis, spider: str, n_workers: int) -> None:
     assert "Traceback" not in crawl.said(), crawl.said()
 
 
-def test_start_urls_pushed_to_redis_are_fetched_and_their_items_are_pushed_back(
-    crawl: InRedis,
-) -> None:
+def test_start_urls_pushed_to_redis_are_fetched_and_their_items_are_pushed_back(crawl):
     client, key = crawl.client, "myspider:start_urls"
     first, second = map(crawl.web.url, range(2))
     third = f"http://{crawl.web.host(0)}:{crawl.web.port}/none"
@@ -92,9 +87,7 @@ def test_start_urls_pushed_to_redis_are_fetched_and_their_items_are_pushed_back(
     client.lpush(key, json.dumps({"url": second, "meta": {"job": 7}}))
     client.lpush(key, json.dumps({"url": third, "page": "2"}))
     run_project(crawl, "myspider_redis", 1)
-    items: list[dict[str, Any]] = [
-        json.loads(item) for item in client.lrange("myspider_redis:items", 0, -1)
-    ]
+    items = [json.loads(item) for item in client.lrange("myspider_redis:items", 0, -1)]
     assert crawl.web.fetches() == {first: 1, second: 1, f"{third}?page=2": 1}
     assert sorted((item["url"], item["job"] or 0, item["seen"]) for item in items) == sorted(
         [(first, 0, True), (second, 7, True)]
@@ -102,7 +95,7 @@ def test_start_urls_pushed_to_redis_are_fetched_and_their_items_are_pushed_back(
     assert client.llen(key) == 0
 
 
-def test_a_crawl_spider_on_two_workers_fetches_every_page_once(crawl: InRedis) -> None:
+def test_a_crawl_spider_on_two_workers_fetches_every_page_once(crawl):
     seeds = [crawl.web.url(page) for page in range(3)]
     crawl.client.rpush("mycrawler:start_urls", *seeds)
     run_project(crawl, "mycrawler_redis", 2)

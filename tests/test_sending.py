@@ -66,7 +66,7 @@ class Fetcher:
 
     def __init__(self):
         self.crawler = get_crawler()
-        self.crawler.spider = SimpleNamespace()
+        self.crawler.spider = None
         self.handler = HTTP11DownloadHandler.from_crawler(self.crawler)
         handlers = SimpleNamespace(_get_handler=lambda scheme: self.handler)
         self.crawler.engine = SimpleNamespace(downloader=SimpleNamespace(handlers=handlers))

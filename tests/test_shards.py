@@ -1,19 +1,14 @@
 """What brains of one crawl tell each other, in one process: order, mass, resume, merged stores."""
 
-from __future__ import annotations
-
 import sqlite3
 from collections import Counter
-from collections.abc import Callable, Sequence
 from contextlib import closing
 from functools import cache
-from pathlib import Path
 
 import pytest
 from shared_frontier import Shardwise
 from stores import query
 
-from crawlprio.graph.linkgraph import LinkGraph
 from crawlprio.graph.synthetic import synthetic_web
 from crawlprio.live.workers import LinksOut
 from crawlprio.plugins.shared.collect import merge
@@ -25,24 +20,24 @@ SHARDS = Shards(3, "secret")
 
 
 @cache
-def web() -> LinkGraph:
+def web():
     return synthetic_web(400, 24, seed=5)
 
 
-def url_of(page: int) -> str:
+def url_of(page):
     return f"http://s{web().site[page]}.test/{page}"
 
 
-def links_of(url: str) -> list[str]:
+def links_of(url):
     page = int(url.rpartition("/")[2])
     return [url_of(to) for to in web().out_links(page).tolist()]
 
 
-def seeds() -> list[str]:
+def seeds():
     return [*map(url_of, (0, 7, 31))]
 
 
-def keys_of(crawl: Shardwise) -> dict[str, float]:
+def keys_of(crawl):
     """Return the key of each page in its own shard."""
     found = {}
     for shard, frontier in enumerate(crawl.each):
@@ -54,8 +49,8 @@ def keys_of(crawl: Shardwise) -> dict[str, float]:
 
 
 @pytest.fixture
-def begin(tmp_path: Path) -> Callable[..., Shardwise]:
-    def call(ordering: str, name: str = "crawl") -> Shardwise:
+def begin(tmp_path):
+    def call(ordering, name="crawl"):
         crawl = Shardwise(links_of, SHARDS, ordering, tmp_path / name)
         crawl.seed(*seeds())
         return crawl
@@ -63,7 +58,7 @@ def begin(tmp_path: Path) -> Callable[..., Shardwise]:
     return call
 
 
-def cash_of(order: Sequence[str]) -> dict[str, float]:
+def cash_of(order):
     """Return the cash of each page after visits in this order, by the definition of OPIC."""
     cash = dict.fromkeys(seeds(), 1.0)
     for url in order:
@@ -77,9 +72,7 @@ def cash_of(order: Sequence[str]) -> dict[str, float]:
     return cash
 
 
-def test_cash_is_that_of_one_crawl_and_none_is_lost_on_its_way(
-    begin: Callable[..., Shardwise],
-) -> None:
+def test_cash_is_that_of_one_crawl_and_none_is_lost_on_its_way(begin):
     crawl = begin("opic")
     crawl.fetch(250)
     keys, expected = keys_of(crawl), cash_of(crawl.order)
@@ -94,9 +87,7 @@ def test_cash_is_that_of_one_crawl_and_none_is_lost_on_its_way(
     assert sum(keys.values()) == pytest.approx(len(keys))
 
 
-def test_a_shard_knows_how_many_visits_the_sites_of_others_have_had(
-    begin: Callable[..., Shardwise],
-) -> None:
+def test_a_shard_knows_how_many_visits_the_sites_of_others_have_had(begin):
     crawl = begin("sibling-sampling")
     crawl.fetch(200)
     assert max(crawl.told.values()) > 20
@@ -112,8 +103,8 @@ def test_a_shard_knows_how_many_visits_the_sites_of_others_have_had(
 
 @pytest.mark.parametrize("ordering", ["opic", "rankmass", "fica", "sibling-sampling"])
 def test_a_crawl_of_shards_goes_on_as_if_it_had_not_ended_and_foreign_pages_never_wait(
-    begin: Callable[..., Shardwise], ordering: str
-) -> None:
+    begin, ordering
+):
     whole, cut = begin(ordering), begin(ordering, "cut")
     whole.fetch()
     for n in (40, 90, 91, 400):
@@ -129,9 +120,7 @@ def test_a_crawl_of_shards_goes_on_as_if_it_had_not_ended_and_foreign_pages_neve
         assert (figures.n_fetched, figures.failures) == (len(fetched), {})
 
 
-def test_merged_stores_are_the_store_of_one_crawl(
-    begin: Callable[..., Shardwise], tmp_path: Path
-) -> None:
+def test_merged_stores_are_the_store_of_one_crawl(begin, tmp_path):
     crawl, path = begin("opic"), tmp_path / "whole.sqlite"
     crawl.fetch(200)
     n_known = len(keys_of(crawl))
@@ -145,11 +134,11 @@ def test_merged_stores_are_the_store_of_one_crawl(
     assert {url for (url,) in query(path, "SELECT url FROM pages WHERE seed")} == {*seeds()}
 
 
-def test_an_outbox_says_the_same_under_the_same_numbers_after_a_restart(tmp_path: Path) -> None:
+def test_an_outbox_says_the_same_under_the_same_numbers_after_a_restart(tmp_path):
     links = LinksOut("http://a.test/", 1, 0.5, 9, ["http://b.test/"], [], False)
 
-    def said(outbox: Outbox) -> list[tuple[int, int, bytes]]:
-        found: list[tuple[int, int, bytes]] = []
+    def said(outbox):
+        found = []
         outbox.deliver(lambda *message: found.append(message))
         return found
 
@@ -173,7 +162,7 @@ def test_an_outbox_says_the_same_under_the_same_numbers_after_a_restart(tmp_path
         assert again.n_said == [0, 3, 3]
 
 
-def test_sites_spread_evenly_by_the_key_and_a_domain_with_a_budget_stays_in_one_shard() -> None:
+def test_sites_spread_evenly_by_the_key_and_a_domain_with_a_budget_stays_in_one_shard():
     hosts = [f"{name}{n}.example" for name in "abcd" for n in range(1000)]
     one, other = Shards(16, key="one"), Shards(16, key="two")
     for shards in (one, other):
@@ -190,7 +179,7 @@ def test_sites_spread_evenly_by_the_key_and_a_domain_with_a_budget_stays_in_one_
     assert {Shards(1).of(host) for host in hosts} == {0}
 
 
-def test_free_fetches_go_to_the_shards_whose_next_pages_rank_first() -> None:
+def test_free_fetches_go_to_the_shards_whose_next_pages_rank_first():
     frontier = HandFrontier(lambda shard, statement: None, Shards(3, "key"))
     none = [0, 0, 0]
     for shard, head in enumerate(([0, 0, 1.0], [0, 0, 3.0], [1, 0, 0.0])):

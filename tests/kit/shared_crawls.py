@@ -1,7 +1,5 @@
 """Crawls of a logged web by several processes, with and without Redis; judged by its log alone."""
 
-from __future__ import annotations
-
 import json
 import os
 import random
@@ -9,14 +7,12 @@ import signal
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
-from crawls import ROOT, options
+from crawls import options
 from forked import Forked
 from logged_web import FORBIDDEN, LoggedWeb
 from redis.exceptions import RedisError
@@ -52,81 +48,69 @@ class SharedCrawl:
     ordering = "opic"
     n_shards = 1
 
-    def __init__(self, folder: Path, web: LoggedWeb, *, term: float = 4.0) -> None:
+    def __init__(self, folder, web, *, term=4.0):
         self.folder, self.web, self.term = folder, web, term
         self.cwd = folder
-        self.job: Path | None = None
+        self.job = None
         self.rng = random.Random(3)
-        self.workers: list[Forked] = []
-        self._again: Callable[[], None] = self.start
+        self.workers = []
+        self._again = self.start
 
     @property
-    def settings(self) -> dict[str, Any]:
+    def settings(self):
         return {
             "CRAWLPRIO_PRIVATE_NETWORKS": "127.0.0.0/8",
             "CRAWLPRIO_LEASE_SECONDS": self.term,
             "CRAWLPRIO_COMPILE": False,
         }
 
-    def _run(self, words: Sequence[str], more: Sequence[str], settings: dict[str, Any]) -> None:
+    def _run(self, words, more, settings):
         policy = "--ordering", self.ordering, "--delay", str(DELAY)
         self.run("crawlprio", [*words, *policy, *options({**self.settings, **settings}), *more])
 
-    def run(self, program: str | Path, words: Sequence[str] = ()) -> None:
+    def run(self, program, words=()):
         """Start a worker by a command line of its own."""
         log = self.folder / f"worker{len(self._logs()) + 1}.log"
         self.workers.append(Forked(program, words, self.cwd, stdout=log))
 
-    def _logs(self) -> list[Path]:
+    def _logs(self):
         return sorted(self.folder.glob("worker*.log"))
 
-    def said(self) -> str:
+    def said(self):
         """Return all that its processes have said."""
         return "\n".join(log.read_text() for log in self._logs())
 
     # Processes
 
-    def start(self, n: int = 2, *more: str, **settings: object) -> None:
-        """Start workers, of the crawl so far if there is one."""
-        raise NotImplementedError
-
-    def alive(self) -> list[Forked]:
+    def alive(self):
         return [worker for worker in self.workers if worker.poll() is None]
 
-    def hands(self) -> list[int]:
+    def hands(self):
         """Return the process ids of the workers that live."""
         return [worker.pid for worker in self.alive()]
 
-    def brains(self) -> list[int]:
-        """Return the process ids of the brains."""
-        raise NotImplementedError
-
-    def wait_for_brains(self) -> list[int]:
+    def wait_for_brains(self):
         self.wait(lambda: len(self.brains()) == self.n_shards)
         return self.brains()
 
-    def kill_brain(self, number: signal.Signals = signal.SIGKILL) -> int:
+    def kill_brain(self, number=signal.SIGKILL):
         brain = self.rng.choice(self.wait_for_brains())
         os.kill(brain, number)
         return brain
 
-    def kill_hand(self, asleep: Collection[int] = ()) -> None:
-        """Kill a worker that is not asleep, and start another."""
-        raise NotImplementedError
-
-    def interrupt(self) -> None:
+    def interrupt(self):
         """Press Ctrl-C."""
         for worker in self.alive():
             worker.send_signal(signal.SIGINT)
 
-    def wait(self, condition: Callable[[], object]) -> None:
+    def wait(self, condition):
         until(condition, said=self.said)
 
-    def wait_for_fetches(self, n: int) -> None:
+    def wait_for_fetches(self, n):
         self.wait(lambda: len(self.web.seen) >= n or not self.alive())
         assert self.alive(), self.said()
 
-    def end(self, statuses: Collection[int] = (0,)) -> None:
+    def end(self, statuses=(0,)):
         """Wait until all workers and brains have ended, workers with one of some statuses."""
         try:
             found = [worker.wait(MAX_SECONDS) for worker in self.workers]
@@ -135,7 +119,7 @@ class SharedCrawl:
         assert {*found} <= {*statuses}, self.said()
         self.wait(lambda: not self.brains())
 
-    def stop(self) -> None:
+    def stop(self):
         """End all at once."""
         for number in {*self.brains(), *self.hands()}:
             with suppress(ProcessLookupError):
@@ -146,20 +130,20 @@ class SharedCrawl:
     # What came of it
 
     @property
-    def store(self) -> Path:
+    def store(self):
         return (self.job or self.folder / "crawls" / "site") / "crawl.sqlite"
 
-    def rows(self, sql: str) -> list[Any]:
+    def rows(self, sql):
         return query(self.store, sql)
 
-    def visits(self) -> Counter[str]:
+    def visits(self):
         sql = "SELECT url FROM visits JOIN pages ON id = page WHERE status > 0"
         return Counter(url for (url,) in self.rows(sql))
 
-    def pairs(self) -> list[tuple[str, str]]:
+    def pairs(self):
         return self.rows("SELECT source_url, target_url FROM link_urls")
 
-    def end_whole(self, *, most_refetched: int = 0) -> None:
+    def end_whole(self, *, most_refetched=0):
         """Check that all was got and recorded, once, and nothing else, however the crawl went."""
         self.end()
         web, everything = self.web, {self.web.url(page) for page in range(self.web.n_pages)}
@@ -177,11 +161,11 @@ class SharedCrawl:
 class OnOneMachine(SharedCrawl):
     """A crawl by `crawlprio crawl --workers`."""
 
-    def __init__(self, folder: Path, web: LoggedWeb, name: str = "job") -> None:
+    def __init__(self, folder, web, name="job"):
         super().__init__(folder, web)
         self.job = folder / name
 
-    def start(self, n: int = 2, *more: str, **settings: object) -> None:
+    def start(self, n=2, *more, **settings):
         """Start a brain with workers, or a crawl in one process if there are none."""
         self._again = partial(self.start, n, *more, **settings)
         words = ["crawl", self.web.url(0), "--folder", str(self.job), "--follow", "web"]
@@ -190,7 +174,7 @@ class OnOneMachine(SharedCrawl):
         workers = ["--workers", str(n)] if n else []
         self._run([*words, *workers], more, settings)
 
-    def hands(self) -> list[int]:
+    def hands(self):
         found = [
             int(number)
             for brain in self.brains()
@@ -199,10 +183,11 @@ class OnOneMachine(SharedCrawl):
         ]
         return [hand for hand in found if is_alive(hand)]
 
-    def brains(self) -> list[int]:
+    def brains(self):
+        """Return the process ids of the brains."""
         return [brain.pid for brain in self.alive()]
 
-    def kill_brain(self, number: signal.Signals = signal.SIGKILL) -> int:
+    def kill_brain(self, number=signal.SIGKILL):
         """Kill it, and resume its crawl once no worker is left."""
         hands = self.hands()
         brain = super().kill_brain(number)
@@ -212,38 +197,29 @@ class OnOneMachine(SharedCrawl):
             self._again()
         return brain
 
-    def kill_hand(self, asleep: Collection[int] = ()) -> None:
-        self.wait(lambda: {*self.hands()} - {*asleep})
-        os.kill(self.rng.choice([*({*self.hands()} - {*asleep})]), signal.SIGKILL)
+    def kill_hand(self, asleep=()):
+        """Kill a worker that is not asleep; another takes its place."""
+        self.wait(self.hands)
+        os.kill(self.rng.choice([hand for hand in self.hands() if hand not in asleep]), 9)
 
 
 class InRedis(SharedCrawl):
     """A crawl by workers that hear their brains through Redis, with a server of its own."""
 
-    def __init__(
-        self,
-        folder: Path,
-        web: LoggedWeb,
-        *,
-        server: Any = None,
-        n_shards: int = 1,
-        term: float = 4.0,
-    ) -> None:
+    def __init__(self, folder, web, *, n_shards=1, term=4.0):
         super().__init__(folder, web, term=term)
         self.n_shards = n_shards
-        self._own_server: RedisServer | None = None
-        if server is None:
-            self._own_server = server = RedisServer(folder / "redis", "--appendonly", "yes")
-            server.start()
-        self.serve_by(server)
+        self._own_server = RedisServer(folder / "redis", "--appendonly", "yes")
+        self._own_server.start()
+        self.serve_by(self._own_server)
 
-    def serve_by(self, server: Any) -> None:
+    def serve_by(self, server):
         """Hear brains through a server that runs."""
         self.server, self.client = server, server.client()
         self.mailboxes = Mailbox(self.client, "site").of_shards(self.n_shards)
 
     @property
-    def settings(self) -> dict[str, Any]:
+    def settings(self):
         return {
             **super().settings,
             "CRAWLPRIO_FRONTIER": "redis",
@@ -254,13 +230,13 @@ class InRedis(SharedCrawl):
             "SCHEDULER_PERSIST": True,
         }
 
-    def start(self, n: int = 2, *more: str, **settings: object) -> None:
+    def start(self, n=2, *more, **settings):
         self._again = partial(self.start, 1, *more, **settings)
         job = ["--folder", str(self.job)] if self.job else []
         for _ in range(n):
             self._run(["crawl", self.web.url(0), "--follow", "web", *job], more, settings)
 
-    def run_spider(self, spider: str, n: int = 1, *urls: str, **settings: object) -> None:
+    def run_spider(self, spider, n=1, *urls, **settings):
         """Start workers with the spider that some code, which need not import Scrapy, defines."""
         start = [*urls] or [self.web.url(0)]
         name = spider.rpartition("class ")[2].partition("(")[0]
@@ -270,29 +246,28 @@ class InRedis(SharedCrawl):
         for _ in range(n):
             self.run(file)
 
-    def brains(self) -> list[int]:
+    def brains(self):
         with suppress(RedisError):
             names = self.mailboxes[0].brains(self.n_shards)
             return [int(name.split()[-1]) for name in names if " " in name]
         return []
 
-    def kill_hand(self, asleep: Collection[int] = ()) -> None:
+    def kill_hand(self, asleep=()):
         worker = self.rng.choice([each for each in self.alive() if each.pid not in asleep])
         worker.kill()
         worker.wait()
         self.workers.remove(worker)
         self._again()
 
-    def stop(self) -> None:
+    def stop(self):
         super().stop()
-        if self._own_server is not None:
-            self._own_server.kill()
+        self._own_server.kill()
 
-    def store_of(self, shard: int) -> Path:
+    def store_of(self, shard):
         return self.folder / "crawls" / "site" / str(shard) / "crawl.sqlite"
 
     @property
-    def store(self) -> Path:
+    def store(self):
         """The store of the crawl; of shards, what is collected now."""
         if self.n_shards == 1:
             return super().store
@@ -302,7 +277,7 @@ class InRedis(SharedCrawl):
         return path
 
 
-KINDS: dict[str, Callable[..., Any]] = {
+KINDS = {
     "one machine": OnOneMachine,
     "redis": InRedis,
     "shards": partial(InRedis, n_shards=3, term=6.0),
@@ -310,7 +285,7 @@ KINDS: dict[str, Callable[..., Any]] = {
 
 
 @pytest.fixture
-def shared_crawl(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[SharedCrawl]:
+def shared_crawl(request, tmp_path):
     """A crawl in Redis, or of another of `KINDS` by an indirect parameter."""
     with LoggedWeb(n_pages=160, n_sites=8) as web:
         crawl = KINDS[getattr(request, "param", "redis")](tmp_path, web)
@@ -318,7 +293,7 @@ def shared_crawl(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Sha
         crawl.stop()
 
 
-def is_alive(number: int) -> bool:
+def is_alive(number):
     try:
         state = Path(f"/proc/{number}/stat").read_text().rpartition(")")[2].split()[0]
     except OSError:
@@ -328,33 +303,27 @@ def is_alive(number: int) -> bool:
 
 _BRAIN = """
 import sys, json
-from scrapy import Spider
 from scrapy.crawler import CrawlerProcess
 from scrapy.utils.misc import load_object
 
-path, name, settings = sys.argv[1:]
-process = CrawlerProcess(json.loads(settings))
-process.crawl(load_object(path) if path else type("Any", (Spider,), {"name": name}))
+process = CrawlerProcess(json.loads(sys.argv[1]))
+process.crawl(load_object(sys.argv[2]), name=sys.argv[3])
 process.start()
 """
 
 
 @contextmanager
-def brain_of(
-    folder: Path, spider: type[Spider] | str, settings: dict[str, Any]
-) -> Iterator[subprocess.Popen[bytes]]:
+def brain_of(folder, name, settings, spider=Spider):
     """Run the brain of a spider whose worker, with CRAWLPRIO_BRAIN `never`, is in this process.
 
-    A spider whose requests have no callbacks of its own may be given by its name.
+    The class matters only if its requests have callbacks of their own.
     """
-    path = "" if isinstance(spider, str) else f"{spider.__module__}.{spider.__qualname__}"
-    name = spider if isinstance(spider, str) else spider.name
-    paths = os.pathsep.join(str(ROOT / folder) for folder in ("", "tests", "tests/kit"))
+    path = f"{spider.__module__}.{spider.__qualname__}"
     plain = {"DOWNLOAD_DELAY": 0, "CRAWLPRIO_PRINT": False, "CRAWLPRIO_COMPILE": False}
     chosen = json.dumps({**plain, **settings, "CRAWLPRIO_BRAIN": "only"})
     with open(folder / "brain.log", "ab") as log:
-        line = [sys.executable, "-c", _BRAIN, path, name, chosen]
-        environment = {**os.environ, "PYTHONPATH": paths}
+        line = [sys.executable, "-c", _BRAIN, chosen, path, name]
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
         process = subprocess.Popen(line, stderr=log, cwd=folder, env=environment)
     try:
         yield process
