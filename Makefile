@@ -61,7 +61,7 @@ archive-kills: .venv/dev
 
 # Twenty random sequences of faults for workers with and without Redis: about half an hour.
 shared-kills: .venv/dev
-	CRAWLPRIO_FAULT_RUNS=10 CRAWLPRIO_QUIET=1 $(BIN)/pytest -s tests/test_workers.py tests/test_redis_shards.py -k 'any_sequence or best_page'
+	CRAWLPRIO_FAULT_RUNS=10 CRAWLPRIO_QUIET=1 $(BIN)/pytest -s tests/test_workers.py -k 'any_sequence or best_page'
 
 # 200,000 fetches from a web of which a third is hostile: about twenty minutes.
 soak: .venv/dev

@@ -6,14 +6,7 @@ import pytest
 from redis_servers import RedisServer
 
 from crawlprio.errors import ConfigError
-from crawlprio.plugins.shared.connection import (
-    Unavailable,
-    check_server,
-    connect,
-    when_available,
-)
-
-NOWHERE = "redis://127.0.0.1:1/0"
+from crawlprio.plugins.shared.connection import Unavailable, check_server, connect, when_available
 
 
 def test_a_worker_that_starts_waits_for_the_server(tmp_path, caplog):
@@ -33,9 +26,9 @@ def test_a_worker_that_starts_waits_for_the_server(tmp_path, caplog):
 
 def test_the_wait_for_the_server_is_bounded(monkeypatch):
     monkeypatch.setattr("crawlprio.plugins.shared.connection.START_SECONDS", 0.6)
-    client = connect(NOWHERE, {})
+    url = "redis://127.0.0.1:1/0"
     with pytest.raises(Unavailable, match="no server answers there"):
-        when_available(lambda: check_server(client, NOWHERE))
+        when_available(lambda: check_server(connect(url, {}), url))
 
 
 @pytest.mark.parametrize("fixture", ["redis_server", "redis_cluster"])

@@ -71,7 +71,9 @@ class TestDeaths:
     @pytest.fixture
     def brain(self):
         settings = {"ORDERING": "breadth-first", "DOWNLOAD_DELAY": 1000}
-        return Brain(local_frontier({**settings, "CONCURRENT_REQUESTS_PER_DOMAIN": 1}))
+        brain = Brain(local_frontier({**settings, "CONCURRENT_REQUESTS_PER_DOMAIN": 1}))
+        brain.frontier.add_seeds([URL])
+        return brain
 
     def leased(self, brain, now):
         hand = Hand(lambda statements: None)
@@ -80,7 +82,6 @@ class TestDeaths:
         return hand, handout
 
     def test_the_page_of_a_dead_hand_waits_again_and_its_site_rests(self, brain):
-        brain.frontier.add_seeds([URL])
         hand, _ = self.leased(brain, monotonic())
         brain.received(hand, [["clock", "started", ["a.test"], {"was_handed_out": True}]])
         assert brain.holds("a.test")
@@ -92,7 +93,6 @@ class TestDeaths:
         assert self.leased(brain, monotonic() + 2000)[1].url == URL
 
     def test_a_page_that_a_hand_never_got_waits_again_and_is_not_about_to_start(self, brain):
-        brain.frontier.add_seeds([URL])
         hand, _ = self.leased(brain, monotonic())
         assert brain.starting["a.test"] == 1
         brain.agree(hand, 0, [])
@@ -102,7 +102,6 @@ class TestDeaths:
         assert self.leased(brain, monotonic() + 2000)[1].url == URL
 
     def test_a_page_of_an_earlier_brain_is_adopted_unless_its_hand_was_taken_for_dead(self, brain):
-        brain.frontier.add_seeds([URL])
         handout = brain.frontier.next_page(monotonic())
         row = [handout.lease, *brain.frontier.key_of(handout.lease), FETCHING]
         brain.frontier.put_back(handout.lease)
@@ -119,7 +118,6 @@ class TestDeaths:
         assert brain.frontier.clock.has_room("a.test")
 
     def test_what_a_hand_says_of_a_page_that_it_has_lost_is_ignored(self, brain):
-        brain.frontier.add_seeds([URL])
         hand, handout = self.leased(brain, monotonic())
         brain.died(hand)
         row = visit_row(PageVisit(LinkPairs(URL, ["http://a.test/2"])))

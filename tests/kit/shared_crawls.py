@@ -1,6 +1,5 @@
 """Crawls of a logged web by several processes, with and without Redis; judged by its log alone."""
 
-import json
 import os
 import random
 import signal
@@ -29,11 +28,12 @@ DELAY = 0.1
 _SCRIPT = """
 import scrapy
 from scrapy.crawler import CrawlerProcess
+from scrapy.utils.misc import load_object
 {}
 
 if __name__ == "__main__":
     process = CrawlerProcess({settings!r})
-    process.crawl({name}, start_urls={start!r})
+    process.crawl({spider}, **{arguments!r})
     process.start()
 """
 
@@ -238,18 +238,19 @@ class InRedis(SharedCrawl):
 
     def run_spider(self, spider, n=1, *urls, **settings):
         """Start workers with the spider that some code, which need not import Scrapy, defines."""
-        start = [*urls] or [self.web.url(0)]
         name = spider.rpartition("class ")[2].partition("(")[0]
+        start = {"start_urls": [*urls] or [self.web.url(0)]}
         every = {"ADDONS": {"crawlprio.Addon": 500}, **self.settings, **settings}
         file = self.folder / "script.py"
-        file.write_text(_SCRIPT.format(spider, settings=every, name=name, start=start))
+        file.write_text(_SCRIPT.format(spider, settings=every, spider=name, arguments=start))
         for _ in range(n):
             self.run(file)
 
     def brains(self):
         with suppress(RedisError):
             names = self.mailboxes[0].brains(self.n_shards)
-            return [int(name.split()[-1]) for name in names if " " in name]
+            found = [int(name.split()[-1]) for name in names if " " in name]
+            return [brain for brain in found if is_alive(brain)]
         return []
 
     def kill_hand(self, asleep=()):
@@ -301,17 +302,6 @@ def is_alive(number):
     return state != "Z"
 
 
-_BRAIN = """
-import sys, json
-from scrapy.crawler import CrawlerProcess
-from scrapy.utils.misc import load_object
-
-process = CrawlerProcess(json.loads(sys.argv[1]))
-process.crawl(load_object(sys.argv[2]), name=sys.argv[3])
-process.start()
-"""
-
-
 @contextmanager
 def brain_of(folder, name, settings, spider=Spider):
     """Run the brain of a spider whose worker, with CRAWLPRIO_BRAIN `never`, is in this process.
@@ -320,9 +310,14 @@ def brain_of(folder, name, settings, spider=Spider):
     """
     path = f"{spider.__module__}.{spider.__qualname__}"
     plain = {"DOWNLOAD_DELAY": 0, "CRAWLPRIO_PRINT": False, "CRAWLPRIO_COMPILE": False}
-    chosen = json.dumps({**plain, **settings, "CRAWLPRIO_BRAIN": "only"})
+    script = _SCRIPT.format(
+        "",
+        settings={**plain, **settings, "CRAWLPRIO_BRAIN": "only"},
+        spider=f"load_object({path!r})",
+        arguments={"name": name},
+    )
     with open(folder / "brain.log", "ab") as log:
-        line = [sys.executable, "-c", _BRAIN, chosen, path, name]
+        line = [sys.executable, "-c", script]
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
         process = subprocess.Popen(line, stderr=log, cwd=folder, env=environment)
     try:
