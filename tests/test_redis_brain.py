@@ -7,7 +7,6 @@ from commands import run_command
 from forked import run_forked
 from shared_crawls import DELAY, OnOneMachine, shared_crawl
 from stores import query
-from waiting import MAX_SECONDS
 
 from crawlprio.plugins.shared.far_crawls import FarCrawls
 
@@ -143,7 +142,7 @@ def test_a_worker_with_other_settings_is_refused(crawl):
         (("-s", "CRAWLPRIO_REDIS_SHARDS=2"), "SHARDS is 2, but the crawl 'site' in Redis has 3"),
     ):
         crawl.start(1, "--delay", "2", *other)
-        assert crawl.workers.pop().wait(MAX_SECONDS) == 2
+        assert crawl.workers.pop().wait() == 2
         assert said in crawl.said()
     crawl.interrupt()
     crawl.end()
@@ -248,7 +247,7 @@ class Failing(scrapy.Spider):
 def test_a_request_without_a_lease_does_not_wait_for_a_frontier_that_failed(crawl):
     crawl.client.set("crawlprio:{site:0}:in", "no stream")
     crawl.run_spider(FAILING, CRAWLPRIO_BRAIN="never")
-    crawl.workers[0].wait(MAX_SECONDS)
+    crawl.workers[0].wait()
     assert "\nIgnoreRequest\n" in crawl.said()
     assert "The frontier in Redis is unusable" in crawl.said()
 

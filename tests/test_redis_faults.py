@@ -14,7 +14,6 @@ from time import sleep
 import pytest
 from redis_servers import RedisServer, migrate_slot, sentinel_of
 from shared_crawls import shared_crawl
-from waiting import MAX_SECONDS
 
 crawl = shared_crawl
 
@@ -146,7 +145,7 @@ def test_a_brain_that_is_not_heard_for_its_term_is_replaced(crawl, fault):
         proxy.cut()
     crawl.wait(lambda: crawl.brains() not in (first, []))
     proxy.is_cut = fault == "cut off for ever"
-    crawl.workers.pop(0).wait(MAX_SECONDS)
+    crawl.workers.pop(0).wait()
     crawl.end_whole()
 
 
@@ -187,7 +186,7 @@ def test_a_worker_that_was_stopped_until_its_crawl_had_finished_says_so_and_ends
         if is_lost:
             crawl.client.flushall()
         late.send_signal(signal.SIGCONT)
-        assert late.wait(MAX_SECONDS) == int(is_lost), crawl.said()
+        assert late.wait() == int(is_lost), crawl.said()
     finally:
         late.kill()
     said = "is not in Redis any more" if is_lost else "has finished without this worker"

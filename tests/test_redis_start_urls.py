@@ -1,7 +1,4 @@
-"""A worker fetches start URLs that are pushed to Redis, even while its crawl runs.
-
-Those of a spider of scrapy-redis: test_scrapy_redis.py.
-"""
+"""A worker fetches start URLs that are pushed to Redis, even while its crawl runs."""
 
 import json
 

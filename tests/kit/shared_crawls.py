@@ -112,11 +112,8 @@ class SharedCrawl:
 
     def end(self, statuses=(0,)):
         """Wait until all workers and brains have ended, workers with one of some statuses."""
-        try:
-            found = [worker.wait(MAX_SECONDS) for worker in self.workers]
-        except subprocess.TimeoutExpired:
-            raise AssertionError(self.said()) from None
-        assert {*found} <= {*statuses}, self.said()
+        self.wait(lambda: not self.alive())
+        assert {worker.wait() for worker in self.workers} <= {*statuses}, self.said()
         self.wait(lambda: not self.brains())
 
     def stop(self):
