@@ -49,7 +49,7 @@ bare: .venv/dev
 	CRAWLPRIO_BARE=1 $(BIN)/pytest -s tests/test_bare_venv.py
 
 # Kill real crawls a hundred and fifty times: about eight minutes.
-kills: .venv/dev
+kills: compiled
 	CRAWLPRIO_KILLS=100 $(BIN)/pytest -s tests/test_kills.py
 
 # Kill a crawl of the 3,000 pages and more of four documentation packages twenty times, with an archive: five minutes.
@@ -61,7 +61,7 @@ archive-kills: .venv/dev
 
 # Twenty random sequences of faults for workers with and without Redis: about half an hour.
 shared-kills: .venv/dev
-	CRAWLPRIO_FAULT_RUNS=10 CRAWLPRIO_QUIET=1 $(BIN)/pytest -s tests/test_redis_faults.py tests/test_workers.py tests/test_redis_shards.py -k 'any_sequence or best_page'
+	CRAWLPRIO_FAULT_RUNS=10 CRAWLPRIO_QUIET=1 $(BIN)/pytest -s tests/test_workers.py -k 'any_sequence or best_page'
 
 # 200,000 fetches from a web of which a third is hostile: about twenty minutes.
 soak: .venv/dev

@@ -25,9 +25,9 @@ from typing import Any
 
 import numpy as np
 
-sys.path.extend(str(Path(__file__).resolve().parents[1] / "tests" / name) for name in ("", "kit"))
+sys.path.append(str(Path(__file__).resolve().parents[1] / "tests" / "kit"))
 
-from test_redis_shards import InShards
+from shared_crawls import InRedis
 from workers import spent
 
 from crawlprio.demo.server import LoopbackServer
@@ -42,13 +42,13 @@ HANDLER = "crawlprio.demo.handler.LoopbackHandler"
 def start(folder: Path, n_shards: int, server: LoopbackServer, n_hands: int, *more: str) -> Any:
     """Start a crawl of a web that is served: first all brains, then the hands."""
     web: Any = SimpleNamespace(url=lambda page: server.seeds[page])
-    crawl = InShards(folder, web, n_shards, term=60.0)
+    crawl = InRedis(folder, web, n_shards=n_shards, term=60.0)
     handlers = json.dumps(dict.fromkeys(("http", "https"), HANDLER))
     loopback = f"CRAWLPRIO_LOOPBACK={server.address}"
     words = "-s", loopback, "-s", f"DOWNLOAD_HANDLERS={handlers}", *more
-    crawl.start(n_shards, *words, brain="only")
+    crawl.start(n_shards, *words, CRAWLPRIO_BRAIN="only")
     crawl.wait(lambda: all(mailbox.facts().get("process") for mailbox in crawl.mailboxes))
-    crawl.start(n_hands, *words, brain="never")
+    crawl.start(n_hands, *words, CRAWLPRIO_BRAIN="never")
     return crawl
 
 
@@ -61,13 +61,13 @@ def order(server: LoopbackServer, n_shards: int, at_once: int, ordering: str) ->
         try:
             brains, used = crawl.wait_for_brains(), Counter[int]()
             began = {brain: spent(brain) for brain in brains}
-            while crawl.is_running():
+            while crawl.alive():
                 for brain in brains:
                     with suppress(OSError):
                         used[brain] = max(used[brain], spent(brain) - began[brain])
                 sleep(0.1)
             crawl.end()
-            path = Path(name, "crawls/site/crawl.sqlite") if n_shards == 1 else crawl.store
+            path = crawl.store
             with Store.open(path, readonly=True) as store:
                 visits = [(visit.fetched_at, visit.page) for visit in store.visits()]
             graph = read_graph(path)

@@ -22,9 +22,9 @@ _SLOW = frozenset(("crawls", "redis_servers", "suite", "subprocess", "multiproce
 """Modules whose users run a crawl, a server or another process."""
 
 _LONGEST = (
-    *("test_redis_brain", "test_redis_faults", "test_certified_webs", "test_workers"),
+    *("test_workers", "test_redis_faults", "test_certified_webs", "test_redis_brain"),
     *("test_docs_code", "test_upstream_selection", "test_live_order", "test_pieces"),
-    *("test_faults", "test_shards", "test_redis_shards", "test_random_spiders"),
+    *("test_faults", "test_shards", "test_random_spiders"),
     *("test_foreign_folders", "test_container", "test_without_plugins", "test_kills"),
 )
 """The modules that take longest, half a minute and more of one process."""

@@ -1,15 +1,10 @@
 """`crawlprio frontier` shows the crawls on a server; that it changes them: test_redis_brain.py."""
 
-from __future__ import annotations
-
 import json
-from collections.abc import Callable
-from pathlib import Path
 
 import pytest
-from redis_servers import RedisServer
+from commands import run_command
 
-from crawlprio.commands import cli
 from crawlprio.plugins.shared.mailbox import Mailbox
 
 LONG = "http://a.test/" + "long/" * 30
@@ -30,22 +25,18 @@ SHOWN = {
     "dead": [{"url": "http://d.test/", "reason": "a\x1b[31mreason"}],
 }
 
-Command = Callable[..., tuple[int, str, str]]
-
 
 @pytest.fixture
-def run(redis_server: RedisServer, capsys: pytest.CaptureFixture[str]) -> Command:
-    def call(*words: str) -> tuple[int, str, str]:
-        with pytest.raises(SystemExit) as ended:
-            cli.main(["frontier", *words, "-s", f"REDIS_URL={redis_server.url}"])
-        out, err = capsys.readouterr()
-        return int(ended.value.code or 0), out, err
+def run(redis_server, capsys):
+    def call(*words):
+        status = run_command("frontier", *words, "-s", f"REDIS_URL={redis_server.url}")
+        return status, *capsys.readouterr()
 
     return call
 
 
 @pytest.fixture
-def shop(redis_server: RedisServer) -> Mailbox:
+def shop(redis_server):
     """A crawl as its brain has described it."""
     mailbox = Mailbox(redis_server.client(), "shop")
     mailbox.claim("brain", 60.0)
@@ -54,9 +45,7 @@ def shop(redis_server: RedisServer) -> Mailbox:
     return mailbox
 
 
-def test_the_output_about_a_crawl_fits_a_terminal_and_matches_the_json(
-    run: Command, shop: Mailbox, tmp_path: Path
-) -> None:
+def test_the_output_about_a_crawl_fits_a_terminal_and_matches_the_json(run, shop, tmp_path):
     status, out, err = run("show", "shop", "--json", str(tmp_path / "shop.json"))
     assert (status, err) == (0, "")
     lines = out.splitlines()
@@ -72,17 +61,12 @@ def test_the_output_about_a_crawl_fits_a_terminal_and_matches_the_json(
     assert [letter["url"] for letter in shown["dead"]] == ["http://d.test/"]
     assert [page["url"] for page in shown["head"]] == [LONG, "http://a.test/2"]
     assert out.count("http://a.test/2") == out.count("http://d.test/") == 1
-
-
-def test_no_more_is_shown_than_requested(run: Command, shop: Mailbox) -> None:
     _, out, _ = run("show", "shop", "--most", "1")
     after = out.partition("Next pages")[2].partition("\n\n")[0].splitlines()
     assert len(after) == 3  # remaining title, header, one page
 
 
-def test_without_arguments_all_crawls_are_listed(
-    run: Command, shop: Mailbox, redis_server: RedisServer
-) -> None:
+def test_without_arguments_all_crawls_are_listed(run, shop, redis_server):
     Mailbox(redis_server.client(), "another").put_facts(id="8")
     _, out, _ = run()
     assert [line.split() for line in out.splitlines()] == [
@@ -92,13 +76,10 @@ def test_without_arguments_all_crawls_are_listed(
     ]
 
 
-def test_the_shards_of_a_crawl_are_shown_changed_and_deleted_as_one(
-    run: Command, shop: Mailbox, redis_server: RedisServer
-) -> None:
+def test_the_shards_of_a_crawl_are_shown_changed_and_deleted_as_one(run, shop, redis_server):
     shop.put_facts(shards=2)
     other = Mailbox(redis_server.client(), "shop", 1)
-    other.put_facts(id="7", shards=2)
-    other.put_facts(status=json.dumps(SHOWN))
+    other.put_facts(id="7", shards=2, status=json.dumps(SHOWN))
     shown = run("show", "shop")[1]
     assert "shards" in shown
     assert " 12 " in shown, "pages of both"
@@ -109,11 +90,7 @@ def test_the_shards_of_a_crawl_are_shown_changed_and_deleted_as_one(
     assert redis_server.client().keys("*") == []
 
 
-def test_a_server_without_crawls_is_reported_as_such(run: Command) -> None:
-    assert run() == (0, "There is no crawl in Redis.\n", "")
-
-
-def test_a_paused_crawl_is_shown_as_such_until_it_is_resumed(run: Command, shop: Mailbox) -> None:
+def test_a_paused_crawl_is_shown_as_such_until_it_is_resumed(run, shop):
     assert run("pause", "shop")[1] == "shop: no pages are handed out until it is resumed.\n"
     assert "(as before)" in run("pause", "shop")[1]
     assert run("show", "shop")[1].startswith("shop: paused, ")
@@ -121,9 +98,7 @@ def test_a_paused_crawl_is_shown_as_such_until_it_is_resumed(run: Command, shop:
     assert run("show", "shop")[1].startswith("shop: running, ")
 
 
-def test_a_crawl_is_deleted_once_it_has_no_brain_and_that_is_confirmed(
-    run: Command, shop: Mailbox, redis_server: RedisServer
-) -> None:
+def test_a_crawl_is_deleted_once_it_has_no_brain_and_that_is_confirmed(run, shop, redis_server):
     assert run("delete", "shop", "--yes")[2].startswith("The crawl 'shop' is running; ")
     shop.leave("brain")
     code, _, err = run("delete", "shop")
@@ -147,9 +122,7 @@ def test_a_crawl_is_deleted_once_it_has_no_brain_and_that_is_confirmed(
         (("show", "shop", "--most", "0"), "--most is '0'; give a whole number of 1 or more."),
     ],
 )
-def test_bad_input_ends_with_one_sentence(
-    words: tuple[str, ...], sentence: str, run: Command, shop: Mailbox
-) -> None:
+def test_bad_input_ends_with_one_sentence(words, sentence, run, shop):
     status, out, err = run(*words)
     assert (status, out) == (2, "")
     assert err.startswith(sentence)

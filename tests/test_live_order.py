@@ -8,9 +8,9 @@ import numpy as np
 import oracles
 import pytest
 from crawls import fetched_urls, run_spider, scrapy
-from shared_webs import shared_webs
 
 import crawlprio.settings
+from crawlprio.demo.server import LoopbackServer
 from crawlprio.demo.web import DemoWeb
 from crawlprio.graph.pages import NO_PAGES
 from crawlprio.graph.topic import HotQueue, Topic
@@ -92,32 +92,31 @@ class Crawled:
             if name.isupper()
         }
         topic = {} if distance is None else {"TOPIC": WORDS, "TOPIC_OPTIONS": self.topic_options}
-        with shared_webs():
-            self.run = run_spider(
-                SiteSpider,
-                {
-                    **bundled,
-                    **topic,
-                    "ORDERING": name,
-                    "ORDERING_OPTIONS": options,
-                    "CONCURRENT_REQUESTS": 1,
-                    "DOWNLOAD_DELAY": 0,
-                    "ROBOTSTXT_OBEY": False,
-                    "RETRY_ENABLED": False,
-                    "CLOSESPIDER_TIMEOUT": 240,
-                    "CRAWLPRIO_DEMO_PAGES": PAGES,
-                    "CRAWLPRIO_DEMO_SITES": SITES,
-                    "CRAWLPRIO_DEMO_SEED": SEED,
-                    "CRAWLPRIO_SERVER_LOG": folder / "server.jsonl",
-                    "CRAWLPRIO_STORE": folder / "crawl.sqlite",
-                    "CRAWLPRIO_PLOT": None,
-                    "CRAWLPRIO_PRINT": False,
-                    **settings,
-                },
-                priority="cmdline",
-            )
+        n_before = len(fetched_urls(self.server_log))
+        self.run = run_spider(
+            SiteSpider,
+            {
+                **bundled,
+                **topic,
+                "ORDERING": name,
+                "ORDERING_OPTIONS": options,
+                "CONCURRENT_REQUESTS": 1,
+                "DOWNLOAD_DELAY": 0,
+                "ROBOTSTXT_OBEY": False,
+                "RETRY_ENABLED": False,
+                "CLOSESPIDER_TIMEOUT": 240,
+                "CRAWLPRIO_DEMO_PAGES": PAGES,
+                "CRAWLPRIO_DEMO_SITES": SITES,
+                "CRAWLPRIO_DEMO_SEED": SEED,
+                "CRAWLPRIO_STORE": folder / "crawl.sqlite",
+                "CRAWLPRIO_PLOT": None,
+                "CRAWLPRIO_PRINT": False,
+                **settings,
+            },
+            priority="cmdline",
+        )
         self.store = folder / "crawl.sqlite"
-        self.asked_for = fetched_urls(folder / "server.jsonl")
+        self.asked_for = fetched_urls(self.server_log)[n_before:]
         with Store.open(self.store, readonly=True) as store:
             self.pages = store.load_pages()
             self.seeds = store.seeds()
@@ -193,6 +192,17 @@ class Crawled:
             recorded=RecordedVisits(self.store, with_texts=True),
         )
         return [urls[page] for page in order]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def served(tmp_path_factory):
+    """Serve all crawls by one server: to start it takes six times as long as a crawl."""
+    Crawled.server_log = tmp_path_factory.mktemp("server") / "log.jsonl"
+    web = {"pages": PAGES, "sites": SITES, "seed": SEED, "log": Crawled.server_log}
+    with LoopbackServer(**web) as server, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(server, "stop", lambda: None)
+        patch.setattr("crawlprio.live.virtual.LoopbackServer", lambda **_: server)
+        yield
 
 
 @pytest.fixture(scope="module", params=CASES)

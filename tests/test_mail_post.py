@@ -1,63 +1,44 @@
 """What a worker makes of what a brain says through Redis: echoes and numbers."""
 
-from __future__ import annotations
-
 import json
-from typing import Any
 
 import pytest
 
 from crawlprio.plugins.shared import post
-from crawlprio.plugins.shared.messages import OF_ONE_BRAIN, Statement
+from crawlprio.plugins.shared.messages import OF_ONE_BRAIN
 from crawlprio.plugins.shared.post import ALIVE_SHARE, REST_SHARE, HandPost
 
 TERM = 60.0
 
 
-class Notes:
-    """Takes messages of posts and notes them, as numbers and lists."""
+class Talk:
+    """What carries a hand's post, to a brain that a test speaks for; `now` is the hand's clock."""
 
-    def __init__(self) -> None:
-        self.posts: dict[int, HandPost] = {}
-        self.sent: list[tuple[int, list[Any]]] = []
-        self.failures: list[Exception] = []
+    def __init__(self, monkeypatch):
+        self.now = 1000.0
+        self.posts = {}
+        self.sent, self.failures, self.heard = [], [], []
         self.failed = self.failures.append
+        self.leases = [[7, 1, None, 0]]
+        self.n_answers = OF_ONE_BRAIN
+        monkeypatch.setattr(post, "boot_time", lambda: self.now)
+        self.post = HandPost(self, 0, TERM, has=self.has, heard=self.heard.extend)
 
-    def send(self, shard: int, messages: list[tuple[int, bytes]]) -> None:
+    def has(self):
+        return 4, self.leases, []
+
+    def send(self, shard, messages):
         self.sent += [(number, json.loads(body)) for number, body in messages]
 
-
-class Talk:
-    """A hand's post, and a brain that a test speaks for; `now` is the hand's clock."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.now = 1000.0
-        notes: Any = Notes()
-        self.sent, self.failures = notes.sent, notes.failures
-        self.heard: list[Statement] = []
-        self.leases: list[list[Any]] = [[7, 1, None, 0]]
-        self._n_answers = OF_ONE_BRAIN
-        monkeypatch.setattr(post, "boot_time", lambda: self.now)
-        self.post = HandPost(
-            notes,
-            0,
-            TERM,
-            has=lambda: (4, self.leases, []),
-            heard=self.heard.extend,
-        )
-
-    def answer(self, n_read: int, echo: float, *said: Statement, skip: int = 0) -> int:
-        """Say something as the brain, whose messages before it are lost, and return its number."""
-        self._n_answers += 1 + skip
-        self.post.arrived([json.dumps([self._n_answers, n_read, echo, said]).encode()])
-        return self._n_answers
-
-    def numbers(self) -> list[int]:
-        return [number for number, _ in self.sent]
+    def answer(self, n_read, echo, *said, skip=0):
+        """Say something as the brain, after messages that are lost, and return its number."""
+        self.n_answers += 1 + skip
+        self.post.arrived([json.dumps([self.n_answers, n_read, echo, said]).encode()])
+        return self.n_answers
 
 
 @pytest.fixture
-def talk(monkeypatch: pytest.MonkeyPatch) -> Talk:
+def talk(monkeypatch):
     """The hand has said hello, and the brain has heard it."""
     talk = Talk(monkeypatch)
     talk.post.say([["hello", {}, {}]])
@@ -67,18 +48,14 @@ def talk(monkeypatch: pytest.MonkeyPatch) -> Talk:
     return talk
 
 
-def test_fetches_start_within_two_thirds_of_a_term_after_what_the_brain_has_heard(
-    talk: Talk,
-) -> None:
+def test_fetches_start_within_two_thirds_of_a_term_after_what_the_brain_has_heard(talk):
     talk.now += ALIVE_SHARE * TERM - 0.1
     assert talk.post.is_alive
     talk.now += 0.2
     assert not talk.post.is_alive
 
 
-def test_a_hand_gives_fewer_signs_of_life_while_it_has_nothing_and_all_is_heard(
-    talk: Talk,
-) -> None:
+def test_a_hand_gives_fewer_signs_of_life_while_it_has_nothing_and_all_is_heard(talk):
     assert talk.post.is_due
     talk.leases.clear()
     assert not talk.post.is_due
@@ -90,38 +67,10 @@ def test_a_hand_gives_fewer_signs_of_life_while_it_has_nothing_and_all_is_heard(
     assert not talk.post.is_due
 
 
-def test_an_old_answer_does_not_confirm_the_leases_of_a_hand_that_was_stopped(talk: Talk) -> None:
+def test_no_answer_confirms_leases_that_is_old_or_lacks_something_said_before_its_echo(talk):
     talk.now += 10 * TERM
     talk.answer(1, 1001.0)
     assert not talk.post.is_alive
-    talk.answer(1, talk.now)
-    assert talk.post.is_alive
-
-
-def test_what_a_brain_has_not_heard_though_it_heard_something_later_is_said_again(
-    talk: Talk,
-) -> None:
-    for text in ("one", "two"):
-        talk.now += 1.0
-        talk.post.say([["scope", text]])
-    talk.now += 1.0
-    talk.answer(1, 1001.0)
-    assert talk.numbers() == [2, 3]
-    talk.answer(1, 1001.5)
-    assert talk.numbers() == [2, 3, 2, 3]
-    assert [message[1:] for _, message in talk.sent[:2]] == [
-        message[1:] for _, message in talk.sent[2:]
-    ]
-    talk.answer(1, 1002.5)
-    assert len(talk.sent) == 4
-    talk.answer(3, talk.now)
-    assert talk.post.is_heard
-
-
-def test_an_answer_confirms_nothing_while_the_brain_lacks_something_said_before_its_echo(
-    talk: Talk,
-) -> None:
-    talk.now += 10 * TERM
     talk.post.say([["scope", "one"]])
     talk.answer(1, talk.now)
     assert not talk.post.is_alive
@@ -129,7 +78,23 @@ def test_an_answer_confirms_nothing_while_the_brain_lacks_something_said_before_
     assert talk.post.is_alive
 
 
-def test_each_message_lists_what_the_hand_has_and_the_last_that_it_has_heard(talk: Talk) -> None:
+def test_what_a_brain_has_not_heard_though_it_heard_something_later_is_said_again(talk):
+    for text in ("one", "two"):
+        talk.now += 1.0
+        talk.post.say([["scope", text]])
+    talk.now += 1.0
+    talk.answer(1, 1001.0)
+    assert [number for number, _ in talk.sent] == [2, 3]
+    talk.answer(1, 1001.5)
+    first, second, *again = [(number, message[1:]) for number, message in talk.sent]
+    assert again == [first, second]
+    talk.answer(1, 1002.5)
+    assert len(talk.sent) == 4
+    talk.answer(3, talk.now)
+    assert talk.post.is_heard
+
+
+def test_each_message_lists_what_the_hand_has_and_the_last_that_it_has_heard(talk):
     number = talk.answer(1, 1000.5, skip=1)
     talk.post.say([["scope", "one"]])
     talk.post.say([])
@@ -138,18 +103,18 @@ def test_each_message_lists_what_the_hand_has_and_the_last_that_it_has_heard(tal
 
 
 @pytest.mark.parametrize("n_lost", [0, 1])
-def test_a_new_brain_is_told_at_once_and_the_old_one_is_not_heard(talk: Talk, n_lost: int) -> None:
-    before = talk._n_answers
-    talk._n_answers = 2 * OF_ONE_BRAIN
+def test_a_new_brain_is_told_at_once_and_the_old_one_is_not_heard(talk, n_lost):
+    before = talk.n_answers
+    talk.n_answers = 2 * OF_ONE_BRAIN
     number = talk.answer(1, 0.0, skip=n_lost)
     assert [(n, message[2], message[-1]) for n, message in talk.sent] == [(1, number, [])]
-    talk._n_answers = before
+    talk.n_answers = before
     talk.answer(1, 1001.0, ["lease", "of the old one"])
     assert talk.heard == []
 
 
-def test_a_hand_notices_that_its_brain_has_an_older_store(talk: Talk) -> None:
-    talk._n_answers = 2 * OF_ONE_BRAIN
+def test_a_hand_notices_that_its_brain_has_an_older_store(talk):
+    talk.n_answers = 2 * OF_ONE_BRAIN
     talk.answer(0, 0.0)
     assert talk.failures == []
     talk.post.say([["scope", "one"]])
@@ -158,7 +123,7 @@ def test_a_hand_notices_that_its_brain_has_an_older_store(talk: Talk) -> None:
     assert "older copy" in str(talk.failures[0])
 
 
-def test_what_is_said_twice_is_heard_once(talk: Talk) -> None:
+def test_what_is_said_twice_is_heard_once(talk):
     number = talk.answer(0, 0.0, ["status", 1, 2, 3, 4])
     talk.post.arrived([json.dumps([number, 0, 0.0, [["status", 5, 6, 7, 8]]]).encode()])
     talk.post.arrived([b"{", b"[1]"])

@@ -488,7 +488,7 @@ class Again(Follower):
 
 def test_all_workers_of_a_crawl_in_redis_use_what_the_first_resolved(redis_server, tmp_path):
     def connected(inside):
-        brain = brain_of(tmp_path, Again, settings)
+        brain = brain_of(tmp_path, Again.name, settings, Again)
         with Names({"inside.test": [inside]}), Sockets() as sockets, brain:
             run = run_spider(Again, {**settings, "CRAWLPRIO_BRAIN": "never"})
         return sockets.connected, refused(run).get("refused/private-address", 0)

@@ -4,15 +4,13 @@ The servers here note every byte that they are sent.
 """
 
 import math
+import subprocess
 from contextlib import contextmanager
-from datetime import UTC, datetime, timedelta
+from functools import partial
 from types import SimpleNamespace
 
 import pytest
 from crawls import ADDON, Answer, Site, _called, _in_loop, _reactor, page, run_spider
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
 from scrapy import Request
 from scrapy.core.downloader.handlers.http11 import HTTP11DownloadHandler
 from scrapy.utils.test import get_crawler
@@ -26,27 +24,21 @@ from crawlprio.spiders.site import SiteSpider
 ANSWER = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 
 
-class Wire(Protocol):
-    """Answers each request; notes what it is sent, after TLS if there is any."""
-
-    factory: "Server"
-
-    def dataReceived(self, data):  # noqa: N802
-        self.factory.heard.append(data)
-        self.factory.answer(self, data)
-
-
 class Server(Factory):
-    """A server whose connections call `answer` with what they are sent."""
-
-    protocol = Wire
+    """A server that calls `answer` with a connection and what it is sent, after TLS if any."""
 
     def __init__(self, answer):
         self.answer = answer
         self.heard = []
 
-    def logPrefix(self):  # noqa: N802
-        return "server"
+    def buildProtocol(self, addr):  # noqa: N802
+        def hear(data):
+            self.heard.append(data)
+            self.answer(wire.transport, data)
+
+        wire = Protocol()
+        wire.dataReceived = hear
+        return wire
 
 
 @contextmanager
@@ -64,16 +56,9 @@ def listening(server, context=None):
 @pytest.fixture(scope="module")
 def certificate():
     """A TLS context of a server for any name."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "a.test")])
-    now = datetime.now(UTC)
-    made = x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
-    made = made.not_valid_before(now - timedelta(1)).not_valid_after(now + timedelta(1))
-    pem = made.sign(key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
-    secret = key.private_bytes(
-        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    )
-    return ssl.PrivateCertificate.loadPEM(pem + secret).options()
+    line = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256"]
+    line += ["-nodes", "-subj", "/CN=a.test", "-keyout", "/dev/stdout"]
+    return ssl.PrivateCertificate.loadPEM(subprocess.check_output(line)).options()
 
 
 class Fetcher:
@@ -81,7 +66,7 @@ class Fetcher:
 
     def __init__(self):
         self.crawler = get_crawler()
-        self.crawler.spider = SimpleNamespace()
+        self.crawler.spider = None
         self.handler = HTTP11DownloadHandler.from_crawler(self.crawler)
         handlers = SimpleNamespace(_get_handler=lambda scheme: self.handler)
         self.crawler.engine = SimpleNamespace(downloader=SimpleNamespace(handlers=handlers))
@@ -111,23 +96,17 @@ def fetcher():
     fetcher.close()
 
 
-def reply(wire, data):
-    wire.transport.write(ANSWER)
+def reply(connection, data):
+    connection.write(ANSWER)
 
 
 def test_no_request_follows_a_tls_handshake_whose_lease_is_lost(fetcher, certificate):
     with listening(Server(reply), certificate) as address:
-        url = f"https://{address}/"
-        n_asked = 0
-
-        def allowed():
-            nonlocal n_asked
-            n_asked += 1
-            return True
-
-        assert fetcher.fetch(url, allowed) == (b"ok", False)
-    assert n_asked > 1
-    for n_allowed in range(n_asked):
+        asked = []
+        found = fetcher.fetch(f"https://{address}/", lambda: not asked.append(True))
+    assert found == (b"ok", False)
+    assert len(asked) > 1
+    for n_allowed in range(len(asked)):
         server = Server(reply)
         with listening(server, certificate) as address:
             left = iter([True] * n_allowed)
@@ -138,21 +117,19 @@ def test_no_request_follows_a_tls_handshake_whose_lease_is_lost(fetcher, certifi
 def test_a_proxy_is_asked_for_a_tunnel_and_passes_on_nothing_after_the_lease_is_lost(
     fetcher, certificate
 ):
-    def tunnel(wire, data):
+    def tunnel(connection, data):
         if data.startswith(b"CONNECT"):
-            wire.transport.write(b"HTTP/1.1 200 OK\r\n\r\n")
-            wire.transport.startTLS(certificate, wire.factory)
+            connection.write(b"HTTP/1.1 200 OK\r\n\r\n")
+            connection.startTLS(certificate)
         else:
-            reply(wire, data)
+            reply(connection, data)
 
     heard = []
     for is_allowed in (True, False):
         server = Server(tunnel)
         with listening(server) as address:
-            proxied = {"proxy": f"http://{address}"}
-            found = fetcher.fetch(
-                "https://a.test/", lambda is_allowed=is_allowed: is_allowed, **proxied
-            )
+            allowed = partial(bool, is_allowed)
+            found = fetcher.fetch("https://a.test/", allowed, proxy=f"http://{address}")
         assert found == ((b"ok", False) if is_allowed else (b"", True))
         heard.append([data.partition(b" ")[0] for data in server.heard])
     assert heard == [[b"CONNECT", b"GET"], [b"CONNECT"]]
@@ -164,11 +141,11 @@ def test_a_request_is_not_sent_again_after_its_connection_turned_out_to_be_stale
 ):
     """Twisted connects again when a kept connection closes without an answer."""
 
-    def close_second(wire, data):
-        if len(wire.factory.heard) == 2:
-            wire.transport.abortConnection()
+    def close_second(connection, data):
+        if len(server.heard) == 2:
+            connection.abortConnection()
         else:
-            reply(wire, data)
+            reply(connection, data)
 
     server = Server(close_second)
     with listening(server) as address:

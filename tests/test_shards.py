@@ -1,266 +1,144 @@
 """What brains of one crawl tell each other, in one process: order, mass, resume, merged stores."""
 
-from __future__ import annotations
-
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections import Counter
 from contextlib import closing
-from pathlib import Path
+from functools import cache
 
 import pytest
-from scrapy.utils.test import get_crawler
+from shared_frontier import Shardwise
+from stores import query
 
-from crawlprio.frontier.protocol import PageVisit
-from crawlprio.graph.linkgraph import LinkGraph
 from crawlprio.graph.synthetic import synthetic_web
-from crawlprio.items import LinkPairs
-from crawlprio.live.local_frontier import LocalFrontier
-from crawlprio.live.recorder import Recorder
-from crawlprio.live.requests import Identities
-from crawlprio.live.workers import LinksOut, Shard
+from crawlprio.live.workers import LinksOut
 from crawlprio.plugins.shared.collect import merge
-from crawlprio.plugins.shared.shards import FACTS, Outbox, Shards
-from crawlprio.settings_table.config import CrawlConfig
+from crawlprio.plugins.shared.hand_frontier import HandFrontier
+from crawlprio.plugins.shared.shards import Outbox, Shards
+from crawlprio.web.urls import host_of
 
-N_SHARDS = 3
-
-SHARDS = Shards(N_SHARDS, "secret")
+SHARDS = Shards(3, "secret")
 
 
-@pytest.fixture(scope="module")
-def web() -> LinkGraph:
+@cache
+def web():
     return synthetic_web(400, 24, seed=5)
 
 
-def url_of(web: LinkGraph, page: int) -> str:
-    return f"http://s{web.site[page]}.test/{page}"
+def url_of(page):
+    return f"http://s{web().site[page]}.test/{page}"
 
 
-def page_of(url: str) -> int:
-    return int(url.rpartition("/")[2])
+def links_of(url):
+    page = int(url.rpartition("/")[2])
+    return [url_of(to) for to in web().out_links(page).tolist()]
 
 
-class Brains:
-    """The frontiers of all shards, with stores in a folder; messages arrive at once."""
+def seeds():
+    return [*map(url_of, (0, 7, 31))]
 
-    def __init__(
-        self, web: LinkGraph, folder: Path, ordering: str, shards: Shards = SHARDS
-    ) -> None:
-        self.web, self.folder, self.ordering, self.shards = web, folder, ordering, shards
-        self.each = [self._open(shard) for shard in range(len(shards))]
-        self.order: list[int] = []
-        self.in_flight: list[tuple[int, LinksOut]] = []
-        self.told: dict[tuple[int, str], int] = {}
-        self.now = 0.0
 
-    def path(self, shard: int) -> Path:
-        return self.folder / str(shard) / "crawl.sqlite"
-
-    def _open(self, shard: int) -> LocalFrontier:
-        settings = {
-            **{"ORDERING": self.ordering, "DOWNLOAD_DELAY": 0, "CONCURRENT_REQUESTS": 1},
-            **{"CONCURRENT_REQUESTS_PER_DOMAIN": 1, "CRAWLPRIO_STORE": "crawl.sqlite"},
-            "JOBDIR": str(self.folder / str(shard)),
-        }
-        crawler = get_crawler(settings_dict=settings)
-        recorder = Recorder(
-            CrawlConfig.from_settings(crawler.settings),
-            Identities(crawler),
-            shard=Shard(self.shards.of, shard),
-        )
-        frontier = LocalFrontier(recorder._config, recorder)
-        recorder.open()
-        assert recorder.store is not None
-        recorder.store.set_meta(FACTS, f'{{"shards": {self.shards.facts()}}}'.replace("'", '"'))
-        return frontier
-
-    def seed(self, *pages: int) -> None:
-        for page in pages:
-            url = url_of(self.web, page)
-            self.each[self.shards.of(f"s{self.web.site[page]}.test")].add_seeds([url])
-
-    def fetch(self, *, delivers: bool = True) -> bool:
-        """Fetch the page that ranks first in all shards; return False if none waits."""
-        self.now += 1.0
-        heads = [(each.queue.head(self.now), -at) for at, each in enumerate(self.each)]
-        best = max(((head, at) for head, at in heads if head is not None), default=None)
-        if best is None:
-            return False
-        frontier = self.each[-best[1]]
-        handout = frontier.next_page(self.now)
-        assert handout is not None
-        page = page_of(handout.url)
-        self.order.append(page)
-        targets = [url_of(self.web, to) for to in self.web.out_links(page).tolist()]
-        frontier.observe(handout.lease, PageVisit(LinkPairs(handout.url, targets)))
-        self.in_flight += frontier.links_out
-        frontier.links_out.clear()
-        if delivers:
-            self.deliver()
-        return True
-
-    def deliver(self) -> None:
-        for shard, links in self.in_flight:
-            self.each[shard].take_links(links)
-            self.told[shard, links.url.split("/")[2]] = links.site_visits + 1
-        self.in_flight.clear()
-
-    def keys(self) -> dict[int, float]:
-        """Return the key of each page in its own shard."""
-        found = {}
-        for shard, frontier in enumerate(self.each):
-            pages = frontier._recorder.pages
-            for page in range(frontier.queue.ordering.n_pages):
-                if self.shards.of(pages.host(int(pages.sites[page]))) == shard:
-                    found[page_of(pages.url(page))] = float(frontier.queue.ordering.keys[page])
-        return found
-
-    def reopen(self) -> Brains:
-        for frontier in self.each:
-            frontier.close()
-            frontier._recorder.close()
-        again = Brains(self.web, self.folder, self.ordering, self.shards)
-        again.order, again.now, again.told = self.order, self.now, self.told
-        return again
-
-    def close(self) -> None:
-        for frontier in self.each:
-            frontier._recorder.close()
+def keys_of(crawl):
+    """Return the key of each page in its own shard."""
+    found = {}
+    for shard, frontier in enumerate(crawl.each):
+        pages, ordering = frontier._recorder.pages, frontier.queue.ordering
+        for page in range(ordering.n_pages):
+            if SHARDS.of(pages.host(int(pages.sites[page]))) == shard:
+                found[pages.url(page)] = float(ordering.keys[page])
+    return found
 
 
 @pytest.fixture
-def brains(web: LinkGraph, tmp_path: Path) -> Callable[..., Brains]:
-    return lambda ordering, shards=SHARDS: Brains(web, tmp_path / ordering, ordering, shards)
+def begin(tmp_path):
+    def call(ordering, name="crawl"):
+        crawl = Shardwise(links_of, SHARDS, ordering, tmp_path / name)
+        crawl.seed(*seeds())
+        return crawl
+
+    return call
 
 
-def cash_of(web: LinkGraph, seeds: Sequence[int], order: Sequence[int]) -> dict[int, float]:
+def cash_of(order):
     """Return the cash of each page after visits in this order, by the definition of OPIC."""
-    cash = dict.fromkeys(seeds, 1.0)
-    for page in order:
-        links = [to for to in dict.fromkeys(web.out_links(page).tolist()) if to != page]
+    cash = dict.fromkeys(seeds(), 1.0)
+    for url in order:
+        links = [to for to in dict.fromkeys(links_of(url)) if to != url]
         for to in links:
             cash.setdefault(to, 1.0)
         if links:
-            share, cash[page] = cash[page] / len(links), 0.0
+            share, cash[url] = cash[url] / len(links), 0.0
             for to in links:
                 cash[to] += share
     return cash
 
 
-def test_cash_is_that_of_one_crawl_and_none_is_lost(
-    web: LinkGraph, brains: Callable[..., Brains]
-) -> None:
-    found = brains("opic")
-    found.seed(0, 7, 31)
-    while len(found.order) < 250 and found.fetch():
-        pass
-    expected = cash_of(web, [0, 7, 31], found.order)
-    keys = found.keys()
+def test_cash_is_that_of_one_crawl_and_none_is_lost_on_its_way(begin):
+    crawl = begin("opic")
+    crawl.fetch(250)
+    keys, expected = keys_of(crawl), cash_of(crawl.order)
     assert keys.keys() == expected.keys()
     assert keys == pytest.approx(expected)
+    crawl.fetch(260, delivers=False)
+    keys, mass = keys_of(crawl), sum(links.mass for _, links in crawl.in_flight)
+    assert mass > 0
+    assert sum(keys.values()) + mass == pytest.approx(len(keys))
+    crawl.deliver()
+    keys = keys_of(crawl)
     assert sum(keys.values()) == pytest.approx(len(keys))
 
 
-def test_cash_that_is_on_its_way_is_not_lost_either(
-    web: LinkGraph, brains: Callable[..., Brains]
-) -> None:
-    found = brains("opic")
-    found.seed(0, 7, 31)
-    while len(found.order) < 100 and found.fetch(delivers=len(found.order) % 10 == 9):
-        pass
-    on_its_way = sum(links.mass for _, links in found.in_flight)
-    unknown = {
-        page_of(url) for _, links in found.in_flight for url in links.targets
-    } - found.keys().keys()
-    before = sum(found.keys().values()) + on_its_way
-    assert before == pytest.approx(len(found.keys()))
-    found.deliver()
-    assert sum(found.keys().values()) == pytest.approx(before + len(unknown))
-
-
-def test_a_shard_knows_how_many_visits_the_sites_of_others_have_had(
-    web: LinkGraph, brains: Callable[..., Brains]
-) -> None:
-    found = brains("sibling-sampling")
-    found.seed(0, 7, 31)
-    while len(found.order) < 200 and found.fetch():
-        pass
-    assert max(found.told.values()) > 20
-    for each in (found, found.reopen()):
+def test_a_shard_knows_how_many_visits_the_sites_of_others_have_had(begin):
+    crawl = begin("sibling-sampling")
+    crawl.fetch(200)
+    assert max(crawl.told.values()) > 20
+    for _ in range(2):
         known = {}
-        for shard, host in each.told:
-            frontier = each.each[shard]
+        for shard, host in crawl.told:
+            frontier = crawl.each[shard]
             site = frontier._recorder.pages.site(host)
             known[shard, host] = frontier.queue.ordering.site_visits(site)
-        assert known == each.told
+        assert known == crawl.told
+        crawl.reopen()
 
 
 @pytest.mark.parametrize("ordering", ["opic", "rankmass", "fica", "sibling-sampling"])
-def test_a_crawl_of_shards_goes_on_as_if_it_had_not_ended(
-    web: LinkGraph, brains: Callable[..., Brains], tmp_path: Path, ordering: str
-) -> None:
-    whole, cut = brains(ordering), Brains(web, tmp_path / "cut", ordering)
-    for each in (whole, cut):
-        each.seed(0, 7, 31)
-    while whole.fetch():
-        pass
+def test_a_crawl_of_shards_goes_on_as_if_it_had_not_ended_and_foreign_pages_never_wait(
+    begin, ordering
+):
+    whole, cut = begin(ordering), begin(ordering, "cut")
+    whole.fetch()
     for n in (40, 90, 91, 400):
-        while len(cut.order) < n and cut.fetch():
-            pass
-        cut = cut.reopen()
-    assert len(whole.order) > 300
+        cut.fetch(n)
+        cut.reopen()
+    assert len(whole.order) == len({*whole.order}) > 300
     assert cut.order == whole.order
     cut.close()
+    for shard, each in enumerate(whole.each):
+        pages, figures = each._recorder.pages, each._recorder.figures
+        fetched = {url for url in whole.order if SHARDS.of(host_of(url)) == shard}
+        assert {pages.url(page) for page in figures.visited} == fetched
+        assert (figures.n_fetched, figures.failures) == (len(fetched), {})
 
 
-def test_foreign_pages_never_wait_and_count_as_nothing(
-    web: LinkGraph, brains: Callable[..., Brains]
-) -> None:
-    found = brains("opic")
-    found.seed(0, 7, 31)
-    while found.fetch():
-        pass
-    n_fetched = [each._recorder.figures.n_fetched for each in found.each]
-    assert sum(n_fetched) == len(found.order) == len(set(found.order))
-    for shard, each in enumerate(found.each):
-        assert not each._recorder.figures.failures
-        fetched = [
-            page_of(each._recorder.pages.url(page)) for page in each._recorder.figures.visited
-        ]
-        assert {SHARDS.of(f"s{web.site[page]}.test") for page in fetched} == {shard}
+def test_merged_stores_are_the_store_of_one_crawl(begin, tmp_path):
+    crawl, path = begin("opic"), tmp_path / "whole.sqlite"
+    crawl.fetch(200)
+    n_known = len(keys_of(crawl))
+    crawl.close()
+    merge([tmp_path / "crawl" / str(shard) / "crawl.sqlite" for shard in range(3)], path)
+    visits = query(path, "SELECT url, status FROM visits JOIN pages ON id = page ORDER BY seq")
+    assert visits == [(url, 200) for url in crawl.order]
+    pairs = {(url, to) for url in crawl.order for to in links_of(url) if to != url}
+    assert {*query(path, "SELECT source_url, target_url FROM link_urls")} == pairs
+    assert query(path, "SELECT count(*) FROM pages") == [(n_known,)]
+    assert {url for (url,) in query(path, "SELECT url FROM pages WHERE seed")} == {*seeds()}
 
 
-def test_merged_stores_are_the_store_of_one_crawl(
-    web: LinkGraph, brains: Callable[..., Brains], tmp_path: Path
-) -> None:
-    found = brains("opic")
-    found.seed(0, 7, 31)
-    while len(found.order) < 200 and found.fetch():
-        pass
-    n_known = len(found.keys())
-    found.close()
-    merge([found.path(shard) for shard in range(N_SHARDS)], tmp_path / "whole.sqlite")
-    with closing(sqlite3.connect(tmp_path / "whole.sqlite")) as db:
-        rows = db.execute("SELECT url, status FROM visits JOIN pages ON id = page ORDER BY seq")
-        assert [(page_of(url), status) for url, status in rows] == [(p, 200) for p in found.order]
-        pairs = {
-            (page_of(source), page_of(target))
-            for source, target in db.execute("SELECT source_url, target_url FROM link_urls")
-        }
-        (n_pages,) = db.execute("SELECT count(*) FROM pages").fetchone()
-        seeds = {page_of(url) for (url,) in db.execute("SELECT url FROM pages WHERE seed")}
-    assert pairs == {
-        (page, to) for page in found.order for to in web.out_links(page).tolist() if to != page
-    }
-    assert n_pages == n_known
-    assert seeds == {0, 7, 31}
-
-
-def test_an_outbox_says_the_same_under_the_same_numbers_after_a_restart(tmp_path: Path) -> None:
+def test_an_outbox_says_the_same_under_the_same_numbers_after_a_restart(tmp_path):
     links = LinksOut("http://a.test/", 1, 0.5, 9, ["http://b.test/"], [], False)
 
-    def said(outbox: Outbox) -> list[tuple[int, int, bytes]]:
-        found: list[tuple[int, int, bytes]] = []
+    def said(outbox):
+        found = []
         outbox.deliver(lambda *message: found.append(message))
         return found
 
@@ -271,7 +149,7 @@ def test_an_outbox_says_the_same_under_the_same_numbers_after_a_restart(tmp_path
             outbox.add([(1, links), (1, links), (2, links)])
             outbox.write(db.cursor())
         first = said(outbox)
-        assert [(shard, number) for shard, number, _ in first] == [
+        assert [message[:2] for message in first] == [
             (1, 1), (2, 1), (1, 2), (2, 2), (1, 3), (2, 3),
         ]  # fmt: skip
         outbox.has_taken(1, 3)
@@ -284,11 +162,36 @@ def test_an_outbox_says_the_same_under_the_same_numbers_after_a_restart(tmp_path
         assert again.n_said == [0, 3, 3]
 
 
-def test_sites_are_spread_by_host_or_by_domain_and_by_the_key() -> None:
-    hosts = [f"h{n}.example{n % 7}.com" for n in range(200)]
-    by_host, other = Shards(4, "a"), Shards(4, "b")
-    assert {by_host.of(host) for host in hosts} == {0, 1, 2, 3}
-    assert [by_host.of(host) for host in hosts] != [other.of(host) for host in hosts]
-    by_domain = Shards(4, "a", by_domain=True)
-    assert all(by_domain.of(host) == by_domain.of(host.partition(".")[2]) for host in hosts)
+def test_sites_spread_evenly_by_the_key_and_a_domain_with_a_budget_stays_in_one_shard():
+    hosts = [f"{name}{n}.example" for name in "abcd" for n in range(1000)]
+    one, other = Shards(16, key="one"), Shards(16, key="two")
+    for shards in (one, other):
+        sizes = Counter(map(shards.of, hosts))
+        # 250 each on average, with a standard deviation of 15.
+        assert len(sizes) == 16
+        assert all(160 < size < 340 for size in sizes.values())
+    assert [one.of(host) for host in hosts] != [other.of(host) for host in hosts]
+    together = Shards(16, key="one", by_domain=True)
+    assert len({one.of(f"{n}.shop.example.org") for n in range(100)}) == 16
+    assert {together.of(f"{n}.shop.example.org") for n in range(100)} == {
+        together.of("example.org")
+    }
     assert {Shards(1).of(host) for host in hosts} == {0}
+
+
+def test_free_fetches_go_to_the_shards_whose_next_pages_rank_first():
+    frontier = HandFrontier(lambda shard, statement: None, Shards(3, "key"))
+    none = [0, 0, 0]
+    for shard, head in enumerate(([0, 0, 1.0], [0, 0, 3.0], [1, 0, 0.0])):
+        assert not frontier.share(4), "a shard that has not said anything may have better pages"
+        frontier.received(shard, ["status", 5, 0, 0.0, 0, head, 0, none, none])
+    assert frontier.is_settled
+    shares = []
+    for n_wanted in (2, 3, 4):
+        frontier.share(n_wanted)
+        shares.append(list(frontier.shares))
+    assert shares == [[0, 1, 1], [1, 1, 1], [1, 1, 2]]
+    frontier.received(0, ["status", 0, 0, None, 0, None, 0, [0, 1, 0], none])
+    assert not frontier.is_settled, "shard 1 has not read what shard 0 has sent it"
+    frontier.share(2)
+    assert frontier.shares == [0, 1, 1]

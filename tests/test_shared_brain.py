@@ -1,21 +1,17 @@
 """What a brain makes of what hands say, and of their deaths."""
 
-from __future__ import annotations
-
 from time import monotonic
-from typing import Any
 
 import pytest
 from shared_frontier import local_frontier
 
 from crawlprio.frontier.protocol import Entry, Exchange, Handout, PageVisit
 from crawlprio.items import Directives, LinkPairs, TextNotes
-from crawlprio.plugins.shared.brain import DIED, MOST_DEATHS, Brain, Hand
+from crawlprio.plugins.shared.brain import Brain, Hand
 from crawlprio.plugins.shared.hand_frontier import HandFrontier
 from crawlprio.plugins.shared.messages import (
     FETCHING,
     OF_ONE_BRAIN,
-    Statement,
     entry_row,
     handout_row,
     read,
@@ -29,13 +25,13 @@ from crawlprio.plugins.shared.messages import (
 URL = "http://a.test/1"
 
 
-def sent(row: Statement) -> Any:
+def sent(row):
     """A row as the other side gets it."""
     return read(written([["said", row]]))[0][1]
 
 
 class TestMessages:
-    def test_a_visit_arrives_as_it_was_sent(self) -> None:
+    def test_a_visit_arrives_as_it_was_sent(self):
         pairs = LinkPairs(
             URL,
             ["http://a.test/2", "http://a.test/\udc80"],
@@ -59,33 +55,33 @@ class TestMessages:
             plain = PageVisit(LinkPairs(URL, [], notes=notes, value=value))
             assert row_visit(sent(visit_row(plain)))._replace(items=()) == plain
 
-    def test_entries_and_handouts_arrive_as_they_were_sent(self) -> None:
+    def test_entries_and_handouts_arrive_as_they_were_sent(self):
         entry = Entry(URL, URL, "a.test", 3, -2, b'{"url": "x"}', True, True)
         assert row_entry(sent(entry_row(entry))) == entry
         handout = Handout(7, URL, 2, None)
         assert row_handout(sent(handout_row(handout))) == handout
 
     @pytest.mark.parametrize("message", [b"", b"{}", b"[1]", b"[[]]", b"[[1]]", b"\xff"])
-    def test_what_is_no_message_is_refused(self, message: bytes) -> None:
+    def test_what_is_no_message_is_refused(self, message):
         with pytest.raises(ValueError, match=r"message|Expecting|decode"):
             read(message)
 
 
 class TestDeaths:
     @pytest.fixture
-    def brain(self) -> Brain:
+    def brain(self):
         settings = {"ORDERING": "breadth-first", "DOWNLOAD_DELAY": 1000}
-        return Brain(local_frontier({**settings, "CONCURRENT_REQUESTS_PER_DOMAIN": 1}))
+        brain = Brain(local_frontier({**settings, "CONCURRENT_REQUESTS_PER_DOMAIN": 1}))
+        brain.frontier.add_seeds([URL])
+        return brain
 
-    def leased(self, brain: Brain, now: float) -> tuple[Hand, Handout]:
+    def leased(self, brain, now):
         hand = Hand(lambda statements: None)
         handout = brain.frontier.next_page(now)
-        assert handout is not None
         brain.lease(hand, handout)
         return hand, handout
 
-    def test_the_page_of_a_dead_hand_waits_again_and_its_site_rests(self, brain: Brain) -> None:
-        brain.frontier.add_seeds([URL])
+    def test_the_page_of_a_dead_hand_waits_again_and_its_site_rests(self, brain):
         hand, _ = self.leased(brain, monotonic())
         brain.received(hand, [["clock", "started", ["a.test"], {"was_handed_out": True}]])
         assert brain.holds("a.test")
@@ -96,19 +92,7 @@ class TestDeaths:
         assert brain.frontier.ready_at() > monotonic() + 900
         assert self.leased(brain, monotonic() + 2000)[1].url == URL
 
-    def test_a_page_that_hands_die_with_fails_at_last(self, brain: Brain) -> None:
-        brain.frontier.add_seeds([URL])
-        now = monotonic()
-        for death in range(MOST_DEATHS):
-            hand, _ = self.leased(brain, now + 2000 * death)
-            brain.died(hand)
-        assert len(brain.frontier) == 0
-        assert brain.frontier._recorder.figures.failures == {DIED: 1}
-
-    def test_a_page_that_a_hand_never_got_waits_again_and_is_not_about_to_start(
-        self, brain: Brain
-    ) -> None:
-        brain.frontier.add_seeds([URL])
+    def test_a_page_that_a_hand_never_got_waits_again_and_is_not_about_to_start(self, brain):
         hand, _ = self.leased(brain, monotonic())
         assert brain.starting["a.test"] == 1
         brain.agree(hand, 0, [])
@@ -117,15 +101,11 @@ class TestDeaths:
         assert (brain.starting["a.test"], hand.starting["a.test"]) == (0, 0)
         assert self.leased(brain, monotonic() + 2000)[1].url == URL
 
-    def test_a_page_of_an_earlier_brain_is_adopted_unless_its_hand_was_taken_for_dead(
-        self, brain: Brain
-    ) -> None:
-        brain.frontier.add_seeds([URL])
+    def test_a_page_of_an_earlier_brain_is_adopted_unless_its_hand_was_taken_for_dead(self, brain):
         handout = brain.frontier.next_page(monotonic())
-        assert handout is not None
         row = [handout.lease, *brain.frontier.key_of(handout.lease), FETCHING]
         brain.frontier.put_back(handout.lease)
-        said: list[Statement] = []
+        said = []
         hand = Hand(said.extend, n_sent=OF_ONE_BRAIN)
         brain.agree(hand, 0, [row])
         assert (len(brain.frontier), [*hand.leases], said) == (0, [handout.lease], [])
@@ -137,8 +117,7 @@ class TestDeaths:
         brain.received(hand, [["clock", "ended", ["a.test"], ended]])
         assert brain.frontier.clock.has_room("a.test")
 
-    def test_what_a_hand_says_of_a_page_that_it_has_lost_is_ignored(self, brain: Brain) -> None:
-        brain.frontier.add_seeds([URL])
+    def test_what_a_hand_says_of_a_page_that_it_has_lost_is_ignored(self, brain):
         hand, handout = self.leased(brain, monotonic())
         brain.died(hand)
         row = visit_row(PageVisit(LinkPairs(URL, ["http://a.test/2"])))
@@ -147,12 +126,12 @@ class TestDeaths:
         assert len(brain.frontier) == 1
         assert brain.frontier._recorder.figures.n_fetched == 0
 
-    def test_only_methods_of_the_clock_can_be_called(self, brain: Brain) -> None:
+    def test_only_methods_of_the_clock_can_be_called(self, brain):
         hand = Hand(lambda statements: None)
         brain.received(hand, [["clock", "restore", [], {}], ["clock", "_save", [0], {}]])
 
 
-def test_a_domain_has_at_most_half_of_the_fetches_of_all_hands() -> None:
+def test_a_domain_has_at_most_half_of_the_fetches_of_all_hands():
     settings = {"ORDERING": "breadth-first", "DOWNLOAD_DELAY": 0, "CONCURRENT_REQUESTS": 4}
     brain = Brain(local_frontier(settings))
     many = [f"http://{n}.evil.test/" for n in range(2_000)]
@@ -166,8 +145,8 @@ def test_a_domain_has_at_most_half_of_the_fetches_of_all_hands() -> None:
     assert left == [*many[:6], "http://good.test/", "http://other.test/"]
 
 
-def test_a_hand_drops_what_it_had_before_it_was_taken_for_dead() -> None:
-    frontier, lost = HandFrontier(lambda shard, statement: None), list[int]()
+def test_a_hand_drops_what_it_had_before_it_was_taken_for_dead():
+    frontier, lost = HandFrontier(lambda shard, statement: None), []
     frontier.on_lost = lost.append
     for lease in (5, 6):
         handout = handout_row(Handout(lease, URL, 0, None))

@@ -1,233 +1,337 @@
-"""`crawlprio crawl --workers N`, judged by a server's own log and by the true graph alone."""
+"""Crawls of several processes, on one machine, through Redis and in shards.
 
-from __future__ import annotations
+They are judged by a server's log and by the true graph alone.
+"""
 
 import json
 import os
-import random
-import re
 import signal
-from collections.abc import Iterator
-from pathlib import Path
-from time import sleep
+from contextlib import suppress
+from time import monotonic, sleep
 
 import pytest
-from logged_web import LoggedWeb
-from shared_crawls import DELAY, MOST_BETWEEN, N_RUNS, Run, is_alive, logged_web
-from watched_crawls import Client
+from shared_crawls import DELAY, InRedis, OnOneMachine, is_alive, shared_crawl
+from shared_frontier import Shardwise
+from stores import query
+from watched_crawls import ADDRESS, Client
 
 from crawlprio.live.workers import BRAIN_VARIABLE, VARIABLE, brain_facts, hand_facts
+from crawlprio.plugins.shared.shards import shards_from
 
-web = logged_web
+N_RUNS = int(os.environ.get("CRAWLPRIO_FAULT_RUNS", "1"))
+"""Runs with random faults; `make shared-kills` does twenty."""
 
+MOST_BETWEEN = 60 if N_RUNS == 1 else 40
+"""Fetches between two random faults, at most."""
 
-@pytest.fixture
-def run(tmp_path: Path, web: LoggedWeb) -> Iterator[Run]:
-    crawl = Run(tmp_path / "job", web)
-    yield crawl
-    crawl.stop()
+crawl = shared_crawl
 
-
-def test_two_workers_get_every_page_once_and_keep_robots_and_delays(run: Run) -> None:
-    run.more += ("--ordering", "sibling-sampling")
-    run.start()
-    run.wait_for_fetches(20)
-    assert len(run.hands()) == 2
-    assert run.end() == 0, run.said()
-    run.check_whole()
-    assert min(run.web.rests()) >= DELAY
-    n_robots = sum(each.path == "/robots.txt" for each in run.web.seen)
-    assert n_robots == run.web.n_sites
-    receipt = json.loads((run.folder / "receipt.json").read_text())
-    assert receipt["got"]["pages"] == run.web.n_pages
-    assert run.said().count("pages fetched") == 1
+every_kind = pytest.mark.parametrize("crawl", ["one machine", "redis", "shards"], indirect=True)
+without_shards = pytest.mark.parametrize("crawl", ["one machine", "redis"], indirect=True)
+in_shards = pytest.mark.parametrize("crawl", ["shards"], indirect=True)
+on_one_machine = pytest.mark.parametrize("crawl", ["one machine"], indirect=True)
 
 
-def test_workers_that_are_killed_are_replaced_and_lose_nothing(run: Run) -> None:
-    rng = random.Random(3)
-    run.start()
-    for n_fetched in (15, 60, 100):
-        run.wait_for_fetches(n_fetched)
-        run.wait(lambda: len(run.hands()) == 2)
-        os.kill(rng.choice(run.hands()), signal.SIGKILL)
-    assert run.end() == 0, run.said()
-    run.check_whole(most_refetched=3 * run.web.n_sites)
-    assert run.said().count("died; another takes its place") == 3
+@every_kind
+def test_workers_get_every_page_once_and_keep_robots_and_delays(crawl):
+    """Those of shards do with one fetch at a time, before which all of them are asked."""
+    crawl.ordering = "sibling-sampling"
+    n_workers, more = (1, ("--at-once", "1")) if crawl.n_shards > 1 else (2, ())
+    crawl.start(n_workers, *more, SCHEDULER_PERSIST=False)
+    crawl.wait_for_fetches(20)
+    assert len(crawl.hands()) == n_workers
+    if isinstance(crawl, InRedis):
+        for body in (b"\x80\x04pickle", b"[]", b'{"a": 1}'):
+            crawl.mailboxes[0].send("nobody", [(0, [(1, body)])])
+    crawl.end_whole()
+    assert min(crawl.web.rests()) >= DELAY
+    n_robots = sum(each.path == "/robots.txt" for each in crawl.web.seen)
+    assert n_robots == crawl.web.n_sites
+    if crawl.n_shards == 1:
+        receipt = json.loads((crawl.store.parent / "receipt.json").read_text())
+        assert receipt["got"]["pages"] == crawl.web.n_pages
+    if isinstance(crawl, InRedis):
+        assert crawl.said().count("A message in Redis is none of crawlprio:") == 3
+        assert crawl.client.keys("*") == []
+    else:
+        assert crawl.said().count("pages fetched") == 1
 
 
-def test_a_worker_that_is_stopped_for_longer_than_its_term_is_replaced(run: Run) -> None:
-    run.start()
-    run.wait_for_fetches(30)
-    stopped = run.hands()[0]
-    os.kill(stopped, signal.SIGSTOP)
-    assert run.end() == 0, run.said()
-    assert not is_alive(stopped)
-    run.check_whole(most_refetched=run.web.n_sites)
-
-
-def test_a_brain_that_is_stopped_goes_on_with_its_workers(run: Run) -> None:
-    run.start()
-    run.wait_for_fetches(30)
-    run.wait(lambda: len(run.hands()) == 2)
-    hands = run.hands()
-    os.kill(run.brain, signal.SIGSTOP)
-    sleep(1.5 * run.term)
-    os.kill(run.brain, signal.SIGCONT)
-    n_before = len(run.web.seen)
-    run.wait_for_fetches(n_before + 20)
-    assert run.hands() == hands
-    assert run.end() == 0, run.said()
-    run.check_whole()
-
-
-def test_a_killed_brain_leaves_no_worker_and_its_crawl_is_resumed(run: Run) -> None:
-    run.start()
-    n_kills = 0
-    for n_fetched in (30, 80):
-        run.wait_for_fetches(n_fetched)
-        hands = run.hands()
-        os.kill(run.brain, signal.SIGKILL)
-        run.end()
-        n_kills += 1
-        run.wait(lambda hands=hands: not any(map(is_alive, hands)))  # type: ignore[misc]
-        run.start()
-    assert run.end() == 0, run.said()
-    run.check_whole(most_refetched=n_kills * run.web.n_sites)
-
-
-@pytest.mark.parametrize("seed", range(N_RUNS))
-def test_any_sequence_of_faults_loses_and_doubles_nothing(run: Run, seed: int) -> None:
-    print("seed", seed)
-    rng = random.Random(seed)
-    most_refetched, n_fetched = 0, 10
-    stopped: list[int] = []
-    run.start()
-    while n_fetched < 0.9 * run.web.n_pages:
-        run.wait_for_fetches(n_fetched)
-        fault = rng.choice(["kill brain", "stop brain", *["kill hand"] * 2, *["stop hand"] * 2])
-        alive = [hand for hand in run.hands() if hand not in stopped]
-        if fault == "kill brain":
-            hands = run.hands()
-            os.kill(run.brain, signal.SIGKILL)
-            run.end()
-            run.wait(lambda hands=hands: not any(map(is_alive, hands)))  # type: ignore[misc]
-            run.start()
-        elif fault == "stop brain":
-            os.kill(run.brain, signal.SIGSTOP)
-            sleep(rng.uniform(0.1, 1.2 * run.term))
-            os.kill(run.brain, signal.SIGCONT)
-        elif alive and fault == "kill hand":
-            os.kill(rng.choice(alive), signal.SIGKILL)
-        elif len(alive) > 1:
-            stopped.append(rng.choice(alive))
-            os.kill(stopped[-1], signal.SIGSTOP)
-        most_refetched += run.web.n_sites
-        n_fetched = len(run.web.seen) + rng.randrange(1, MOST_BETWEEN)
-    assert run.end() == 0, run.said()
-    run.check_whole(most_refetched=most_refetched)
-
-
-def test_ctrl_c_lets_workers_finish_and_the_crawl_is_resumed(run: Run) -> None:
-    run.start()
-    run.wait_for_fetches(40)
-    hands = run.hands()
-    os.kill(run.brain, signal.SIGINT)
-    assert run.end() == 0, run.said()
+@every_kind
+def test_ctrl_c_lets_workers_finish_and_the_crawl_is_resumed(crawl):
+    crawl.start()
+    crawl.wait_for_fetches(40)
+    crawl.wait_for_brains()
+    hands = crawl.hands()
+    crawl.interrupt()
+    crawl.end()
     assert not any(map(is_alive, hands))
-    n_fetched = run.web.fetches().total()
-    assert run.visits().total() == n_fetched < run.web.n_pages
-    run.start()
-    assert run.end() == 0, run.said()
-    run.check_whole()
+    n_fetched = crawl.web.fetches().total()
+    assert crawl.visits().total() == n_fetched < crawl.web.n_pages
+    crawl.start()
+    crawl.end_whole()
 
 
-def test_archive_values_texts_and_sitemaps_are_those_of_a_crawl_alone(
-    tmp_path: Path, web: LoggedWeb
-) -> None:
-    lonely = f"http://{web.host(0)}:{web.port}/lonely.html"
-    sitemap = f"<urlset><url><loc>{lonely}</loc></url></urlset>"
+@every_kind
+def test_brains_that_are_killed_lose_nothing(crawl):
+    """On one machine their workers end with them, and the crawl is resumed."""
+    crawl.start(2, SCHEDULER_PERSIST=False)
+    for n_fetched in (15, 60, 100):
+        crawl.wait_for_fetches(n_fetched)
+        crawl.kill_brain()
+    if isinstance(crawl, OnOneMachine):
+        crawl.end_whole(most_refetched=3 * crawl.web.n_sites)
+    else:
+        crawl.end_whole()
+        assert crawl.client.keys("*") == [], "the last brain knows that the crawl is over"
+        assert min(crawl.web.rests()) >= DELAY
+
+
+@every_kind
+def test_workers_that_are_killed_lose_nothing(crawl):
+    crawl.start()
+    for n_fetched in (15, 60, 100):
+        crawl.wait_for_fetches(n_fetched)
+        crawl.kill_hand()
+    crawl.end_whole(most_refetched=3 * crawl.web.n_sites)
+    if isinstance(crawl, OnOneMachine):
+        assert crawl.said().count("died; another takes its place") == 3
+
+
+@without_shards
+@pytest.mark.parametrize("seed", range(N_RUNS))
+def test_any_sequence_of_faults_loses_and_doubles_nothing(crawl, seed):
+    print("seed", seed)
+    rng = crawl.rng
+    rng.seed(seed)
+    asleep = {}
+
+    def wake():
+        """Let processes go on whose time has come."""
+        for number, until in [*asleep.items()]:
+            if monotonic() >= until:
+                del asleep[number]
+                with suppress(ProcessLookupError):
+                    os.kill(number, signal.SIGCONT)
+
+    faults = ["kill brain", "stop brain", *["kill hand"] * 2, *["stop hand"] * 2]
+    if isinstance(crawl, InRedis):
+        faults += ["redis", "redis, kill brain"]
+    n_fetched, n_faults = 10, 0
+    crawl.start(3)
+    while n_fetched < 0.9 * crawl.web.n_pages:
+        crawl.wait(lambda n=n_fetched: wake() or len(crawl.web.seen) >= n)
+        fault, n_faults = rng.choice(faults), n_faults + 1
+        print(fault, len(crawl.web.seen))
+        brains = [brain for brain in crawl.brains() if brain not in asleep]
+        hands = [hand for hand in crawl.hands() if hand not in asleep]
+        if "kill brain" in fault and brains:
+            crawl.kill_brain()
+        if fault == "kill hand" and hands:
+            crawl.kill_hand(asleep)
+        stopped = {"stop brain": brains, "stop hand": hands if hands[1:] else []}.get(fault)
+        if stopped:
+            number = rng.choice(stopped)
+            with suppress(ProcessLookupError):
+                os.kill(number, signal.SIGSTOP)
+                asleep[number] = monotonic() + rng.uniform(0.5, 2 * crawl.term)
+        if "redis" in fault:
+            crawl.server.kill()
+            sleep(rng.uniform(0, 2))
+            crawl.server.start()
+        n_fetched = len(crawl.web.seen) + rng.randrange(1, MOST_BETWEEN)
+    crawl.wait(lambda: wake() or not asleep)
+    crawl.end_whole(most_refetched=n_faults * crawl.web.n_sites)
+
+
+@without_shards
+def test_a_site_with_several_fetches_at_once_keeps_its_delay_between_their_starts(crawl):
+    crawl.web.latency = 0.9
+    crawl.start(2, "--delay", "0.4", "--pages", "60", CONCURRENT_REQUESTS_PER_DOMAIN=4)
+    if isinstance(crawl, InRedis):
+        crawl.wait_for_fetches(40)
+        crawl.kill_brain()
+    crawl.end()
+    assert min(crawl.web.starts()) >= 0.25, "0.4 s less what a start takes on a busy machine"
+    assert min(crawl.web.rests()) < 0, "fetches overlap"
+    assert max(crawl.visits().values()) == 1
+
+
+@without_shards
+@pytest.mark.parametrize(
+    "chosen",
+    [
+        ("combined", "-s", 'ORDERING_OPTIONS={"weights": {"opic": 1, "location": 1}}'),
+        ("pagerank", "-s", 'ORDERING_OPTIONS={"every": 1}'),
+        ("opic", "-s", "TOPIC=page-1, words"),
+    ],
+    ids=lambda chosen: chosen[0],
+)
+def test_one_worker_with_one_fetch_at_a_time_has_the_order_of_a_crawl_alone(crawl, chosen):
+    at_once = ("--delay", "0", "--at-once", "1", "--pages", "120", "--ordering", *chosen)
+    alone, orders = OnOneMachine(crawl.folder, crawl.web, "alone"), []
+    for each, n_workers in ((alone, 0), (crawl, 1)):
+        crawl.web.seen.clear()
+        each.start(n_workers, *at_once)
+        each.end()
+        orders.append(crawl.web.urls())
+    assert len(orders[0]) == 120
+    assert orders[1] == orders[0]
+
+
+@without_shards
+def test_archive_values_texts_and_sitemaps_are_those_of_a_crawl_alone(crawl):
+    web = crawl.web
+    site = f"http://{web.host(0)}:{web.port}"
+    sitemap = f"<urlset><url><loc>{site}/lonely.html</loc></url></urlset>"
     web.others["/sitemap.xml"] = "application/xml", sitemap.encode()
     web.others["/lonely.html"] = "text/html", b"<html><title>Lonely</title>no links</html>"
-    found = []
-    for name, workers in (("shared", 2), ("alone", 0)):
+    alone, found = OnOneMachine(crawl.folder, web, "alone"), []
+    for each, n_workers in ((crawl, 2), (alone, 0)):
         web.seen.clear()
-        run = Run(
-            tmp_path / name,
-            web,
-            *("--warc", f"{name}-warc", "--value", "words:words", "--keep-text"),
-            *("--sitemaps", f"http://{web.host(0)}:{web.port}/sitemap.xml"),
-            workers=workers,
+        warc = crawl.folder / f"{n_workers}-warc"
+        each.start(
+            n_workers,
+            *("--warc", str(warc), "--value", "words:words", "--keep-text"),
+            *("--sitemaps", f"{site}/sitemap.xml"),
         )
-        assert run.start().end() == 0, run.said()
-        index = [file.read_text() for file in (tmp_path / f"{name}-warc").glob("*.cdxj")]
-        records = [json.loads(line.split(" ", 2)[2]) for line in "".join(index).splitlines()]
+        each.end()
+        index = "".join(file.read_text() for file in warc.glob("*.cdxj")).splitlines()
+        records = [json.loads(line.split(" ", 2)[2]) for line in index]
         archived = sorted((record["url"], record.get("status")) for record in records)
         assert len(archived) == len(web.seen)
-        rows = run.rows(
+        rows = each.rows(
             "SELECT url, title, text, value FROM visits JOIN pages ON id = visits.page"
             " JOIN page_values ON page_values.seq = visits.seq ORDER BY 1"
         )
-        assert lonely in {row[0] for row in rows}
-        found.append((archived, rows, sorted(run.pairs())))
+        assert f"{site}/lonely.html" in {row[0] for row in rows}
+        assert {row[3] for row in rows} != {0.0}
+        found.append((archived, rows, sorted(each.pairs())))
     assert found[0] == found[1]
 
 
-def test_the_live_view_shows_what_workers_have(tmp_path: Path) -> None:
-    with LoggedWeb(n_pages=24, n_sites=4, latency=1.2) as web:
-        _check_live_view(Run(tmp_path / "job", web))
+@without_shards
+def test_the_live_view_shows_pauses_and_stops_all_workers(crawl):
+    crawl.web.latency = 1.2
+    crawl.start(2, "--monitor", "0")
+    crawl.wait(lambda: ADDRESS.search(crawl.said()))
+    client = Client(*ADDRESS.search(crawl.said()).groups())
+    crawl.wait_for_fetches(10)
+    crawl.wait(lambda: "at a worker" in json.dumps(client.state()))
+    crawl.wait(lambda: len(client.state()["tables"]["workers"]) == 2)
+    assert crawl.web.host(0) in json.dumps(client.state()["tables"]["slow"])
+    assert client.post("/first", url=crawl.web.url(crawl.web.n_pages - 1)).status in (200, 409)
+    assert client.post("/pause").body["said"].startswith("Paused")
+    crawl.wait(lambda: not client.state()["tables"]["flight"])
+    n_before = len(crawl.web.seen)
+    crawl.wait(lambda: client.state()["state"] == "paused")
+    assert len(crawl.web.seen) == n_before
+    assert client.post("/resume").status == 200
+    crawl.wait_for_fetches(n_before + 5)
+    assert client.post("/stop").status == 200
+    crawl.end()
+    assert len(crawl.web.seen) < crawl.web.n_pages
 
 
-def _check_live_view(run: Run) -> None:
-    run.more += ("--monitor", "0")
-    run.start()
-    address = re.compile(r"live view at http://127\.0\.0\.1:(\d+)/#token=(\S+)")
-    run.wait(lambda: address.search(run.said()) is not None)
-    said = address.search(run.said())
-    assert said is not None
-    run.wait_for_fetches(10)
-    client = Client(int(said[1]), said[2])
-    run.wait(lambda: "at a worker" in json.dumps(client.state()))
-    tables = client.state()["tables"]
-    assert run.web.host(0) in json.dumps(tables["slow"])
-    assert run.end() == 0, run.said()
-    run.check_whole()
+# In shards
 
 
-def test_what_workers_cannot_do_is_refused_in_one_sentence(run: Run) -> None:
+@in_shards
+def test_a_cluster_spreads_shards_and_none_gets_more_than_its_part_of_the_pages(
+    crawl, redis_cluster
+):
+    crawl.serve_by(redis_cluster)
+    assert len({redis_cluster.owner(mailbox.prefix) for mailbox in crawl.mailboxes}) > 1
+    for _ in range(3):
+        crawl.start(1, "--pages", "30", CRAWLPRIO_BRAIN="only")
+    crawl.wait_for_brains()
+    crawl.start(1, "--pages", "30", CRAWLPRIO_BRAIN="never")
+    crawl.end()
+    sql = "SELECT count(*) FROM visits WHERE status = 200"
+    got = [query(crawl.store_of(shard), sql)[0][0] for shard in range(3)]
+    # A shard may have no site, or too few pages that the others' lead to.
+    assert max(got) == 10
+    assert crawl.visits().total() == sum(got) > 10
+
+
+@pytest.mark.skipif(
+    "CRAWLPRIO_QUIET" not in os.environ,
+    reason="a busy machine lets fetches leave before a shard has told of the last one: "
+    "make shared-kills runs it",
+)
+@in_shards
+def test_one_fetch_at_a_time_always_gets_the_best_page_of_all_shards(crawl):
+    web, orders = crawl.web, []
+    web.n_pages, web.robots = 80, b""
+    pages = {web.url(page): page for page in range(web.n_pages)}
+    for _ in range(3):
+        web.seen.clear()
+        crawl.start(1, "--at-once", "1", "--delay", "0", SCHEDULER_PERSIST=False)
+        crawl.end()
+        ((facts,),) = query(crawl.store_of(0), "SELECT value FROM meta WHERE key = 'mailbox'")
+        alone = Shardwise(
+            lambda url: web.links(pages[url]) if url in pages else None,
+            shards_from(json.loads(facts)["shards"]),
+            "opic",
+        )
+        alone.seed(web.url(0))
+        alone.fetch()
+        orders.append(web.urls() == alone.order)
+    assert any(orders)
+
+
+# On one machine
+
+
+@on_one_machine
+def test_a_worker_that_is_stopped_for_longer_than_its_term_is_replaced(crawl):
+    crawl.start()
+    crawl.wait_for_fetches(30)
+    stopped = crawl.hands()[0]
+    os.kill(stopped, signal.SIGSTOP)
+    crawl.end_whole(most_refetched=crawl.web.n_sites)
+    assert not is_alive(stopped)
+
+
+@on_one_machine
+def test_a_brain_that_is_stopped_goes_on_with_its_workers(crawl):
+    crawl.start()
+    crawl.wait_for_fetches(30)
+    crawl.wait(lambda: len(crawl.hands()) == 2)
+    hands = crawl.hands()
+    brain = crawl.kill_brain(signal.SIGSTOP)
+    sleep(1.5 * crawl.term)
+    os.kill(brain, signal.SIGCONT)
+    crawl.wait_for_fetches(len(crawl.web.seen) + 20)
+    assert crawl.hands() == hands
+    crawl.end_whole()
+
+
+@on_one_machine
+def test_what_workers_cannot_do_is_refused_in_one_sentence(crawl):
     for more, said in (
-        (("-o", "out.jsonl"), "items go to a file (FEEDS, -o)"),
-        (("-s", "CRAWLPRIO_FRONTIER=redis"), "processes of one machine"),
+        (["-o", "out.jsonl"], "items go to a file (FEEDS, -o)"),
+        (["-s", "CRAWLPRIO_FRONTIER=redis"], "processes of one machine"),
     ):
-        run.more, kept = (*run.more, *more), run.more
-        assert run.start().end() == 2
-        run.more = kept
-        assert said in run.said()
-    assert "Traceback" not in run.said()
-    assert not run.web.seen
+        crawl.start(2, *more)
+        assert crawl.workers.pop().wait() == 2
+        assert said in crawl.said()
+    assert "Traceback" not in crawl.said()
+    assert not crawl.web.seen
 
 
-def test_a_site_with_several_fetches_at_once_keeps_its_delay_between_their_starts(
-    run: Run,
-) -> None:
-    run.web.latency = 0.9
-    run.more += ("--delay", "0.4", "-s", "CONCURRENT_REQUESTS_PER_DOMAIN=4", "--pages", "60")
-    assert run.start().end() == 0, run.said()
-    assert min(run.web.starts()) >= 0.25, "0.4 s less what a start takes on a busy machine"
-    assert min(run.web.rests()) < 0, "fetches overlap"
-
-
-def test_workers_that_die_at_once_end_the_crawl(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    (run.folder.parent / "sitecustomize.py").write_text(
+@on_one_machine
+def test_workers_that_die_at_once_end_the_crawl(crawl, monkeypatch):
+    (crawl.folder / "sitecustomize.py").write_text(
         "import os, signal\nif 'HAND_OF_CRAWL' in os.environ: os.kill(os.getpid(), 9)\n"
     )
-    monkeypatch.setenv("PYTHONPATH", str(run.folder.parent))
-    assert run.start().end() == 1
-    assert "workers in a row died" in run.said()
+    monkeypatch.setenv("PYTHONPATH", str(crawl.folder))
+    crawl.start()
+    crawl.end([1])
+    assert "workers in a row died" in crawl.said()
 
 
-def test_a_crawl_that_a_worker_starts_is_none_of_its_workers(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_crawl_that_a_worker_starts_is_none_of_its_workers(monkeypatch):
     for variable, facts in ((VARIABLE, hand_facts), (BRAIN_VARIABLE, brain_facts)):
         monkeypatch.setenv(variable, '{"at_once": 4}')
         facts.cache_clear()
@@ -235,16 +339,3 @@ def test_a_crawl_that_a_worker_starts_is_none_of_its_workers(
         assert variable not in os.environ
         facts.cache_clear()
         assert facts() is None
-
-
-def test_one_worker_and_one_fetch_at_a_time_have_the_order_of_a_crawl_alone(
-    tmp_path: Path, web: LoggedWeb
-) -> None:
-    orders = []
-    for name, workers in (("shared", 1), ("alone", 0)):
-        web.seen.clear()
-        free = ("--at-once", "1", "--delay", "0", "-s", "ROBOTSTXT_OBEY=False")
-        run = Run(tmp_path / name, web, *free, workers=workers)
-        assert run.start().end() == 0, run.said()
-        orders.append([each.path for each in web.seen if each.path != "/robots.txt"])
-    assert orders[0] == orders[1]

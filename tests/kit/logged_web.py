@@ -120,13 +120,15 @@ class LoggedWeb:
 
     # What was seen
 
+    def urls(self) -> list[str]:
+        """Return the URLs that were requested, in order, robots.txt left out."""
+        seen = sorted(self.seen, key=lambda each: each.came)
+        urls = [f"http://{each.site}:{self.port}{each.path}" for each in seen]
+        return [url for url in urls if not url.endswith("/robots.txt")]
+
     def fetches(self) -> Counter[str]:
         """Return how often each page was requested, by URL, robots.txt left out."""
-        return Counter(
-            f"http://{each.site}:{self.port}{each.path}"
-            for each in list(self.seen)
-            if each.path != "/robots.txt"
-        )
+        return Counter(self.urls())
 
     def starts(self) -> list[float]:
         """Return the seconds between two requests that followed each other on a site."""

@@ -1,85 +1,81 @@
 """Runs Redis servers for tests, each a process with its own loopback port and folder."""
 
-from __future__ import annotations
-
 import os
 import shutil
-import signal
 import socket
 import subprocess
-from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from pathlib import Path
-from time import monotonic, sleep
 
 import pytest
 from redis import Redis
 from redis.crc import key_slot
 from redis.exceptions import RedisError
+from waiting import until
 
-from crawlprio.plugins.shared.connection import Client, connect
-
-N_SLOTS = 16384
-
-
-def free_port() -> int:
-    """Return a port that is free on the loopback interface."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+from crawlprio.plugins.shared.connection import connect
 
 
-def free_cluster_port() -> int:
-    """Return a free port for a cluster node, which also listens 10,000 above it."""
+def free_port():
+    """Return a free port; that 10,000 above it, where a node of a cluster also listens, is too."""
     while True:
-        port = free_port()
-        with socket.socket() as probe, suppress(OSError, OverflowError):
-            probe.bind(("127.0.0.1", port + 10_000))
+        with socket.socket() as one, socket.socket() as other, suppress(OSError, OverflowError):
+            one.bind(("127.0.0.1", 0))
+            port = one.getsockname()[1]
+            other.bind(("127.0.0.1", port + 10_000))
             return port
+
+
+def redis_program():
+    """Return the path of redis-server; without it, skip the test, but fail in CI."""
+    found = shutil.which("redis-server")
+    if found is None:
+        reason = "redis-server is not installed (Debian: apt-get install redis-server)"
+        if os.environ.get("CI") or os.environ.get("CRAWLPRIO_NEEDS_REDIS"):
+            pytest.fail(reason)
+        pytest.skip(reason)
+    return found
 
 
 class RedisServer:
     """A server that a test can start, kill and restart; its data are in `folder`."""
 
-    def __init__(self, folder: Path, *options: str) -> None:
+    def __init__(self, folder, *options):
         self.folder = folder
-        self._options = options
-        self.port = free_cluster_port() if "--cluster-enabled" in options else free_port()
+        folder.mkdir(exist_ok=True)
+        self.port = free_port()
         self.url = f"redis://127.0.0.1:{self.port}/0"
-        self._process: subprocess.Popen[bytes] | None = None
+        self._line = [
+            *(redis_program(), "--port", str(self.port), "--bind", "127.0.0.1"),
+            *("--dir", str(folder), "--save", "", "--loglevel", "warning", *options),
+        ]
+        self.nodes = [self]
+        self._process = None
 
-    def start(self) -> None:
+    def start(self):
         """Start the server and wait until it answers."""
-        program = shutil.which("redis-server")
-        assert program is not None
-        options = ["--port", str(self.port), "--bind", "127.0.0.1", "--dir", str(self.folder)]
-        options += ["--save", "", "--loglevel", "warning", *self._options]
-        until = monotonic() + 60.0
-        with self.client() as client:
-            while True:
-                if self._process is None or self._process.poll() is not None:
-                    # It ends if a connection of another process has its port just then.
-                    self._process = subprocess.Popen([program, *options], stdout=subprocess.DEVNULL)
-                try:
-                    client.ping()
-                    return
-                except RedisError:
-                    assert monotonic() < until, "the server does not start"
-                    sleep(0.02)
 
-    def send(self, number: signal.Signals) -> None:
+        def answers():
+            if self._process is None or self._process.poll() is not None:
+                # It ends if a connection of another process has its port just then.
+                self._process = subprocess.Popen(self._line, stdout=subprocess.DEVNULL)
+            with suppress(RedisError):
+                return client.ping()
+
+        with self.client() as client:
+            until(answers)
+
+    def send(self, number):
         """Send a signal to the server."""
-        assert self._process is not None
         self._process.send_signal(number)
 
-    def kill(self) -> None:
+    def kill(self):
         """Kill the server with SIGKILL."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()
             self._process = None
 
-    def client(self) -> Redis:
+    def client(self):
         return Redis.from_url(self.url)
 
 
@@ -89,68 +85,41 @@ class ClusterOfServers:
     It has those methods of `RedisServer` that do not harm it.
     """
 
-    def __init__(self, folder: Path, *options: str) -> None:
-        self.nodes = []
-        for name in ("one", "two", "three"):
-            (folder / name).mkdir()
-            self.nodes.append(
-                RedisServer(
-                    folder / name,
-                    *("--cluster-enabled", "yes", "--cluster-node-timeout", "2000", *options),
-                )
-            )
-        addresses = (f"127.0.0.1:{node.port}" for node in self.nodes)
-        self.url = f"redis+cluster://{','.join(addresses)}"
+    def __init__(self, folder):
+        options = "--cluster-enabled", "yes", "--cluster-node-timeout", "2000"
+        self.nodes = [RedisServer(folder / name, *options) for name in ("one", "two", "three")]
+        self._addresses = [f"127.0.0.1:{node.port}" for node in self.nodes]
+        self.url = f"redis+cluster://{','.join(self._addresses)}"
 
-    def start(self) -> None:
+    def start(self):
         """Start all nodes and join them; wait until each knows that all slots are served."""
         for node in self.nodes:
             node.start()
-        bounds = [N_SLOTS * at // len(self.nodes) for at in range(len(self.nodes) + 1)]
-        for at, node in enumerate(self.nodes):
-            with node.client() as client:
-                slots = range(bounds[at], bounds[at + 1])
-                client.execute_command("CLUSTER ADDSLOTS", *slots)
-                client.execute_command("CLUSTER SET-CONFIG-EPOCH", at + 1)
-                client.execute_command("CLUSTER MEET", "127.0.0.1", self.nodes[0].port)
-        until = monotonic() + 60.0
+        join = ["redis-cli", "--cluster", "create", *self._addresses, "--cluster-yes"]
+        subprocess.run(join, check=True, stdout=subprocess.DEVNULL)
         for node in self.nodes:
             with node.client() as client:
-                while True:
-                    facts = client.execute_command("CLUSTER INFO")
-                    if facts["cluster_state"] == "ok" and facts["cluster_known_nodes"] == "3":
-                        break
-                    assert monotonic() < until, "the cluster does not form"
-                    sleep(0.05)
+                until(lambda c=client: c.execute_command("CLUSTER INFO")["cluster_state"] == "ok")
 
-    def kill(self) -> None:
+    def kill(self):
         for node in self.nodes:
             node.kill()
 
-    def client(self) -> Client:
+    def client(self):
         return connect(self.url, {})
 
-    def owner(self, key: str) -> int:
+    def owner(self, key):
         """Return the index of the node that serves a key's slot."""
         with self.client() as client:
             port = client.get_node_from_key(key).port
         return [node.port for node in self.nodes].index(port)
 
 
-def migrate_slot(
-    cluster: ClusterOfServers,
-    key: str,
-    *,
-    each: Callable[[int], object] = lambda n_moved: None,
-) -> int:
+def migrate_slot(cluster, key, each):
     """Move the slot of a key to the next node, as `redis-cli --cluster reshard` does.
 
-    Keys move ten at a time; `each` is called with the number moved so far.
-
-    Returns
-    -------
-    int
-        The number of keys moved.
+    Keys move ten at a time, after each of which `each` is called with the number moved so far.
+    Return that number.
     """
     slot = key_slot(key.encode())
     at = cluster.owner(key)
@@ -160,7 +129,6 @@ def migrate_slot(
         old_id, new_id = (client.execute_command("CLUSTER MYID").decode() for client in (old, new))
         new.execute_command("CLUSTER SETSLOT", slot, "IMPORTING", old_id)
         old.execute_command("CLUSTER SETSLOT", slot, "MIGRATING", new_id)
-        each(0)
         while keys := old.execute_command("CLUSTER GETKEYSINSLOT", slot, 10):
             command = ("MIGRATE", "127.0.0.1", target.port, "", 0, 5000, "KEYS", *keys)
             old.execute_command(*command)
@@ -172,7 +140,7 @@ def migrate_slot(
 
 
 @contextmanager
-def sentinel_of(primary: RedisServer, folder: Path) -> Iterator[str]:
+def sentinel_of(primary, folder):
     """Run a sentinel that watches a server and its replicas; yield its address."""
     port = free_port()
     settings = folder / "sentinel.conf"
@@ -182,67 +150,56 @@ def sentinel_of(primary: RedisServer, folder: Path) -> Iterator[str]:
         "sentinel down-after-milliseconds crawls 1000\n"
         "sentinel failover-timeout crawls 5000\n"
     )
-    program = shutil.which("redis-server")
-    assert program is not None
-    process = subprocess.Popen([program, str(settings), "--sentinel"], stdout=subprocess.DEVNULL)
+    process = subprocess.Popen(
+        [redis_program(), str(settings), "--sentinel"], stdout=subprocess.DEVNULL
+    )
     try:
         client = connect(f"redis://127.0.0.1:{port}", {})
-        until = monotonic() + 30.0
-        while True:
+
+        def knows_replica():
             with suppress(RedisError):
-                if client.execute_command("SENTINEL", "REPLICAS", "crawls"):
-                    break
-            assert monotonic() < until, "the sentinel finds no replica"
-            sleep(0.1)
+                return client.execute_command("SENTINEL", "REPLICAS", "crawls")
+
+        until(knows_replica)
         yield f"127.0.0.1:{port}"
     finally:
         process.kill()
         process.wait()
 
 
-def require_redis() -> None:
-    """Skip a test where no server is installed, but fail in CI."""
-    if shutil.which("redis-server") is None:
-        reason = "redis-server is not installed (Debian: apt-get install redis-server)"
-        if os.environ.get("CI") or os.environ.get("CRAWLPRIO_NEEDS_REDIS"):
-            pytest.fail(reason)
-        pytest.skip(reason)
-
-
 @pytest.fixture(scope="session")
-def shared_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
+def shared_server(tmp_path_factory):
     """A server for all tests that do not harm it."""
-    require_redis()
-    server = RedisServer(tmp_path_factory.mktemp("redis"))
-    server.start()
-    yield server
-    server.kill()
+    yield from _run(RedisServer(tmp_path_factory.mktemp("redis")))
 
 
 @pytest.fixture(scope="session")
-def shared_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClusterOfServers]:
+def shared_cluster(tmp_path_factory):
     """A cluster for all tests that do not harm it."""
-    require_redis()
-    cluster = ClusterOfServers(tmp_path_factory.mktemp("cluster"))
+    yield from _run(ClusterOfServers(tmp_path_factory.mktemp("cluster")))
+
+
+def _run(server):
     try:
-        cluster.start()
-        yield cluster
+        server.start()
+        yield server
     finally:
-        cluster.kill()
+        server.kill()
 
 
 @pytest.fixture
-def redis_cluster(shared_cluster: ClusterOfServers) -> ClusterOfServers:
+def redis_cluster(shared_cluster):
     """The shared cluster, emptied."""
-    for node in shared_cluster.nodes:
-        with node.client() as client:
-            client.flushall()
-    return shared_cluster
+    return _emptied(shared_cluster)
 
 
 @pytest.fixture
-def redis_server(shared_server: RedisServer) -> RedisServer:
+def redis_server(shared_server):
     """The shared server, emptied."""
-    with shared_server.client() as client:
-        client.flushall()
-    return shared_server
+    return _emptied(shared_server)
+
+
+def _emptied(server):
+    for node in server.nodes:
+        node.client().flushall()
+    return server

@@ -1,87 +1,148 @@
 """Crawls of a logged web by several processes, with and without Redis; judged by its log alone."""
 
-from __future__ import annotations
-
-import json
 import os
+import random
 import signal
-import socket
-import sqlite3
 import subprocess
 import sys
-import threading
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
-from time import monotonic, sleep
-from typing import Any
 
 import pytest
-from crawls import ROOT
+from crawls import options
 from forked import Forked
 from logged_web import FORBIDDEN, LoggedWeb
-from redis_servers import RedisServer, require_redis
+from redis.exceptions import RedisError
+from redis_servers import RedisServer
 from scrapy import Spider
+from stores import query
+from waiting import MAX_SECONDS, until
 
+from crawlprio.plugins.shared.collect import merge
 from crawlprio.plugins.shared.mailbox import Mailbox
 
 DELAY = 0.1
-N_RUNS = int(os.environ.get("CRAWLPRIO_FAULT_RUNS", "1"))
-"""Runs with random faults; `make shared-kills` does twenty."""
 
-MOST_BETWEEN = 60 if N_RUNS == 1 else 40
-"""Fetches between two random faults, at most."""
+_SCRIPT = """
+import scrapy
+from scrapy.crawler import CrawlerProcess
+from scrapy.utils.misc import load_object
+{}
 
-PATIENCE = 300.0
-"""Seconds that anything may take on a busy machine."""
+if __name__ == "__main__":
+    process = CrawlerProcess({settings!r})
+    process.crawl({spider}, **{arguments!r})
+    process.start()
+"""
 
 
 class SharedCrawl:
-    """What any such crawl has: a web, a store in a folder, and processes that say something.
+    """The crawl `site` of a web, by processes that are given a folder to work in.
 
-    Its brain loads no compiled code under `opic`, which takes most of the time of its start.
+    Its brain loads no compiled code under `opic`, which takes most of the time of its start. `job`
+    is its job directory, if that is named.
     """
 
     ordering = "opic"
+    n_shards = 1
 
-    def __init__(self, folder: Path, web: LoggedWeb, term: float) -> None:
+    def __init__(self, folder, web, *, term=4.0):
         self.folder, self.web, self.term = folder, web, term
+        self.cwd = folder
+        self.job = None
+        self.rng = random.Random(3)
+        self.workers = []
+        self._again = self.start
 
     @property
-    def store(self) -> Path:
-        raise NotImplementedError
+    def settings(self):
+        return {
+            "CRAWLPRIO_PRIVATE_NETWORKS": "127.0.0.0/8",
+            "CRAWLPRIO_LEASE_SECONDS": self.term,
+            "CRAWLPRIO_COMPILE": False,
+        }
 
-    def said(self) -> str:
+    def _run(self, words, more, settings):
+        policy = "--ordering", self.ordering, "--delay", str(DELAY)
+        self.run("crawlprio", [*words, *policy, *options({**self.settings, **settings}), *more])
+
+    def run(self, program, words=()):
+        """Start a worker by a command line of its own."""
+        log = self.folder / f"worker{len(self._logs()) + 1}.log"
+        self.workers.append(Forked(program, words, self.cwd, stdout=log))
+
+    def _logs(self):
+        return sorted(self.folder.glob("worker*.log"))
+
+    def said(self):
         """Return all that its processes have said."""
-        raise NotImplementedError
+        return "\n".join(log.read_text() for log in self._logs())
 
-    def is_running(self) -> bool:
-        raise NotImplementedError
+    # Processes
 
-    def wait(self, condition: Callable[[], object], seconds: float = PATIENCE) -> None:
-        until = monotonic() + seconds
-        while not condition():
-            assert monotonic() < until, self.said()
-            sleep(0.01)
+    def alive(self):
+        return [worker for worker in self.workers if worker.poll() is None]
 
-    def wait_for_fetches(self, n: int) -> None:
-        self.wait(lambda: len(self.web.seen) >= n or not self.is_running())
-        assert self.is_running(), self.said()
+    def hands(self):
+        """Return the process ids of the workers that live."""
+        return [worker.pid for worker in self.alive()]
 
-    def rows(self, query: str) -> list[Any]:
-        with closing(sqlite3.connect(self.store)) as db:
-            return db.execute(query).fetchall()
+    def wait_for_brains(self):
+        self.wait(lambda: len(self.brains()) == self.n_shards)
+        return self.brains()
 
-    def visits(self) -> Counter[str]:
-        query = "SELECT url FROM visits JOIN pages ON id = page WHERE status > 0"
-        return Counter(url for (url,) in self.rows(query))
+    def kill_brain(self, number=signal.SIGKILL):
+        brain = self.rng.choice(self.wait_for_brains())
+        os.kill(brain, number)
+        return brain
 
-    def pairs(self) -> list[tuple[str, str]]:
+    def interrupt(self):
+        """Press Ctrl-C."""
+        for worker in self.alive():
+            worker.send_signal(signal.SIGINT)
+
+    def wait(self, condition):
+        until(condition, said=self.said)
+
+    def wait_for_fetches(self, n):
+        self.wait(lambda: len(self.web.seen) >= n or not self.alive())
+        assert self.alive(), self.said()
+
+    def end(self, statuses=(0,)):
+        """Wait until all workers and brains have ended, workers with one of some statuses."""
+        self.wait(lambda: not self.alive())
+        assert {worker.wait() for worker in self.workers} <= {*statuses}, self.said()
+        self.wait(lambda: not self.brains())
+
+    def stop(self):
+        """End all at once."""
+        for number in {*self.brains(), *self.hands()}:
+            with suppress(ProcessLookupError):
+                os.kill(number, signal.SIGKILL)
+        for worker in self.workers:
+            worker.wait()
+
+    # What came of it
+
+    @property
+    def store(self):
+        return (self.job or self.folder / "crawls" / "site") / "crawl.sqlite"
+
+    def rows(self, sql):
+        return query(self.store, sql)
+
+    def visits(self):
+        sql = "SELECT url FROM visits JOIN pages ON id = page WHERE status > 0"
+        return Counter(url for (url,) in self.rows(sql))
+
+    def pairs(self):
         return self.rows("SELECT source_url, target_url FROM link_urls")
 
-    def check_whole(self, *, most_refetched: int = 0) -> None:
+    def end_whole(self, *, most_refetched=0):
         """Check that all was got and recorded, once, and nothing else, however the crawl went."""
+        self.end()
         web, everything = self.web, {self.web.url(page) for page in range(self.web.n_pages)}
         fetches = web.fetches()
         assert not [url for url in fetches if url.endswith(FORBIDDEN)]
@@ -93,217 +154,144 @@ class SharedCrawl:
         assert set(pairs) == web.pairs()
         assert min(web.starts()) >= DELAY
 
-    def options(self) -> tuple[str, ...]:
-        return (
-            *("--ordering", self.ordering, "--delay", str(DELAY)),
-            *("-s", "CRAWLPRIO_PRIVATE_NETWORKS=127.0.0.0/8"),
-            *("-s", f"CRAWLPRIO_LEASE_SECONDS={self.term}", "-s", "CRAWLPRIO_COMPILE=False"),
-        )
 
+class OnOneMachine(SharedCrawl):
+    """A crawl by `crawlprio crawl --workers`."""
 
-class Run(SharedCrawl):
-    """A crawl by `crawlprio crawl --workers`, in a job directory."""
+    def __init__(self, folder, web, name="job"):
+        super().__init__(folder, web)
+        self.job = folder / name
 
-    def __init__(
-        self, folder: Path, web: LoggedWeb, *more: str, workers: int = 2, term: float = 4.0
-    ) -> None:
-        super().__init__(folder, web, term)
-        shared = ("--workers", str(workers)) if workers else ()
-        self.more: tuple[str, ...] = (*shared, *self.options(), *more)
-        self.stderr = folder.with_suffix(".stderr")
-        self.process: Forked | None = None
-
-    def start(self) -> Run:
+    def start(self, n=2, *more, **settings):
+        """Start a brain with workers, or a crawl in one process if there are none."""
+        self._again = partial(self.start, n, *more, **settings)
+        words = ["crawl", self.web.url(0), "--folder", str(self.job), "--follow", "web"]
         if self.store.exists():
-            what = ["resume", str(self.folder)]
-        else:
-            what = ["crawl", self.web.url(0), "--folder", str(self.folder), "--follow", "web"]
-        words = [*what, *self.more]
-        self.process = Forked("crawlprio", words, self.folder.parent, stdout=self.stderr)
-        return self
+            words = ["resume", str(self.job)]
+        workers = ["--workers", str(n)] if n else []
+        self._run([*words, *workers], more, settings)
 
-    @property
-    def store(self) -> Path:
-        return self.folder / "crawl.sqlite"
-
-    def said(self) -> str:
-        return self.stderr.read_text()
-
-    def is_running(self) -> bool:
-        return self.process is not None and self.process.poll() is None
-
-    @property
-    def brain(self) -> int:
-        assert self.process is not None
-        return self.process.pid
-
-    def hands(self) -> list[int]:
-        """Return the process ids of the workers that live."""
-        found = []
-        for task in Path(f"/proc/{self.brain}/task").glob("*/children"):
-            found += [int(number) for number in task.read_text().split()]
+    def hands(self):
+        found = [
+            int(number)
+            for brain in self.brains()
+            for task in Path(f"/proc/{brain}/task").glob("*/children")
+            for number in task.read_text().split()
+        ]
         return [hand for hand in found if is_alive(hand)]
 
-    def end(self, seconds: float = PATIENCE) -> int:
-        assert self.process is not None
-        return self.process.wait(seconds)
+    def brains(self):
+        """Return the process ids of the brains."""
+        return [brain.pid for brain in self.alive()]
 
-    def stop(self) -> None:
-        if self.process is not None and self.process.poll() is None:
-            self.process.kill()
-            self.process.wait()
+    def kill_brain(self, number=signal.SIGKILL):
+        """Kill it, and resume its crawl once no worker is left."""
+        hands = self.hands()
+        brain = super().kill_brain(number)
+        if number == signal.SIGKILL:
+            self.workers.pop().wait()
+            self.wait(lambda: not any(map(is_alive, hands)))
+            self._again()
+        return brain
+
+    def kill_hand(self, asleep=()):
+        """Kill a worker that is not asleep; another takes its place."""
+        self.wait(self.hands)
+        os.kill(self.rng.choice([hand for hand in self.hands() if hand not in asleep]), 9)
 
 
 class InRedis(SharedCrawl):
-    """A crawl by workers that hear their brain through Redis, with a server of its own."""
+    """A crawl by workers that hear their brains through Redis, with a server of its own."""
 
-    def __init__(
-        self, folder: Path, web: LoggedWeb, *, server: Any = None, term: float = 4.0
-    ) -> None:
-        super().__init__(folder, web, term)
-        self._owns_server = server is None
-        if server is None:
-            (folder / "redis").mkdir()
-            server = RedisServer(folder / "redis", "--appendonly", "yes")
-            server.start()
-        self.server: Any = server
-        self.workers: list[Forked] = []
-        self.mailbox = Mailbox(self.server.client(), "site")
-        self.job: Path | None = None
-        self.cwd = folder
+    def __init__(self, folder, web, *, n_shards=1, term=4.0):
+        super().__init__(folder, web, term=term)
+        self.n_shards = n_shards
+        self._own_server = RedisServer(folder / "redis", "--appendonly", "yes")
+        self._own_server.start()
+        self.serve_by(self._own_server)
 
-    def start(self, n: int = 1, *more: str, brain: str = "auto", url: str = "") -> None:
-        """Start workers."""
-        shared = {
-            **{"CRAWLPRIO_FRONTIER": "redis", "CRAWLPRIO_BRAIN": brain, "LOG_LEVEL": "INFO"},
-            **{"REDIS_URL": url or self.server.url, "SCHEDULER_PERSIST": True},
-        }
-        chosen = [word for name, value in shared.items() for word in ("-s", f"{name}={value}")]
-        if self.job is not None:
-            chosen += ["--folder", str(self.job)]
-        line = ["crawl", self.web.url(0), "--follow", "web", "--at-once", "8"]
-        for _ in range(n):
-            self.run("crawlprio", [*line, *self.options(), *chosen, *more])
-
-    def run(self, program: str | Path, words: Sequence[str] = ()) -> None:
-        """Start a worker by a command line of its own."""
-        log = self.folder / f"worker{len(self._logs()) + 1}.log"
-        self.workers.append(Forked(program, words, self.cwd, stdout=log))
-
-    def run_script(self, text: str) -> None:
-        """Start a worker that runs a script."""
-        file = self.folder / "script.py"
-        file.write_text(text)
-        self.run(file)
+    def serve_by(self, server):
+        """Hear brains through a server that runs."""
+        self.server, self.client = server, server.client()
+        self.mailboxes = Mailbox(self.client, "site").of_shards(self.n_shards)
 
     @property
-    def store(self) -> Path:
-        return (self.job or self.folder / "crawls" / "site") / "crawl.sqlite"
+    def settings(self):
+        return {
+            **super().settings,
+            "CRAWLPRIO_FRONTIER": "redis",
+            "CRAWLPRIO_REDIS_CRAWL": "site",
+            "CRAWLPRIO_REDIS_SHARDS": self.n_shards,
+            "LOG_LEVEL": "INFO",
+            "REDIS_URL": self.server.url,
+            "SCHEDULER_PERSIST": True,
+        }
 
-    def _logs(self) -> list[Path]:
-        return sorted(self.folder.glob("worker*.log"))
+    def start(self, n=2, *more, **settings):
+        self._again = partial(self.start, 1, *more, **settings)
+        job = ["--folder", str(self.job)] if self.job else []
+        for _ in range(n):
+            self._run(["crawl", self.web.url(0), "--follow", "web", *job], more, settings)
 
-    def said(self) -> str:
-        return "\n".join(log.read_text() for log in self._logs())
+    def run_spider(self, spider, n=1, *urls, **settings):
+        """Start workers with the spider that some code, which need not import Scrapy, defines."""
+        name = spider.rpartition("class ")[2].partition("(")[0]
+        start = {"start_urls": [*urls] or [self.web.url(0)]}
+        every = {"ADDONS": {"crawlprio.Addon": 500}, **self.settings, **settings}
+        file = self.folder / "script.py"
+        file.write_text(_SCRIPT.format(spider, settings=every, spider=name, arguments=start))
+        for _ in range(n):
+            self.run(file)
 
-    def is_running(self) -> bool:
-        return bool(self.alive())
+    def brains(self):
+        with suppress(RedisError):
+            names = self.mailboxes[0].brains(self.n_shards)
+            found = [int(name.split()[-1]) for name in names if " " in name]
+            return [brain for brain in found if is_alive(brain)]
+        return []
 
-    def brain(self) -> int | None:
-        """Return the process id of the brain."""
-        with suppress(Exception):
-            name = self.mailbox.brain()
-            return int(name.split()[-1]) if name.count(" ") else None
-        return None
+    def kill_hand(self, asleep=()):
+        worker = self.rng.choice([each for each in self.alive() if each.pid not in asleep])
+        worker.kill()
+        worker.wait()
+        self.workers.remove(worker)
+        self._again()
 
-    def alive(self) -> list[Forked]:
-        return [worker for worker in self.workers if worker.poll() is None]
+    def stop(self):
+        super().stop()
+        self._own_server.kill()
 
-    def wait_for_brain(self) -> int:
-        self.wait(self.brain)
-        found = self.brain()
-        assert found is not None
-        return found
+    def store_of(self, shard):
+        return self.folder / "crawls" / "site" / str(shard) / "crawl.sqlite"
 
-    def kill_brain(self, number: signal.Signals = signal.SIGKILL) -> int:
-        brain = self.wait_for_brain()
-        os.kill(brain, number)
-        return brain
+    @property
+    def store(self):
+        """The store of the crawl; of shards, what is collected now."""
+        if self.n_shards == 1:
+            return super().store
+        path = self.folder / "whole.sqlite"
+        path.unlink(missing_ok=True)
+        merge([self.store_of(shard) for shard in range(self.n_shards)], path)
+        return path
 
-    def end(self, seconds: float = PATIENCE) -> list[int]:
-        """Wait until all workers and the brain have ended; return the statuses of those alive."""
-        alive = self.alive()
-        try:
-            statuses = [worker.wait(seconds) for worker in alive]
-        except subprocess.TimeoutExpired:
-            raise AssertionError(self.said()) from None
-        self.wait(lambda: not self.mailbox.brain())
-        return statuses
 
-    def stop(self) -> None:
-        brain = self.brain()
-        for worker in self.alive():
-            worker.kill()
-            worker.wait()
-        if brain is not None:
-            with suppress(ProcessLookupError):
-                os.kill(brain, signal.SIGKILL)
-        if self._owns_server:
-            self.server.kill()
+KINDS = {
+    "one machine": OnOneMachine,
+    "redis": InRedis,
+    "shards": partial(InRedis, n_shards=3, term=6.0),
+}
 
 
 @pytest.fixture
-def logged_web() -> Iterator[LoggedWeb]:
-    with LoggedWeb(n_pages=160, n_sites=8) as served:
-        yield served
+def shared_crawl(request, tmp_path):
+    """A crawl in Redis, or of another of `KINDS` by an indirect parameter."""
+    with LoggedWeb(n_pages=160, n_sites=8) as web:
+        crawl = KINDS[getattr(request, "param", "redis")](tmp_path, web)
+        yield crawl
+        crawl.stop()
 
 
-@pytest.fixture
-def crawl_in_redis(tmp_path: Path, web: LoggedWeb) -> Iterator[InRedis]:
-    require_redis()
-    shared = InRedis(tmp_path, web)
-    yield shared
-    shared.stop()
-
-
-class Proxy:
-    """Passes bytes on to a server, and cuts its clients off from it on demand."""
-
-    def __init__(self, port: int) -> None:
-        self._port = port
-        self._sockets: list[socket.socket] = []
-        self.is_cut = False
-        self._listener = socket.create_server(("127.0.0.1", 0))
-        self.url = f"redis://127.0.0.1:{self._listener.getsockname()[1]}/0"
-        threading.Thread(target=self._serve, daemon=True).start()
-
-    def cut(self) -> None:
-        self.is_cut = True
-        for each in self._sockets:
-            with suppress(OSError):
-                each.shutdown(socket.SHUT_RDWR)
-
-    def _serve(self) -> None:
-        while True:
-            client, _ = self._listener.accept()
-            if self.is_cut:
-                client.close()
-                continue
-            server = socket.create_connection(("127.0.0.1", self._port))
-            self._sockets += [client, server]
-            for one, other in ((client, server), (server, client)):
-                threading.Thread(target=self._pass_on, args=(one, other), daemon=True).start()
-
-    def _pass_on(self, one: socket.socket, other: socket.socket) -> None:
-        with suppress(OSError):
-            while found := one.recv(65536):
-                other.sendall(found)
-        for each in (one, other):
-            with suppress(OSError):
-                each.shutdown(socket.SHUT_RDWR)
-
-
-def is_alive(number: int) -> bool:
+def is_alive(number):
     try:
         state = Path(f"/proc/{number}/stat").read_text().rpartition(")")[2].split()[0]
     except OSError:
@@ -311,40 +299,28 @@ def is_alive(number: int) -> bool:
     return state != "Z"
 
 
-_BRAIN = """
-import sys, json
-from scrapy import Spider
-from scrapy.crawler import CrawlerProcess
-from scrapy.utils.misc import load_object
-
-path, name, settings = sys.argv[1:]
-process = CrawlerProcess(json.loads(settings))
-process.crawl(load_object(path) if path else type("Any", (Spider,), {"name": name}))
-process.start()
-"""
-
-
 @contextmanager
-def brain_of(
-    folder: Path, spider: type[Spider] | str, settings: dict[str, Any]
-) -> Iterator[subprocess.Popen[bytes]]:
+def brain_of(folder, name, settings, spider=Spider):
     """Run the brain of a spider whose worker, with CRAWLPRIO_BRAIN `never`, is in this process.
 
-    A spider whose requests have no callbacks of its own may be given by its name.
+    The class matters only if its requests have callbacks of their own.
     """
-    path = "" if isinstance(spider, str) else f"{spider.__module__}.{spider.__qualname__}"
-    name = spider if isinstance(spider, str) else spider.name
-    paths = os.pathsep.join(str(ROOT / folder) for folder in ("", "tests", "tests/kit"))
+    path = f"{spider.__module__}.{spider.__qualname__}"
     plain = {"DOWNLOAD_DELAY": 0, "CRAWLPRIO_PRINT": False, "CRAWLPRIO_COMPILE": False}
-    chosen = json.dumps({**plain, **settings, "CRAWLPRIO_BRAIN": "only"})
+    script = _SCRIPT.format(
+        "",
+        settings={**plain, **settings, "CRAWLPRIO_BRAIN": "only"},
+        spider=f"load_object({path!r})",
+        arguments={"name": name},
+    )
     with open(folder / "brain.log", "ab") as log:
-        line = [sys.executable, "-c", _BRAIN, path, name, chosen]
-        environment = {**os.environ, "PYTHONPATH": paths}
+        line = [sys.executable, "-c", script]
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
         process = subprocess.Popen(line, stderr=log, cwd=folder, env=environment)
     try:
         yield process
         process.send_signal(signal.SIGINT)
-        assert process.wait(PATIENCE) == 0, (folder / "brain.log").read_text()
+        assert process.wait(MAX_SECONDS) == 0, (folder / "brain.log").read_text()
     finally:
         process.kill()
         process.wait()
