@@ -262,8 +262,10 @@ class Failing(scrapy.Spider):
 
 
 def test_a_request_without_a_lease_does_not_wait_for_a_frontier_that_failed(crawl):
-    crawl.client.set("crawlprio:{site:0}:in", "no stream")
+    mail = "crawlprio:{site:0}:in"
     crawl.run_spider(FAILING, CRAWLPRIO_BRAIN="never")
+    crawl.wait(lambda: crawl.client.xlen(mail) >= 2)  # it has said hello, and asked for the file
+    crawl.client.set(mail, "no stream")
     crawl.workers[0].wait()
     assert "\nIgnoreRequest\n" in crawl.said()
     assert "The frontier in Redis is unusable" in crawl.said()

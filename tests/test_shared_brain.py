@@ -1,5 +1,6 @@
 """What a brain makes of what hands say, and of their deaths."""
 
+import math
 from time import monotonic
 
 import pytest
@@ -154,3 +155,13 @@ def test_a_hand_drops_what_it_had_before_it_was_taken_for_dead():
     frontier.received(0, ["lost_below", 6])
     assert lost == [5]
     assert [row[0] for row in frontier.listed(0)] == [*frontier.held] == [6]
+
+
+def test_a_hand_waits_for_its_brain_and_not_for_the_time_at_which_a_page_was_due():
+    """Without an answer, say while the server is down, that time passes; it must not be idle."""
+    frontier = HandFrontier(lambda shard, statement: None)
+    frontier.received(0, ["status", 5, 0, -1.0, 0])
+    assert (len(frontier), frontier.next_page(monotonic())) == (5, None)
+    assert frontier.ready_at() == math.inf
+    frontier.received(0, ["lease", handout_row(Handout(1, URL, 0, None)), "", [1, None, "a.test"]])
+    assert frontier.ready_at() <= monotonic()

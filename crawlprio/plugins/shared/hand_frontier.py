@@ -344,9 +344,7 @@ class HandFrontier:
         return self.held.pop(lease, None) is not None
 
     def ready_at(self) -> float:
-        if any(map(self._is_alive, self._leased)):
-            return -math.inf
-        return min(status.ready_at for status in self.statuses)
+        return -math.inf if any(map(self._is_alive, self._leased)) else math.inf
 
     def figures(self) -> dict[str, int | str]:
         return {}
