@@ -117,8 +117,6 @@ def test_a_crawl_is_deleted_once_it_has_no_brain_and_that_is_confirmed(run, shop
         (("pause", "shoop"), "There is no crawl 'shoop' in Redis; the crawls there are shop."),
         (("show",), "frontier: found show; expected: "),
         (("stop", "shop"), "frontier: found stop shop; expected: "),
-        (("load", "crawl.sqlite", "shop"), "frontier: there is no load, as nothing has to be "),
-        (("save", "shop", "crawl.sqlite"), "frontier: there is no save, as nothing has to be "),
         (("show", "shop", "--most", "0"), "--most is '0'; give a whole number of 1 or more."),
     ],
 )

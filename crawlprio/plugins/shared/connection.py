@@ -59,10 +59,6 @@ class Unavailable(ConfigError):
     """The server does not answer, or does not accept calls at the moment."""
 
 
-class RedisFailure(CrawlprioError):
-    """The frontier in Redis cannot be used."""
-
-
 class ClusterClient(_Base):
     """redis-py's cluster client, raising the same errors as its client of a single server."""
 
@@ -246,6 +242,6 @@ def is_transient(error: RedisError) -> bool:
     return isinstance(error, passing) or str(error).startswith(_TRANSIENT)
 
 
-def failure(error: RedisError) -> RedisFailure:
+def failure(error: RedisError) -> CrawlprioError:
     """Return a Redis error as one sentence."""
-    return RedisFailure(f"The frontier in Redis is unusable: {str(error).rstrip('.')}.")
+    return CrawlprioError(f"The frontier in Redis is unusable: {str(error).rstrip('.')}.")

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 from crawlprio.commands import OneLineCommand, Option, check_writable, write_json
 from crawlprio.errors import CrawlprioError, printable
+from crawlprio.measure.receipt_document import duration
 from crawlprio.settings_table.kinds import Whole
 
 _ACTIONS = "show CRAWL, pause CRAWL, drain CRAWL, resume CRAWL or delete CRAWL"
@@ -15,10 +16,6 @@ _ACTIONS = "show CRAWL, pause CRAWL, drain CRAWL, resume CRAWL or delete CRAWL"
 WIDTH = 80
 
 _STATES = {"pause": "paused", "drain": "draining", "resume": ""}
-_INSTEAD = {
-    "load": "start its workers with the folder of the store as JOBDIR",
-    "save": "the store of a crawl is in the folder that 'crawlprio frontier show CRAWL' names",
-}
 _SAYS = {
     "pause": "no pages are handed out until it is resumed",
     "drain": "no pages are handed out, and its workers exit once their fetches have ended",
@@ -61,10 +58,6 @@ class Command(OneLineCommand):
         if opts.json:
             check_writable("--json", opts.json)
         action, crawl = args if len(args) == 2 else ("", "")
-        if args and args[0] in _INSTEAD:
-            raise CrawlprioError(
-                f"frontier: there is no {args[0]}, as nothing has to be moved: {_INSTEAD[args[0]]}."
-            )
         if args and action not in ("show", "delete", *_STATES):
             given = " ".join(args)
             raise CrawlprioError(f"frontier: found {given}; expected: {_ACTIONS}, or nothing")
@@ -164,7 +157,7 @@ def table(rows: Iterable[dict[str, Any]]) -> Iterator[str]:
 def cell(name: str, found: Any) -> str:
     """Return what a cell of a column shows."""
     if name in ("age", "dead_in"):
-        return seconds(found)
+        return "now" if found < 0 else duration(found)
     if isinstance(found, str):
         return printable(found)
     return f"{found:.6g}" if isinstance(found, float) else f"{found:,}"
@@ -173,14 +166,3 @@ def cell(name: str, found: Any) -> str:
 def cut(text: str, width: int = WIDTH) -> str:
     """Return a text of at most `width` characters, with an ellipsis if it was longer."""
     return text if len(text) <= width else f"{text[: width - 3]}..."
-
-
-def seconds(number: float) -> str:
-    """Return a time span formatted for people."""
-    if number < 0:
-        return "now"
-    if number < 100:
-        return f"{number:.1f} s"
-    if number < 6000:
-        return f"{number / 60:.0f} min"
-    return f"{number / 3600:.1f} h"

@@ -24,8 +24,7 @@ _PATIENCE = 10.0
 """Seconds for which the only fetch of a worker waits until all shards know of the last one."""
 
 _START_SECONDS = 60.0
-"""Seconds for which a worker that starts fetches nothing until all shards have a brain: those that
-have one first would have their sites crawled alone."""
+"""Seconds for which a worker that starts fetches nothing until all shards have a brain."""
 
 
 class Line(Protocol):
@@ -114,9 +113,10 @@ class HandFrontier:
     a site or a lease goes to its shard: `say` sends a statement to one. With several shards, free
     fetches go to those whose next pages rank first: `shares` is how many pages each is to lease.
 
-    `held` has the sites of the pages that this hand has, by lease; `usages` what robots.txt says of
-    the use of a page, until the scheduler takes it. If it `loses_leases`, to time or to other
-    hands, it depends on `lines`, one to each brain, once there are some.
+    `held` has the sites of the pages that this hand has, by lease; `leased` those of them that are
+    not being fetched yet; `usages` what robots.txt says of the use of a page, until the scheduler
+    takes it. If it `loses_leases`, to time or to other hands, it depends on `lines`, one to each
+    brain, once there are some.
     """
 
     carries_json_only = True
@@ -142,7 +142,7 @@ class HandFrontier:
         self.statuses = [_UNHEARD] * len(shards)
         self.shares = [0] * len(shards)
         self._listed: dict[int, list[Any]] = {}
-        self._leased: dict[int, Handout] = {}
+        self.leased: dict[int, Handout] = {}
         self._released: set[int] = set()
         self._unsettled_since: float | None = None
         self._waits_until = monotonic() + _START_SECONDS
@@ -171,7 +171,7 @@ class HandFrontier:
                 self.usages[handout.lease] = said[1]
             page, number, self.held[handout.lease] = said[2]
             self._listed[handout.lease] = [handout.lease, page, number, UNSTARTED]
-            self._leased[handout.lease] = handout
+            self.leased[handout.lease] = handout
         elif kind == "lost":
             self._lose(said[0])
         elif kind == "lost_below":
@@ -186,7 +186,7 @@ class HandFrontier:
     def _lose(self, leases: Sequence[int]) -> None:
         for lease in leases:
             self._end(lease)
-            for known in (self.usages, self._leased, self._listed):
+            for known in (self.usages, self.leased, self._listed):
                 known.pop(lease, None)
         for lease in leases:
             self.on_lost(lease)
@@ -231,11 +231,6 @@ class HandFrontier:
             for one in range(n)
             for other in range(n)
         )
-
-    @property
-    def has_pages(self) -> bool:
-        """Whether pages have come that are not being fetched yet."""
-        return bool(self._leased)
 
     # Which shard is to lease pages
 
@@ -309,8 +304,8 @@ class HandFrontier:
                 self._say(shard, ["add_seeds", own])
 
     def next_page(self, now: float) -> Handout | None:
-        lease = next(filter(self._is_alive, self._leased), None)
-        return None if lease is None else self._leased.pop(lease)
+        lease = next(filter(self._is_alive, self.leased), None)
+        return None if lease is None else self.leased.pop(lease)
 
     def holds(self, lease: int) -> bool:
         return lease in self.held and self._is_alive(lease)
@@ -333,7 +328,7 @@ class HandFrontier:
 
     def put_all_back(self) -> None:
         """Put back the pages that are not being fetched."""
-        leased, self._leased = self._leased, {}
+        leased, self.leased = self.leased, {}
         for lease in leased:
             self.clock.not_fetched(self.held[lease])
             self.put_back(lease)
@@ -344,10 +339,10 @@ class HandFrontier:
         return self.held.pop(lease, None) is not None
 
     def ready_at(self) -> float:
-        return -math.inf if any(map(self._is_alive, self._leased)) else math.inf
+        return -math.inf if any(map(self._is_alive, self.leased)) else math.inf
 
     def figures(self) -> dict[str, int | str]:
         return {}
 
     def close(self) -> None:
-        self._leased.clear()
+        self.leased.clear()

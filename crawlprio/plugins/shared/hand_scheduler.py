@@ -102,11 +102,8 @@ class HandScheduler(Scheduler):
         self._send_soon(can_wait=bool(statements) and statements[0][0] == "clock")
 
     def _send_soon(self, *, can_wait: bool = False) -> None:
-        """Send what was said; with what follows, if that can wait or pages are here to be fetched.
-
-        A message takes brain and hand as long as what most of them say.
-        """
-        waits = can_wait or self._frontier.has_pages
+        """Send what was said, with what follows if that can wait or pages are here to fetch."""
+        waits = can_wait or self._frontier.leased
         self._sending.set(monotonic() + LINGER if waits else -math.inf)
 
     def _send(self) -> None:

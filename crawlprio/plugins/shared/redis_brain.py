@@ -134,7 +134,7 @@ class RedisBrainScheduler(BrainScheduler):
         self._silent: set[str] = set()
         self._generation = 0
         self._scope: dict[str, Any] | None = None
-        self._had_hands = self._is_fenced = self._is_deaf = False
+        self._had_hands = self._is_fenced = self._is_deaf = self._is_of_worker = False
         self._state = ""
         self._shown_at = self._alone_since = monotonic()
         self._n_admitting = 0
@@ -148,7 +148,6 @@ class RedisBrainScheduler(BrainScheduler):
         self._due: set[FarHand] = set()
         self._told: list[Any] = []
         self._told_at = -math.inf
-        self._is_of_worker = False
         self._answering = engine.Alarm(self._answer)
 
     # Begin

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Iterable
+from functools import lru_cache
 from hashlib import blake2b
 from typing import Any
 
@@ -36,25 +37,20 @@ class Shards:
         self.n = n
         self.key = key
         self.by_domain = by_domain
-        self._known: dict[str, int] = {}
+        self._cached = lru_cache(_CACHE_SIZE)(self._of)
 
     def __len__(self) -> int:
         return self.n
 
     def of(self, host: str) -> int:
         """Return the shard of a host."""
-        if self.n == 1:
-            return 0
-        shard = self._known.get(host)
-        if shard is None:
-            name = registered_domain(host) if self.by_domain else host
-            key = self.key.encode()
-            found = blake2b(name.encode("utf-8", "surrogatepass"), key=key, digest_size=8)
-            shard = int.from_bytes(found.digest(), "big") % self.n
-            if len(self._known) >= _CACHE_SIZE:
-                self._known.clear()
-            self._known[host] = shard
-        return shard
+        return 0 if self.n == 1 else self._cached(host)
+
+    def _of(self, host: str) -> int:
+        name = registered_domain(host) if self.by_domain else host
+        key = self.key.encode()
+        found = blake2b(name.encode("utf-8", "surrogatepass"), key=key, digest_size=8)
+        return int.from_bytes(found.digest(), "big") % self.n
 
     def facts(self) -> dict[str, Any]:
         """Return what all processes of a crawl must agree on."""

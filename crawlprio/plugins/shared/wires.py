@@ -14,6 +14,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from time import monotonic
 from typing import Any, cast
 
@@ -111,12 +112,9 @@ def adopted(
     return wire
 
 
-def boot_time() -> float:
-    """Return the seconds of a monotonic clock that also runs while the machine is suspended."""
-    return time.clock_gettime(time.CLOCK_BOOTTIME) if _HAS_BOOT_TIME else time.monotonic()
-
-
 _HAS_BOOT_TIME = hasattr(time, "CLOCK_BOOTTIME")
+boot_time = partial(time.clock_gettime, time.CLOCK_BOOTTIME) if _HAS_BOOT_TIME else monotonic
+"""Returns the seconds of a monotonic clock that also runs while the machine is suspended."""
 
 
 def beat(say: Callable[[], object], term: float) -> Any:
