@@ -3,6 +3,7 @@
 Those that random sequences also have, and workers and brains that are killed: test_workers.py.
 """
 
+import os
 import signal
 import socket
 import threading
@@ -79,6 +80,19 @@ def test_a_cluster_moves_the_slot_of_a_crawl_whose_brain_is_killed(crawl, redis_
     crawl.wait_for_fetches(80)
     crawl.kill_brain()
     crawl.end_whole()
+
+
+def test_a_worker_that_joins_while_the_server_has_forgotten_all_begins_no_other_crawl(crawl):
+    """The brain, which hangs just then, tells the server again."""
+    crawl.start(1)
+    crawl.wait_for_fetches(20)
+    brain = crawl.kill_brain(signal.SIGSTOP)
+    crawl.client.flushall()
+    crawl.start(1)
+    sleep(6)
+    os.kill(brain, signal.SIGCONT)
+    crawl.end_whole(most_refetched=crawl.web.n_sites)
+    assert "was renamed" not in crawl.said()
 
 
 def test_a_crawl_goes_on_with_the_replica_that_sentinels_promote(crawl, tmp_path):

@@ -379,15 +379,12 @@ class LinksCommand(ExportCommand):
         require("redis", "redis", "links collect")
         folder = Path(read_setting(self.settings, "JOBDIR") or brain_folder(crawl))
         own = folder / (read_setting(self.settings, "CRAWLPRIO_STORE") or "crawl.sqlite")
-        collected = load("exports", "collect")(self.settings, crawl, store, own)
+        n_visits, n_pages = load("exports", "collect")(self.settings, crawl, store, own)
         if read_setting(self.settings, "CRAWLPRIO_RECEIPT"):
             from crawlprio.measure.receipt_document import make_receipt, write_receipt
 
             write_receipt(make_receipt(store), store)
-        print(
-            f"{store}: {collected.n_visits:,} visits and {collected.n_pages:,} pages of crawl "
-            f"{crawl}"
-        )
+        print(f"{store}: {n_visits:,} visits and {n_pages:,} pages of crawl {crawl}")
 
 
 class ItemsCommand(ExportCommand):

@@ -94,7 +94,8 @@ class SharedCrawl:
         return self.brains()
 
     def kill_brain(self, number=signal.SIGKILL):
-        brain = self.rng.choice(self.wait_for_brains())
+        self.wait(self.brains)
+        brain = self.rng.choice(self.brains())
         os.kill(brain, number)
         return brain
 

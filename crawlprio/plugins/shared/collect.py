@@ -9,7 +9,7 @@ from contextlib import ExitStack, closing
 from heapq import merge as merge_sorted
 from pathlib import Path
 from time import time
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 from redis.exceptions import RedisError
@@ -34,19 +34,12 @@ _BATCH = 500
 """Visits in one transaction."""
 
 
-class Collected(NamedTuple):
-    """The number of visits and pages of a store."""
+def collect(settings: BaseSettings, crawl: str, path: Path, own: Path) -> tuple[int, int]:
+    """Copy the store of a crawl, which may be running, to a new file.
 
-    n_visits: int
-    n_pages: int
-
-
-def collect(settings: BaseSettings, crawl: str, path: Path, own: Path) -> Collected:
-    """Copy the store of a crawl, which may be running, to a new file; return what it has.
-
-    The stores of several shards become one. `settings` name the server. `own`: the store that the
-    crawl has here by these settings, if the server has forgotten it. Raises `StoreError` if the
-    file exists, or a store is not on this machine.
+    Return its numbers of visits and pages. The stores of several shards become one. `settings` name
+    the server. `own`: the store that the crawl has here by these settings, if the server has
+    forgotten it. Raises `StoreError` if the file exists, or a store is not on this machine.
     """
     client = checked_client(settings)
     try:
@@ -72,7 +65,7 @@ def collect(settings: BaseSettings, crawl: str, path: Path, own: Path) -> Collec
     else:
         merge(found, path)
     with Store.open(path, readonly=True) as store:
-        return Collected(store.n_visits, store.n_pages)
+        return store.n_visits, store.n_pages
 
 
 def _copy(found: Path, path: Path) -> None:

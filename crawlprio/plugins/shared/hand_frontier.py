@@ -339,7 +339,10 @@ class HandFrontier:
         return self.held.pop(lease, None) is not None
 
     def ready_at(self) -> float:
-        return -math.inf if any(map(self._is_alive, self.leased)) else math.inf
+        if any(map(self._is_alive, self.leased)):
+            return -math.inf
+        times, now = (status.ready_at for status in self.statuses), monotonic()
+        return min((at for at in times if at > now), default=math.inf)
 
     def figures(self) -> dict[str, int | str]:
         return {}

@@ -184,8 +184,13 @@ class RedisBrainScheduler(BrainScheduler):
                 f"{self._name!r}; another worker starts that one."
             )
         name = f"{facts['name'] if facts else uuid4().hex} {socket.gethostname()} {os.getpid()}"
-        has_said = False
-        while not self._mailbox.claim(name, seconds):
+        if facts and facts.get("worker", os.getppid()) != os.getppid():
+            os._exit(0)  # its worker has ended meanwhile, as the crawl may have
+        has_said, path = False, self._joined.store(self._number)
+        # If the server has lost all, the brain that writes to the store tells it of the crawl.
+        while (
+            path.exists() and _writer(path) is not None and not self._mailbox.facts()
+        ) or not self._mailbox.claim(name, seconds):
             if self._is_of_worker:
                 os._exit(0)
             if not has_said:
@@ -753,26 +758,28 @@ def _machine() -> str:
     return socket.gethostname() + (os.readlink(space) if os.path.exists(space) else "")
 
 
+def _writer(path: Path) -> StoreInUse | None:
+    """Return what says that a process writes to a store, if one does."""
+    try:
+        WriterLock(path).release()
+    except StoreInUse as error:
+        return error
+    return None
+
+
 def _wait_for(path: Path, before: str) -> None:
     """Wait until no process writes to a store; end the brain before this one if it hangs.
 
     It is on this machine and may be stopped; its time as the brain is over.
     """
-    has_said, machine = False, _machine()
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    until = monotonic() + 1.0
-    while True:
-        try:
-            lock = WriterLock(path)
-        except StoreInUse as error:
-            is_before = error.pid != os.getpid() and before == f"{machine} {error.pid}"
-            if error.pid and is_before and monotonic() > until:
-                with suppress(ProcessLookupError):
-                    os.kill(error.pid, signal.SIGKILL)
-            elif not has_said:
-                has_said = True
-                logger.warning("%s Waiting for its end.", error)
-            sleep(0.1)
-        else:
-            lock.release()
-            return
+    has_said, machine, until = False, _machine(), monotonic() + 1.0
+    while (error := _writer(path)) is not None:
+        is_before = error.pid != os.getpid() and before == f"{machine} {error.pid}"
+        if error.pid and is_before and monotonic() > until:
+            with suppress(ProcessLookupError):
+                os.kill(error.pid, signal.SIGKILL)
+        elif not has_said:
+            has_said = True
+            logger.warning("%s Waiting for its end.", error)
+        sleep(0.1)

@@ -370,7 +370,7 @@ class Election:
                 )
         elif shard not in self._processes:
             self._processes[shard] = subprocess.Popen(
-                **self._joined.as_brain(shard, name=uuid4().hex),
+                **self._joined.as_brain(shard, name=uuid4().hex, worker=os.getpid()),
                 start_new_session=True,
                 stdin=subprocess.DEVNULL,
             )
