@@ -6,6 +6,7 @@ import pytest
 from crawls import ADDON, Site, page, run_spider
 from scrapy import Request, Spider
 from shared_crawls import brain_of
+from waiting import until
 
 KEY = "shop:start_urls"
 PAGES = {f"/{name}": page(title=name) for name in "abcd"}
@@ -25,7 +26,8 @@ def crawl(folder, server, spider=Shop, seconds=0.5):
         **{"REDIS_START_URLS_KEY": "%(name)s:start_urls", "MAX_IDLE_TIME_BEFORE_CLOSE": seconds},
         **{"CONCURRENT_REQUESTS": 1, "ORDERING": "breadth-first", "ROBOTSTXT_OBEY": False},
     }
-    with Site(PAGES) as site, brain_of(folder, "shop", settings):
+    with Site(PAGES) as site, brain_of(folder, "shop", settings), server.client() as client:
+        until(lambda: client.exists("crawlprio:{shop:0}:crawl"))  # or the start takes the time
         run = run_spider(spider, {**settings, "CRAWLPRIO_BRAIN": "never"}, site=site)
     assert run.reason == "finished", run.messages()
     return run, [(fetch.path, fetch.method, fetch.body) for fetch in site.fetches]
