@@ -103,7 +103,7 @@ class HandScheduler(Scheduler):
 
     def _send_soon(self, *, can_wait: bool = False) -> None:
         """Send what was said, with what follows if that can wait or pages are here to fetch."""
-        waits = can_wait or self._frontier.leased
+        waits = (can_wait or self._frontier.leased) and self._n_wanted() > 1
         self._sending.set(monotonic() + LINGER if waits else -math.inf)
 
     def _send(self) -> None:

@@ -373,10 +373,10 @@ class RedisBrainScheduler(BrainScheduler):
             return False
         self._send_links()
         post.position = self._position
-        self._frontier.share_between(sum(hand.wants for hand in self._known.values()))
+        n_wanted = sum(hand.wants for hand in self._known.values())
+        self._frontier.share_between(n_wanted)
         super()._progressed()
-        # Whatever is leased now goes at once, and takes along what hands can wait for.
-        self._flush(heard, monotonic() + LINGER)
+        self._flush(heard, monotonic() + LINGER if n_wanted > 1 else -math.inf)
         return True
 
     def _hear(self, mail: Mail) -> FarHand | None:
