@@ -189,7 +189,7 @@ class RedisBrainScheduler(BrainScheduler):
         has_said, path = False, self._joined.store(self._number)
         # If the server has lost all, the brain that writes to the store tells it of the crawl.
         while (
-            path.exists() and _writer(path) is not None and not self._mailbox.facts()
+            not (self._mailbox.brain() or self._mailbox.facts()) and path.exists() and _writer(path)
         ) or not self._mailbox.claim(name, seconds):
             if self._is_of_worker:
                 os._exit(0)
