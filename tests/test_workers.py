@@ -254,6 +254,20 @@ def test_a_cluster_spreads_shards_and_none_gets_more_than_its_part_of_the_pages(
     assert crawl.visits().total() == sum(got) > 10
 
 
+@in_shards
+def test_no_crawl_ends_without_the_brains_of_shards_that_have_nothing(crawl):
+    web = crawl.web
+    web.n_sites, web.n_pages = 1, 40
+    crawl.start(2, SCHEDULER_PERSIST=False)
+    crawl.wait_for_fetches(25)
+    brains = crawl.wait_for_brains()
+    busy = shards_from(crawl.mailboxes[0].facts()).of(web.host(0))
+    for shard in {1, 2} - {busy}:  # to shard 0 workers always have something to say
+        os.kill(brains[shard], signal.SIGKILL)
+    crawl.end_whole()
+    assert crawl.client.keys("*") == []
+
+
 @pytest.mark.skipif(
     "CRAWLPRIO_QUIET" not in os.environ,
     reason="a busy machine lets fetches leave before a shard has told of the last one: "

@@ -42,8 +42,8 @@ LOOK_SECONDS = 0.05
 MOST_FUTILE = 8
 """Workers that may die, one after the other, without having finished a page."""
 
-_END_SECONDS = 10.0
-"""Seconds that hands get to end."""
+END_SECONDS = 10.0
+"""Seconds that hands get to end, and Redis to take what is left."""
 
 
 def check_limits(config: CrawlConfig, because: str) -> None:
@@ -236,7 +236,7 @@ class BrainScheduler(Scheduler):
             await sleep(LOOK_SECONDS)
         for hand in self._hands:
             hand.send([["end", "finished"]])
-        until = monotonic() + _END_SECONDS
+        until = monotonic() + END_SECONDS
         while self._hands and monotonic() < until:
             await sleep(LOOK_SECONDS)
 

@@ -29,7 +29,7 @@ from crawlprio.live.dispatch import site_of
 from crawlprio.live.running import Callbacks
 from crawlprio.live.workers import LinksOut, Shard, brain_facts
 from crawlprio.plugins.shared.brain import DIED, Hand
-from crawlprio.plugins.shared.brain_scheduler import LOOK_SECONDS, BrainScheduler
+from crawlprio.plugins.shared.brain_scheduler import END_SECONDS, LOOK_SECONDS, BrainScheduler
 from crawlprio.plugins.shared.joining import JoinedCrawl, difference, joining, values_of
 from crawlprio.plugins.shared.mailbox import START, Fenced, Mail
 from crawlprio.plugins.shared.messages import (
@@ -51,9 +51,6 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
 
 logger = logging.getLogger("crawlprio")
-
-_END_SECONDS = 10.0
-"""Seconds that hands get to end, and Redis to take what is left."""
 
 _START_SECONDS = 30.0
 """Seconds that a process may take to start again as the brain of a shard that it has claimed."""
@@ -297,14 +294,13 @@ class RedisBrainScheduler(BrainScheduler):
     def _facts(self) -> Mapping[str, str]:
         """Return what the store keeps of the mail, in the transaction of what it led to."""
         assert self._post is not None
+        known = self._known.values()
         facts = {
             "id": self._post.crawl_id,
             "generation": self._generation,
             "position": self._position,
-            "read": {hand.name: hand.n_read for hand in self._known.values()},
-            "lost": {
-                hand.name: hand.lost_below for hand in self._known.values() if hand.lost_below
-            },
+            "read": {hand.name: hand.n_read for hand in known},
+            "lost": {hand.name: hand.lost_below for hand in known if hand.lost_below},
             "scope": self._scope,
             "shards": self._shards.facts(),
             "deaths": self._brain.deaths,
@@ -705,7 +701,7 @@ class RedisBrainScheduler(BrainScheduler):
         for hand in hands:
             hand.send([["end", reason]])
         self._answer()
-        until = monotonic() + max(_END_SECONDS, self._term)
+        until = monotonic() + max(END_SECONDS, self._term)
         while self._hands and monotonic() < until and not self._is_fenced:
             await engine.sleep(0.05)
 
@@ -726,7 +722,7 @@ class RedisBrainScheduler(BrainScheduler):
     def _leave(self, post: BrainPost, *, deletes: bool) -> None:
         """Cease to be the brain, now that the store is closed."""
         with suppress(RedisError):
-            post.close(_END_SECONDS)
+            post.close(END_SECONDS)
             for each in self._carriers:
                 each.close(0.0)
             if deletes and not self._is_fenced:

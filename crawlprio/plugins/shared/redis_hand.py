@@ -26,6 +26,7 @@ from crawlprio.errors import ConfigError
 from crawlprio.live.dispatch import site_of
 from crawlprio.live.running import Callbacks, RunningCrawl
 from crawlprio.live.workers import WorkersDied
+from crawlprio.plugins.shared.brain_scheduler import END_SECONDS
 from crawlprio.plugins.shared.hand_scheduler import HandScheduler
 from crawlprio.plugins.shared.joining import (
     BRAIN_SECONDS,
@@ -52,9 +53,6 @@ logger = logging.getLogger("crawlprio")
 _MOST_FAILURES = 3
 """Brains that may end, one after the other, before any of them has answered."""
 
-_CLOSE_SECONDS = 10.0
-"""Seconds for which a worker that ends waits for Redis."""
-
 _SAID_AFTER = 10.0
 """Seconds without a brain after which a worker says so."""
 
@@ -68,7 +66,7 @@ class RedisHandScheduler(HandScheduler):
     """
 
     loses_leases = True
-    _is_late = False
+    _is_late = _is_confirming = False
 
     def open(self, spider: Spider) -> None:
         crawl = self._crawl
@@ -150,7 +148,12 @@ class RedisHandScheduler(HandScheduler):
     def has_pending_requests(self) -> bool:
         if self._has_ended or not self._lines:
             return self.dispatcher is not None and len(self.dispatcher.leases) > 0
-        return super().has_pending_requests() or self._frontier.n_out > 0
+        is_pending = super().has_pending_requests() or self._frontier.n_out > 0
+        if not (is_pending or self._is_confirming):
+            self._is_confirming = is_pending = True
+            for post in self._lines:  # a brain that was killed with nothing left to do is missed
+                post.say([["stats", {}]])
+        return is_pending
 
     def _heard(self, shard: int, statements: list[Statement]) -> None:
         super()._heard(shard, statements)
@@ -164,6 +167,7 @@ class RedisHandScheduler(HandScheduler):
         elif kind == "refuse":
             self._crawl.fail(ConfigError(said[0]))
         else:
+            self._is_confirming = self._is_confirming and kind != "lease"
             if kind == "end":
                 self._frontier.put_all_back()
                 if said[0] == "finished":
@@ -197,7 +201,7 @@ class RedisHandScheduler(HandScheduler):
             self.say_to(shard, ["bye", "finished" if is_all_done else ""])
         self._send()
         super().close(reason)
-        until = monotonic() + _CLOSE_SECONDS
+        until = monotonic() + END_SECONDS
         is_sent = [each.close(max(until - monotonic(), 0.1)) for each in self._carriers]
         if not all(is_sent):
             logger.warning(
