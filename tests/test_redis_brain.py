@@ -11,6 +11,7 @@ from forked import run_forked
 from shared_crawls import DELAY, OnOneMachine, shared_crawl
 from stores import query
 
+from crawlprio.live.workers import BRAIN_VARIABLE
 from crawlprio.plugins.shared.far_crawls import FarCrawls
 
 crawl = shared_crawl
@@ -201,6 +202,16 @@ def test_a_crawl_of_the_same_name_begins_anew_in_a_folder_of_its_own(crawl):
         assert crawl.visits().total() == n_pages
     crawl.job = crawl.folder / "crawls" / "site.1"
     assert crawl.visits().total() == 20
+
+
+def test_a_brain_that_starts_when_its_worker_has_ended_begins_no_other_crawl(crawl, monkeypatch):
+    crawl.web.n_pages = 20
+    crawl.start(1, SCHEDULER_PERSIST=False)
+    crawl.end()
+    monkeypatch.setenv(BRAIN_VARIABLE, '{"crawl": "site", "name": "late", "worker": 1}')
+    crawl.start(1)
+    crawl.end_whole()
+    assert crawl.client.keys("*") == []
 
 
 ODD = """
