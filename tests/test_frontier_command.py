@@ -1,4 +1,4 @@
-"""`crawlprio frontier` shows the crawls on a server; that it changes them: test_redis_brain.py."""
+"""`crawlprio frontier` shows and deletes the crawls on a server; see also test_redis_brain.py."""
 
 import json
 
@@ -125,3 +125,16 @@ def test_bad_input_ends_with_one_sentence(words, sentence, run, shop):
     assert (status, out) == (2, "")
     assert err.startswith(sentence)
     assert err.count("\n") == 1
+
+
+def test_a_crawl_is_deleted_before_its_brain_leaves(redis_server, monkeypatch):
+    client, brains = redis_server.client(), []
+    mailbox = Mailbox(client, "site")
+    mailbox.claim("a brain", 60.0)
+    mailbox.put_facts(id="1")
+    mailbox.send("hand", [(0, [(1, b"hello")])])
+    unlink = client.unlink
+    monkeypatch.setattr(client, "unlink", lambda key: brains.append(mailbox.brain()) or unlink(key))
+    mailbox.delete()
+    assert brains == ["a brain"] * 3
+    assert client.keys("*") == []

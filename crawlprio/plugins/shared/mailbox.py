@@ -263,11 +263,13 @@ class Mailbox:
         If it has a brain, that is told by a name in its place, for some seconds. The last messages
         to hands that are `absent` stay until they expire.
         """
-        kept = {self._out(hand).encode() for hand in absent}
         has_brain = brain_seconds and self.brain()
+        if has_brain:
+            self.client.set(self._brain, "nobody", px=int(1000 * brain_seconds))
+        kept = {self._brain.encode(), *(self._out(hand).encode() for hand in absent)}
         pattern = "".join(f"[{char}]" if char in "*?[\\" else char for char in self.prefix)
         for key in self.client.scan_iter(match=f"{pattern}:*", count=1000):
             if key not in kept:
                 self.client.unlink(key)
-        if has_brain:
-            self.client.set(self._brain, "nobody", px=int(1000 * brain_seconds))
+        if not has_brain:  # until now, no other could begin
+            self.client.unlink(self._brain)

@@ -310,7 +310,8 @@ class BrainPost(_Post):
 
     Without renewing that, it is the brain for some `seconds`. `arrived` is called with messages,
     and sets `position` once their effects are committed, or returns False; `state_changed` with the
-    state of the crawl (empty, paused, draining) when it changes.
+    state of the crawl (empty, paused, draining) when it changes. If the crawl is over, `absent` has
+    the hands that have not ended: with its close, all is deleted but the messages to them.
     """
 
     def __init__(
@@ -326,6 +327,7 @@ class BrainPost(_Post):
     ) -> None:
         super().__init__(open_mailbox, name, call_from_thread, failed)
         self.crawl_id = ""
+        self.absent: list[str] | None = None
         self.path: Path | None = None
         self.position = START
         self._seconds = seconds
@@ -375,6 +377,8 @@ class BrainPost(_Post):
             if state != self._state:
                 self._state = state
                 self._call_from_thread(self._state_changed, state)
+        if self.absent is not None:
+            self._call(mailbox, mailbox.delete, absent=self.absent)
         self._call(mailbox, mailbox.leave, self.name)
 
     def _done(self, place: str) -> str:

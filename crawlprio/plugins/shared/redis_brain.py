@@ -18,7 +18,6 @@ from time import monotonic, sleep, time
 from typing import TYPE_CHECKING, Any, NoReturn
 from uuid import uuid4
 
-from redis.exceptions import RedisError
 from scrapy import Request
 from scrapy.utils.asyncio import call_later
 from scrapy.utils.defer import deferred_from_coro
@@ -714,20 +713,13 @@ class RedisBrainScheduler(BrainScheduler):
         post = self._post
         if post is None:
             return
-        is_over = reason == "finished" and not read_setting(
-            self._crawler.settings, "SCHEDULER_PERSIST"
+        keeps = read_setting(self._crawler.settings, "SCHEDULER_PERSIST")
+        if reason == "finished" and not keeps:
+            post.absent = [hand.name for hand in self._known.values() if not hand.is_shard]
+        self._crawl.parts.add(
+            Callbacks(ended=partial(post.close, END_SECONDS)),  # now that the store is closed
+            *(Callbacks(ended=partial(each.close, 0.0)) for each in self._carriers),
         )
-        self._crawl.parts.add(Callbacks(ended=lambda: self._leave(post, deletes=is_over)))
-
-    def _leave(self, post: BrainPost, *, deletes: bool) -> None:
-        """Cease to be the brain, now that the store is closed."""
-        with suppress(RedisError):
-            post.close(END_SECONDS)
-            for each in self._carriers:
-                each.close(0.0)
-            if deletes and not self._is_fenced:
-                absent = [hand.name for hand in self._known.values() if not hand.is_shard]
-                self._mailbox.delete(absent=absent)
 
 
 class NoStart:
