@@ -204,6 +204,7 @@ def test_a_crawl_of_the_same_name_begins_anew_in_a_folder_of_its_own(crawl):
     assert crawl.visits().total() == 20
 
 
+@pytest.mark.parametrize("crawl", ["redis", "shards"], indirect=True)
 def test_a_brain_that_starts_when_its_worker_has_ended_begins_no_other_crawl(crawl, monkeypatch):
     crawl.web.n_pages = 20
     crawl.start(1, SCHEDULER_PERSIST=False)

@@ -16,7 +16,7 @@ from redis.exceptions import RedisError
 
 from crawlprio.errors import ConfigError, CrawlprioError
 from crawlprio.live.running import RunningCrawl
-from crawlprio.live.workers import BRAIN_VARIABLE, brain_folder
+from crawlprio.live.workers import BRAIN_VARIABLE, brain_facts, brain_folder
 from crawlprio.plugins.shared.brain_scheduler import check_limits
 from crawlprio.plugins.shared.connection import (
     checked_client,
@@ -123,6 +123,8 @@ class JoinedCrawl:
         by_domain = read_setting(settings, "CRAWLPRIO_MAX_PAGES_PER_DOMAIN") is not None
         found = first.facts()
         if n > 1 and not found.get("id"):
+            if not found and "worker" in (brain_facts() or ()):
+                os._exit(0)  # its worker knew of a crawl, which is over
             key = secrets.token_hex(16)
             if read_setting(settings, "JOBDIR") is not None:
                 for path in filter(Path.exists, (self.store(shard, n) for shard in range(n))):

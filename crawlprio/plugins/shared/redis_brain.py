@@ -545,8 +545,7 @@ class RedisBrainScheduler(BrainScheduler):
         for hand in self._known.values():
             if hand.is_shard:
                 n_read[int(hand.name.removeprefix(_SHARD))] = hand.n_read
-        is_open = not (self._silent or self._state or self._n_admitting)
-        may = is_open and not self._frontier.has_enough
+        may = not (self._silent or self._state or self._n_admitting or self._frontier.has_enough)
         head = self._frontier.queue.head(monotonic()) if may else None
         return [head, self._n_preparing, list(self._outbox.n_said), n_read]
 

@@ -339,7 +339,8 @@ class Election:
                 self._said.add(shard)
                 of = f"Shard {shard} of the" if len(self._mailboxes) > 1 else "The"
                 logger.warning("%s crawl %r has no brain; waiting for one.", of, self._name)
-            if self._posts[shard].had_brain and not missing[shard].get("id"):
+            had_brain, is_agreed = self._posts[shard].had_brain, shard == 0 and len(self._posts) > 1
+            if (had_brain and not missing[shard].get("id")) or (is_agreed and not missing[shard]):
                 if now - self._missing_since[shard] > BRAIN_SECONDS:
                     self._crawl.fail(self._gone())
                 continue
