@@ -1,21 +1,23 @@
 """Connecting to Redis: what is waited for, and what is refused in one sentence."""
 
 import threading
+from functools import partial
 
 import pytest
 from redis_servers import RedisServer
 
-from crawlprio.errors import ConfigError
+from crawlprio.errors import ConfigError, CrawlprioError
 from crawlprio.plugins.shared.connection import Unavailable, check_server, connect, when_available
 
 
-def test_a_worker_that_starts_waits_for_the_server(tmp_path, caplog):
+@pytest.mark.parametrize("checks", [True, False], ids=["check", "later call"])
+def test_a_worker_that_starts_waits_for_the_server(tmp_path, caplog, checks):
     server = RedisServer(tmp_path)
     starts = threading.Timer(1.0, server.start)
     starts.start()
     try:
         client = connect(server.url, {})
-        when_available(lambda: check_server(client, server.url))
+        when_available(partial(check_server, client, server.url) if checks else client.ping)
         assert client.ping()
     finally:
         starts.join()
@@ -24,7 +26,12 @@ def test_a_worker_that_starts_waits_for_the_server(tmp_path, caplog):
     assert len(waits) == 1
 
 
-def test_the_wait_for_the_server_is_bounded(monkeypatch):
+def test_the_wait_for_the_server_is_bounded_and_not_for_what_it_refuses(
+    monkeypatch, caplog, redis_server
+):
+    with pytest.raises(CrawlprioError, match="unusable: unknown command 'NONE'"):
+        when_available(partial(redis_server.client().execute_command, "NONE"))
+    assert not caplog.records
     monkeypatch.setattr("crawlprio.plugins.shared.connection.START_SECONDS", 0.6)
     url = "redis://127.0.0.1:1/0"
     with pytest.raises(Unavailable, match="no server answers there"):

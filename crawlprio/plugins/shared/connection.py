@@ -126,17 +126,19 @@ def checked_client(settings: Any) -> Client:
 
 
 def when_available(action: Callable[[], _T]) -> _T:
-    """Retry an action while it raises `Unavailable`, for at most `START_SECONDS`, and say so."""
+    """Retry an action while the server is away, at most `START_SECONDS`; raise `CrawlprioError`."""
     until, has_warned = monotonic() + START_SECONDS, False
     while True:
         try:
             return action()
-        except Unavailable as error:
-            if monotonic() >= until:
-                raise
+        except (Unavailable, RedisError) as error:
+            found = failure(error) if isinstance(error, RedisError) else error
+            is_passing = not isinstance(error, RedisError) or is_transient(error)
+            if not is_passing or monotonic() >= until:
+                raise found from None
             if not has_warned:
                 has_warned = True
-                logger.warning("%s Waiting for up to %g seconds.", error, START_SECONDS)
+                logger.warning("%s Waiting for up to %g seconds.", found, START_SECONDS)
         sleep(0.5)
 
 

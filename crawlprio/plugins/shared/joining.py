@@ -83,9 +83,9 @@ class JoinedCrawl:
         if deletes and read_setting(self._settings, "SCHEDULER_FLUSH_ON_START"):
             for each in first.of_shards(max(int(first.facts().get("shards", 1)), 1)):
                 each.delete(self.seconds)
-        self.shards = self._agree(first)
+        self.shards = when_available(partial(self._agree, first))
         self.mailboxes = first.of_shards(len(self.shards))
-        crawl.share_seeds = first.share_seeds
+        crawl.share_seeds = lambda found: when_available(partial(first.share_seeds, found))
 
     def open(self, shard: int = 0) -> Mailbox:
         """Return the mailbox of a shard for another thread, with a connection of its own."""

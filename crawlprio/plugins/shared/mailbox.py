@@ -93,7 +93,7 @@ def place_of(place: str) -> tuple[int, int]:
 class Mailbox:
     """The mailbox of one shard of a crawl, for one thread.
 
-    Every method but `share_seeds` raises `RedisError` if the server cannot be asked.
+    Its methods raise `RedisError` if the server cannot be asked.
     """
 
     def __init__(self, client: Client, crawl: str, shard: int = 0) -> None:
@@ -248,12 +248,9 @@ class Mailbox:
         What the first worker records is what all use.
         """
         key = f"{self.prefix}:seeds"
-        try:
-            for host, addresses in found.items():
-                self.client.hsetnx(key, host, " ".join(addresses))
-            known = self.client.hgetall(key)
-        except RedisError as error:
-            raise CrawlprioError(f"The seeds' addresses cannot be shared: {error}.") from None
+        for host, addresses in found.items():
+            self.client.hsetnx(key, host, " ".join(addresses))
+        known = self.client.hgetall(key)
         shared = {host.decode(): addresses.decode().split() for host, addresses in known.items()}
         return {host: shared[host] for host in found} if found else shared
 
