@@ -59,7 +59,7 @@ archive-kills: .venv/dev
 	CRAWLPRIO_ARCHIVE_KILLS=20 CRAWLPRIO_ARCHIVE_PAGES=$(PAGES)/usr/share/doc/python3.11/html:$(PAGES)/usr/share/doc/postgresql-doc-15/html:$(PAGES)/usr/share/doc/python-django-doc/html:$(PAGES)/usr/share/doc/sqlite3 \
 		$(BIN)/pytest -s tests/test_archive_kills.py
 
-# Twenty random sequences of faults for workers with and without Redis: about half an hour.
+# Thirty random sequences of faults for workers with and without Redis and shards: a quarter of an hour.
 shared-kills: .venv/dev
 	CRAWLPRIO_FAULT_RUNS=10 CRAWLPRIO_QUIET=1 $(BIN)/pytest -s tests/test_workers.py -k 'any_sequence or best_page'
 

@@ -19,7 +19,7 @@ from crawlprio.live.workers import BRAIN_VARIABLE, VARIABLE, brain_facts, hand_f
 from crawlprio.plugins.shared.shards import shards_from
 
 N_RUNS = int(os.environ.get("CRAWLPRIO_FAULT_RUNS", "1"))
-"""Runs with random faults; `make shared-kills` does twenty."""
+"""Runs with random faults; `make shared-kills` does ten for each kind of crawl."""
 
 MOST_BETWEEN = 60 if N_RUNS == 1 else 40
 """Fetches between two random faults, at most."""
@@ -98,7 +98,7 @@ def test_workers_that_are_killed_lose_nothing(crawl):
         assert crawl.said().count("died; another takes its place") == 3
 
 
-@without_shards
+@every_kind
 @pytest.mark.parametrize("seed", range(N_RUNS))
 def test_any_sequence_of_faults_loses_and_doubles_nothing(crawl, seed):
     print("seed", seed)
