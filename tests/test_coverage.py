@@ -182,7 +182,7 @@ def test_a_crawl_in_parts_stops_where_a_single_run_would(tmp_path):
 
 
 def test_a_crawl_stops_once_enough_is_likely(tmp_path):
-    slow = {"DOWNLOAD_DELAY": 0.01, "CRAWLPRIO_STOP_AT_COVERAGE": "likely:0.88"}
+    slow = {"DOWNLOAD_DELAY": 0.08, "CRAWLPRIO_STOP_AT_COVERAGE": "likely:0.88"}
     crawl = crawl_demo_web(tmp_path, {**ONE_AT_A_TIME, **slow}, pages=600)
     assert crawl.exit_status == 0, crawl.stderr
     assert "coverage_reached" in crawl.stderr
