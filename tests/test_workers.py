@@ -268,6 +268,15 @@ def test_no_crawl_ends_without_the_brains_of_shards_that_have_nothing(crawl):
     assert crawl.client.keys("*") == []
 
 
+@in_shards
+def test_a_worker_whose_server_forgets_the_shards_before_any_brain_comes_says_so_and_ends(crawl):
+    crawl.start(1, CRAWLPRIO_BRAIN="never")
+    crawl.wait(lambda: len(crawl.client.keys("*:in")) == 3)
+    crawl.client.flushall()
+    crawl.end([1])
+    assert "is not in Redis any more" in crawl.said()
+
+
 @pytest.mark.skipif(
     "CRAWLPRIO_QUIET" not in os.environ,
     reason="a busy machine lets fetches leave before a shard has told of the last one: "

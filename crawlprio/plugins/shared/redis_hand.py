@@ -151,7 +151,7 @@ class RedisHandScheduler(HandScheduler):
         is_pending = super().has_pending_requests() or self._frontier.n_out > 0
         if not (is_pending or self._is_confirming):
             self._is_confirming = is_pending = True
-            for post in self._lines:  # a brain that was killed with nothing left to do is missed
+            for post in self._lines:  # all brains must answer: one may have been killed idle
                 post.say([["stats", {}]])
         return is_pending
 
@@ -339,8 +339,9 @@ class Election:
                 self._said.add(shard)
                 of = f"Shard {shard} of the" if len(self._mailboxes) > 1 else "The"
                 logger.warning("%s crawl %r has no brain; waiting for one.", of, self._name)
-            had_brain, is_agreed = self._posts[shard].had_brain, shard == 0 and len(self._posts) > 1
-            if (had_brain and not missing[shard].get("id")) or (is_agreed and not missing[shard]):
+            agreed = "shards" if len(self._posts) > 1 and shard == 0 else ""  # before any brain
+            needed = "id" if self._posts[shard].had_brain else agreed
+            if needed and not missing[shard].get(needed):
                 if now - self._missing_since[shard] > BRAIN_SECONDS:
                     self._crawl.fail(self._gone())
                 continue
@@ -358,8 +359,7 @@ class Election:
     def _missing(self) -> dict[int, dict[str, str]]:
         """Return the facts of each shard without a brain."""
         brains = self._mailboxes[0].brains(len(self._mailboxes))
-        without = (shard for shard, brain in enumerate(brains) if not brain)
-        return {shard: self._mailboxes[shard].facts() for shard in without}
+        return {at: self._mailboxes[at].facts() for at, brain in enumerate(brains) if not brain}
 
     def _start_here(self, shard: int, facts: dict[str, str]) -> None:
         """Start a brain if this machine has the store of the shard, or none is there yet."""
