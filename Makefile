@@ -1,23 +1,31 @@
 # `make demo` and `make test` install what they need into .venv, and nothing outside this folder.
 PYTHON ?= python3
 BIN := .venv/bin
+# uv, if there is one, takes a tenth of pip's time. Neither compiles modules that are never imported.
+INSTALL = $(if $(shell command -v uv),uv pip install --quiet --python $(BIN)/python,$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile)
 DATA ?= ../shared/data
 PAGES ?= /tmp/crawlprio-pages
 WEBS ?= /tmp/crawlprio-webs
 # Otherwise each of the hundreds of processes that tests start compiles Python's modules again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test check compiled lint lint-only docs bench bare kills archive-kills shared-kills spiders upstream upstream-tests reproduce webs scale soak clean
+.PHONY: demo test test-long check compiled lint lint-only docs bench bare kills archive-kills shared-kills spiders upstream upstream-tests reproduce webs scale soak clean
 
 demo: .venv/run
-	$(BIN)/scrapy crawl site -s CLOSESPIDER_PAGECOUNT=4000 -s LOG_LEVEL=WARNING
+	$(BIN)/scrapy crawl site -s CLOSESPIDER_PAGECOUNT=4000 -s LOG_LEVEL=WARNING -s CRAWLPRIO_COMPILE=False
 
-# All tests, or those that T names: make test T=tests/test_store.py. More processes than processors,
-# because crawls wait for delays; each takes up to 1.2 GB. Compiling first keeps its notice out of
-# what the tests read.
+# The tests but for the long ones, or those that T names: make test T=tests/test_store.py. More
+# processes than processors, because crawls wait for delays; each takes up to 1.2 GB. Compiling first
+# keeps its notice out of what the tests read.
+PYTEST := $(BIN)/pytest -n 4 --dist loadfile --no-loadscope-reorder --durations=25
 test: .venv/dev
 	$(MAKE) -j2 compiled $(if $(T),,lint-only)
-	$(BIN)/pytest $(or $(T),-n 4 --dist loadfile --no-loadscope-reorder)
+	$(if $(T),$(BIN)/pytest $(T),$(PYTEST) -m "not long")
+
+# What `make test` leaves out: Scrapy's own tests, whole installations, all examples of properties.
+test-long: .venv/dev
+	$(MAKE) compiled
+	CRAWLPRIO_LONG=1 $(PYTEST) -m "long or sampled"
 
 # Format, types, and the tests that run no crawl, no server and no other process: two minutes.
 check: .venv/dev
@@ -59,9 +67,9 @@ archive-kills: .venv/dev
 	CRAWLPRIO_ARCHIVE_KILLS=20 CRAWLPRIO_ARCHIVE_PAGES=$(PAGES)/usr/share/doc/python3.11/html:$(PAGES)/usr/share/doc/postgresql-doc-15/html:$(PAGES)/usr/share/doc/python-django-doc/html:$(PAGES)/usr/share/doc/sqlite3 \
 		$(BIN)/pytest -s tests/test_archive_kills.py
 
-# Thirty random sequences of faults for workers with and without Redis and shards: a quarter of an hour.
+# Twenty random sequences of faults for workers with and without Redis: ten minutes.
 shared-kills: .venv/dev
-	CRAWLPRIO_FAULT_RUNS=10 CRAWLPRIO_QUIET=1 $(BIN)/pytest -s tests/test_workers.py -k 'any_sequence or best_page'
+	CRAWLPRIO_FAULT_RUNS=10 $(BIN)/pytest -s tests/test_workers.py -k any_sequence
 
 # 200,000 fetches from a web of which a third is hostile: about twenty minutes.
 soak: .venv/dev
@@ -104,15 +112,15 @@ scale: .venv/dev
 	touch $@
 
 .venv/run: .venv/created pyproject.toml
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
+	$(INSTALL) --editable .
 	touch $@
 
 .venv/dev: .venv/run
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	$(INSTALL) --editable '.[dev]'
 	touch $@
 
 .venv/docs: .venv/run
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[docs]'
+	$(INSTALL) --editable '.[docs]'
 	touch $@
 
 clean:

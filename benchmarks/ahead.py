@@ -106,7 +106,8 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Crawl:
-    """One crawl: `gathered` is the share of all PageRank after each of `SHARES`, and the average.
+    """One crawl: `gathered` is the share of the PageRank of all pages after each of `SHARES`, and
+    the average.
 
     `attack` is "", or the kind with its share of all pages and of the pages that link to it.
     """
@@ -201,7 +202,7 @@ def opened(folder: Path, name: str, which: str) -> tuple[LinkGraph, list[list[in
 def gathered(
     graph: LinkGraph, seeds: list[int], ranks: Floats, ordering: str, network: Network
 ) -> list[float]:
-    """Return the share of all PageRank after each of `SHARES`, and the average, of one crawl."""
+    """Return the share of the PageRank of all pages after each of `SHARES`, and the average."""
     can_reach = reachable(graph, seeds)
     if ordering == "sorted":
         order = best_order(ranks, can_reach)

@@ -102,11 +102,11 @@ def fill_crawlprio(n_pages: int, n_sites: int, folder: Path, with_store: bool) -
         n_known = len(recorder.pages)
         known = rng.integers(0, n_known, N_LINKS - N_NEW).tolist()
         links = [page_url(page, n_sites) for page in [*known, *range(n_known, n_known + N_NEW)]]
-        handout = frontier.next_page(0.0)
-        assert handout is not None
+        leased_page = frontier.next_page(0.0)
+        assert leased_page is not None
         n_visits += 1
         frontier.observe(
-            handout.lease, PageVisit(LinkPairs(handout.url, links, content_hash=n_visits))
+            leased_page.lease, PageVisit(LinkPairs(leased_page.url, links, content_hash=n_visits))
         )
     return crawl
 

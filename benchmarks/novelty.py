@@ -69,10 +69,7 @@ class Recorded:
         self._prints = web.prints
 
     def visit(self, graph_page: int, row: PageIds, page: int, targets: PageIds) -> Visit:
-        return Visit(page, targets, fingerprint=self._prints[graph_page])
-
-
-# Webs as they are
+        return Visit(page, targets, extras={"fingerprints": (self._prints[graph_page],)})
 
 
 def body_reader(folder: Path, name: str) -> Callable[[str], bytes]:
@@ -133,9 +130,6 @@ def read_warc(path: Path, out: Path, kind: str) -> TextWeb:
     bodies = ((url, recording.response(page).body) for page, url in zip(pages, urls, strict=True))
     kept = kept_prints(out / f"{path.name}.npz", bodies)
     return TextWeb(urls, links, kept[kind].tolist(), [0])
-
-
-# Repeats built by code
 
 
 def views(web: TextWeb, rewrite: Callable[[str], str]) -> TextWeb:
@@ -277,9 +271,6 @@ REPEATS: dict[str, Callable[[TextWeb], TextWeb]] = {
 }
 
 
-# Measuring
-
-
 @dataclass(frozen=True)
 class Result:
     """One web under one ordering; `wasted` by `MARKS`: repeats fetched without and with novelty."""
@@ -303,7 +294,7 @@ class Noting(Novelty):
         self.put_off: set[int] = set()
 
     def observe(self, visit: Visit, pages: Pages) -> list[int]:
-        if visit.page >= 0 and self.is_put_off(visit.page):
+        if visit.page >= 0 and self.is_demoted(visit.page):
             assert isinstance(pages, GraphPages)
             self.put_off.add(pages.graph_page(visit.page))
         return super().observe(visit, pages)

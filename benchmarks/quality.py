@@ -50,7 +50,7 @@ from crawlprio.measure.crawl_order import best_order, cumulative_pagerank, reach
 from crawlprio.measure.importance import importance_of
 from crawlprio.orderings import ORDERINGS, make_ordering
 from crawlprio.show.figures import Panel
-from crawlprio.show.simulated import Simulation
+from crawlprio.show.simulation_results import Simulation
 from crawlprio.simulator.graph_pages import Source
 from crawlprio.simulator.network import Network
 
@@ -389,7 +389,7 @@ def draw(rows: list[Row], path: Path) -> None:
             },
             f"{web}, {starts}",
             "share of pages fetched",
-            "share of all PageRank",
+            "PageRank of all pages",
             x_percent=True,
             y_percent=True,
             references={"random, expected": [[0.0, 0.0], [1.0, 1.0]]},

@@ -64,16 +64,18 @@ def make(folder: Path, ordering: str, n_visits: int) -> None:
     began = perf_counter()
     n_done = 0
     while n_done < n_visits:
-        handouts = [handout for _ in range(AT_ONCE) if (handout := frontier.next_page(0.0))]
-        for handout in handouts:
-            page = int(handout.url.rpartition("-")[2].removesuffix(".html"))
-            pairs = LinkPairs(handout.url, links_of(page, NEW_LINKS * n_visits), status=200)
+        leased_pages = [
+            leased_page for _ in range(AT_ONCE) if (leased_page := frontier.next_page(0.0))
+        ]
+        for leased_page in leased_pages:
+            page = int(leased_page.url.rpartition("-")[2].removesuffix(".html"))
+            pairs = LinkPairs(leased_page.url, links_of(page, NEW_LINKS * n_visits), status=200)
             pairs.content_hash = page
             visit = PageVisit(pairs, fetched_at=time(), elapsed=0.1)
-            frontier.observe(handout.lease, visit)
-        if n_done // 50_000 != (n_done + len(handouts)) // 50_000:
+            frontier.observe(leased_page.lease, visit)
+        if n_done // 50_000 != (n_done + len(leased_pages)) // 50_000:
             print(f"{n_done:,} visits, {perf_counter() - began:.0f} s", flush=True)
-        n_done += len(handouts)
+        n_done += len(leased_pages)
     frontier.close()
     recorder.close()
 
@@ -82,17 +84,17 @@ def measure(folder: Path, ordering: str) -> None:
     began, worked = perf_counter(), process_time()
     frontier, recorder = open_crawl(folder, ordering)
     seconds = perf_counter() - began
-    handout = frontier.next_page(0.0)
-    assert handout is not None
+    leased_page = frontier.next_page(0.0)
+    assert leased_page is not None
     figures = {
         "from_state": (folder / "crawl.sqlite-state").exists(),
         "seconds": round(seconds, 2),
         "processor_seconds": round(process_time() - worked, 2),
         "visits": recorder.figures.n_fetched,
         "pages": len(recorder.pages),
-        "next": handout.url,
+        "next": leased_page.url,
     }
-    frontier.put_back(handout.lease)
+    frontier.put_back(leased_page.lease)
     print(json.dumps(figures), flush=True)
     frontier.close()
     recorder.close()

@@ -24,11 +24,11 @@ ROOT = Path(__file__).parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / "tests"), str(ROOT / "tests" / "kit")]
 
 from crawls import Answer, Site, page, run_spider  # noqa: E402
+from log_judge import RobotsRules  # noqa: E402
 from robots_cases import BOT, CASES, Case  # noqa: E402
 from scrapy import Spider  # noqa: E402
 from test_robots_conformance import ALL, FETCHES  # noqa: E402
 
-from crawlprio.plugins.manners.judge import RobotsRules  # noqa: E402
 from crawlprio.web.robots_txt import decoded  # noqa: E402
 
 Matcher = Callable[[bytes, str], bool]

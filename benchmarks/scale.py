@@ -32,7 +32,7 @@ from crawlprio.graph.synthetic import home_pages, synthetic_web
 from crawlprio.orderings import make_ordering
 from crawlprio.plugins.papers.distributions import fit_power_law
 from crawlprio.ranking.pagerank import pagerank
-from crawlprio.show.simulated import compile_kernels
+from crawlprio.show.simulation_results import compile_kernels
 from crawlprio.simulator.network import Network
 from crawlprio.simulator.timed import crawl_order, timed_crawl
 from crawlprio.store.graph_files import read_graph

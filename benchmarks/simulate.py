@@ -19,7 +19,7 @@ from functools import partial
 
 from crawlprio.orderings import make_ordering, option_names
 from crawlprio.ranking.pagerank import pagerank
-from crawlprio.show.simulated import compile_kernels
+from crawlprio.show.simulation_results import compile_kernels
 from crawlprio.simulator.graph_pages import Source
 from crawlprio.simulator.timed import crawl_order
 

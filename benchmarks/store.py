@@ -75,7 +75,7 @@ def time_store(
         for urls, visit in visits:
             discover(pages, urls)
             for rule in RULES[:n_rules]:
-                store.refuse(rule, 3, urls)
+                store.pending.refusals.add(rule, 3, urls)
             start, worked = time.perf_counter(), time.thread_time()
             store.record(visit, pages)
             spent += time.perf_counter() - start

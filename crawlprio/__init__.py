@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from crawlprio.graph.pages import Visit
     from crawlprio.items import LinkPairs
     from crawlprio.measure.arrow_tables import Crawl, Table, read
-    from crawlprio.measure.importance import IMPORTANCES, importance_of, pagerank
+    from crawlprio.measure.importance import IMPORTANCES, Importance, importance_of, pagerank
     from crawlprio.orderings import ALL_PAGES, ORDERINGS, Ordering, make_ordering
-    from crawlprio.show.simulated import Run, Runs, simulate
+    from crawlprio.show.simulation_results import Run, Runs, simulate
     from crawlprio.simulator.network import Network
     from crawlprio.store import Store
     from crawlprio.store.graph_files import read_graph
@@ -32,6 +32,7 @@ __all__ = [
     "Addon",
     "Crawl",
     "Frontier",
+    "Importance",
     "LinkGraph",
     "LinkPairs",
     "Network",
@@ -56,12 +57,13 @@ _HOMES = {
     "Addon": "addon",
     "Crawl": "measure.arrow_tables",
     "Frontier": "frontier.protocol",
+    "Importance": "measure.importance",
     "LinkGraph": "graph.linkgraph",
     "LinkPairs": "items",
     "Network": "simulator.network",
     "Ordering": "orderings",
-    "Run": "show.simulated",
-    "Runs": "show.simulated",
+    "Run": "show.simulation_results",
+    "Runs": "show.simulation_results",
     "Store": "store",
     "Table": "measure.arrow_tables",
     "Visit": "graph.pages",
@@ -70,7 +72,7 @@ _HOMES = {
     "pagerank": "measure.importance",
     "read": "measure.arrow_tables",
     "read_graph": "store.graph_files",
-    "simulate": "show.simulated",
+    "simulate": "show.simulation_results",
 }
 
 

@@ -3,35 +3,28 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from pathlib import Path
 from typing import TYPE_CHECKING
 
+from scrapy.downloadermiddlewares.httpcompression import HttpCompressionMiddleware
 from scrapy.downloadermiddlewares.robotstxt import RobotsTxtMiddleware
 from scrapy.settings import BaseSettings
 from scrapy.utils.misc import load_object
 
 from crawlprio.errors import ConfigError
-from crawlprio.graph.compiled import quieten
-from crawlprio.live.progress import CrawlReport
-from crawlprio.live.running import IN_WORKERS, RunningCrawl, without_parts
-from crawlprio.live.workers import (
-    brain_facts,
-    brain_folder,
-    far_brain_settings,
-    far_hand_settings,
-    hand_facts,
-    hand_settings,
-    shard_settings,
+from crawlprio.graph.compiled import set_log_level
+from crawlprio.live.crawl_context import MIDDLEWARES, CrawlContext, without_parts_elsewhere
+from crawlprio.live.crawl_report import CrawlReport
+from crawlprio.live.roles import (
+    coordinator_facts,
+    coordinator_folder,
+    remote_coordinator_settings,
+    remote_worker_settings,
+    worker_facts,
+    worker_settings,
 )
-from crawlprio.middlewares import (
-    LinksMiddleware,
-    PolitenessMiddleware,
-    RefusalMiddleware,
-    RobotsMiddleware,
-    SigningMiddleware,
-    YieldedLinksMiddleware,
-)
+from crawlprio.middlewares import BoundedCompression, RobotsMiddleware
 from crawlprio.pipelines import LinkPairPipeline
+from crawlprio.plugins import ADDED, load, path_of
 from crawlprio.settings_table.config import (
     invalid_stock_settings,
     lacks_contact,
@@ -42,40 +35,31 @@ from crawlprio.settings_table.config import (
     scheduler_of,
     sets_concurrency,
     stock_default,
+    use_download_handler,
     user_agent,
 )
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
 
-
 _AGENT = "USER_AGENT"
 _LOCAL = "crawlprio.schedulers.Scheduler"
 
-_BRAIN = "crawlprio.plugins.shared.brain_scheduler.BrainScheduler"
-_HAND = "crawlprio.plugins.shared.hand_scheduler.NearHandScheduler"
-"""With CRAWLPRIO_WORKERS: the scheduler of the process that has the frontier, and of the others."""
+_HTTP = "crawlprio.live.http_handler.HttpHandler"
 
-_FAR_BRAIN = "crawlprio.plugins.shared.redis_brain.RedisBrainScheduler"
-_FAR_HAND = "crawlprio.plugins.shared.redis_hand.RedisHandScheduler"
-"""The same with CRAWLPRIO_FRONTIER `redis`, where they hear each other through Redis."""
-
-_NO_START = "crawlprio.plugins.shared.redis_brain.NoStart"
-_PERMISSION = "crawlprio.plugins.shared.redis_hand.BrainPermission"
-
-_SHARED = ("crawlprio.schedulers.RedisScheduler", _FAR_HAND)
-"""Names of the scheduler by which a project asks for a frontier in Redis."""
+_MIDDLEWARE_ORDERS = {"SPIDER_MIDDLEWARES": 0, "DOWNLOADER_MIDDLEWARES": 100}
+"""Where the middlewares of a role go, by setting."""
 
 
 class Addon:
     """Installs crawlprio in a project and overrides nothing that the project set itself.
 
     `ADDONS = {"crawlprio.Addon": 500}` installs the scheduler, the downloader, the middlewares, the
-    pipeline, the report, and a version of Scrapy's robots.txt middleware that lets no page through
-    unchecked. Retries and redirects
-    keep their place in the order (their priority adjustments become 0) unless the project sets
-    them. Nothing else changes: stats, items, garbage collection and all other settings stay the
-    project's own.
+    pipeline, the report, and versions of two of Scrapy's middlewares: for robots.txt, which lets no
+    page through unchecked, and for compression, which fails pages that cannot be read. Retries and
+    redirects keep their place in the order (their priority adjustments become 0) unless the project
+    sets them. Nothing else changes: stats, items, garbage collection and all other settings stay
+    the project's own.
     """
 
     def __init__(self, crawler: Crawler) -> None:
@@ -89,8 +73,9 @@ class Addon:
         """Called by Scrapy once the project's settings are read."""
         # At DEBUG, Scrapy's default level, these libraries log every step. The last makes records
         # below DEBUG for nobody, as Scrapy leaves the root logger open.
-        quieten("numba", "llvmlite", "matplotlib", "rich", "charset_normalizer")
-        if scheduler_of(settings) in _SHARED:  # in another process, another one takes its place
+        set_log_level("numba", "llvmlite", "matplotlib", "rich", "charset_normalizer")
+        if scheduler_of(settings) in ("crawlprio.schedulers.RedisScheduler", _path("redis worker")):
+            # In a process that is the coordinator, another one takes its place.
             settings.set("CRAWLPRIO_FRONTIER", "redis", "cmdline")
             settings.set("SCHEDULER", self._scheduler(settings), "cmdline")
         settings.set("SCHEDULER", self._scheduler(settings), "addon")
@@ -99,25 +84,25 @@ class Addon:
         settings.set("RETRY_PRIORITY_ADJUST", 0, "addon")
         _name_contact(settings)
         with suppress(ConfigError):  # refused below
+            if read_setting(settings, "CRAWLPRIO_LENIENT_HTTP"):
+                use_download_handler(settings, _HTTP)
             if sets_concurrency(settings):
                 settings.set("CRAWLPRIO_MAX_CONCURRENT_REQUESTS", None, "cmdline")
         for name, value in self._of_role(settings).items():
             settings.set(name, value, "cmdline")
         add = settings.setdefault_in_component_priority_dict
         _replace(settings, RobotsTxtMiddleware, RobotsMiddleware)
-        add("SPIDER_MIDDLEWARES", LinksMiddleware, 10)
-        add("SPIDER_MIDDLEWARES", YieldedLinksMiddleware, 100_000)
-        add("DOWNLOADER_MIDDLEWARES", RefusalMiddleware, 985)
-        add("DOWNLOADER_MIDDLEWARES", SigningMiddleware, 987)
-        add("DOWNLOADER_MIDDLEWARES", PolitenessMiddleware, 990)
+        _replace(settings, HttpCompressionMiddleware, BoundedCompression)
+        for name, orders in MIDDLEWARES.items():
+            for path, order in orders.items():
+                add(name, load_object(path), order)
         add("ITEM_PIPELINES", LinkPairPipeline, 100)
         add("EXTENSIONS", CrawlReport, 100)
-        if scheduler_of(settings) == _FAR_BRAIN:
-            add("SPIDER_MIDDLEWARES", load_object(_NO_START), 0)
-        if scheduler_of(settings) == _FAR_HAND:
-            add("DOWNLOADER_MIDDLEWARES", load_object(_PERMISSION), 100)
+        for name, order in _MIDDLEWARE_ORDERS.items():
+            if _role_of(settings) in ADDED[f"{name} of roles"]:
+                add(name, load(f"{name} of roles", _role_of(settings)), order)
         for name, error in invalid_stock_settings(settings):
-            RunningCrawl.of(self._crawler).refuse(error)
+            CrawlContext.of(self._crawler).refuse(error)
             # This lets Scrapy create its components, and the crawl end cleanly.
             settings.set(name, stock_default(name), "cmdline")
 
@@ -125,39 +110,38 @@ class Addon:
         """Return the scheduler of this process, which may be one of several of the crawl."""
         with suppress(ConfigError):  # refused later
             if read_setting(settings, "CRAWLPRIO_WORKERS") is not None:
-                return _BRAIN if hand_facts() is None else _HAND
+                return _path("coordinator" if worker_facts() is None else "worker")
         if self._frontier(settings) == "local":
             return _LOCAL
-        is_brain = brain_facts() is not None
+        is_coordinator = coordinator_facts() is not None
         with suppress(ConfigError):  # refused later
-            is_brain = is_brain or read_setting(settings, "CRAWLPRIO_BRAIN") == "only"
-        return _FAR_BRAIN if is_brain else _FAR_HAND
+            is_coordinator = (
+                is_coordinator or read_setting(settings, "CRAWLPRIO_COORDINATOR") == "only"
+            )
+        return _path("redis coordinator" if is_coordinator else "redis worker")
 
     def _of_role(self, settings: BaseSettings) -> dict[str, object]:
         """Return the settings of a process that is one of several of a crawl."""
-        facts = hand_facts()
+        facts, role = worker_facts(), _role_of(settings)
+        shares = facts is not None or role.startswith("redis ")
+        if shares:
+            CrawlContext.of(self._crawler).asked_for = settings.copy()
         if facts is not None:
-            return hand_settings(facts) | without_parts(*IN_WORKERS)
-        if scheduler_of(settings) not in (_FAR_HAND, _FAR_BRAIN):
+            return worker_settings(facts) | without_parts_elsewhere(settings)
+        if not shares:
             return {}
-        RunningCrawl.of(self._crawler).asked_for = settings.copy()
-        if scheduler_of(settings) == _FAR_HAND:
-            return far_hand_settings() | without_parts(*IN_WORKERS)
-        own = far_brain_settings()
+        if role == "redis worker":
+            return remote_worker_settings() | without_parts_elsewhere(settings)
+        own = remote_coordinator_settings()
         with suppress(ConfigError):  # refused later
             spider = getattr(self._crawler.spidercls, "name", None)
             crawl = read_setting(settings, "CRAWLPRIO_REDIS_CRAWL") or spider or "crawl"
             folder = read_setting(settings, "JOBDIR")
             if folder is None:
-                folder = brain_folder(crawl)
+                folder = coordinator_folder(crawl)
                 own["JOBDIR"] = str(folder)
             if read_setting(settings, "CRAWLPRIO_STORE") is None:
                 own["CRAWLPRIO_STORE"] = "crawl.sqlite"
-            n_shards = read_setting(settings, "CRAWLPRIO_REDIS_SHARDS")
-            if n_shards > 1:
-                shard = str((brain_facts() or {}).get("shard", 0))
-                own["JOBDIR"] = str(Path(folder, shard))
-                own |= shard_settings(n_shards, read_setting(settings, "CRAWLPRIO_MAX_PAGES"))
         return own
 
     def _frontier(self, settings: BaseSettings) -> str:
@@ -166,8 +150,18 @@ class Addon:
             require_extras(settings)
             return str(read_setting(settings, "CRAWLPRIO_FRONTIER"))
         except ConfigError as error:
-            RunningCrawl.of(self._crawler).refuse(error)
+            CrawlContext.of(self._crawler).refuse(error)
             return "local"
+
+
+def _path(role: str) -> str:
+    """Return the import path of the scheduler of a role."""
+    return path_of("roles", role)
+
+
+def _role_of(settings: BaseSettings) -> str:
+    """Return the role whose scheduler is set: empty in a crawl of one process."""
+    return next((role for role in ADDED["roles"] if _path(role) == scheduler_of(settings)), "")
 
 
 def _name_contact(settings: BaseSettings) -> None:

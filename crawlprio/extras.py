@@ -17,10 +17,10 @@ _OFF = (None, False, "", "None", "False", "false", "0")
 
 NEEDED = (
     ("CRAWLPRIO_FRONTIER", "redis", "redis", "redis"),
-    ("CRAWLPRIO_WARC", "", "surt", "warc"),
     ("CRAWLPRIO_BODIES", "", "zstandard", "bodies"),
     ("CRAWLPRIO_KEEP_TEXT", "", "py3langid", "texts"),
     ("CRAWLPRIO_NOVELTY", "near", "rensa", "novelty"),
+    ("CRAWLPRIO_RENDER", "a", "playwright", "render"),
     ("CRAWLPRIO_VALUE", "language:", "py3langid", "texts"),
     ("CRAWLPRIO_VALUE", "fasttext:", "fasttext", "fasttext"),
 )
@@ -81,7 +81,7 @@ def load_named(setting: str, path: str) -> Any:
     The path is `module.name`, with any number of packages before it; `setting` is what names it,
     for messages.
 
-    Raises `ConfigError` if there is no such module, or it has no such name.
+    Raises `ConfigError` if there is no such module, it has no such name, or to import it fails.
     """
     module, _, name = path.rpartition(".")
     try:
@@ -94,6 +94,12 @@ def load_named(setting: str, path: str) -> Any:
     except (ImportError, AttributeError, ValueError) as error:
         raise ConfigError(
             f"{setting} is {path!r}, which cannot be imported ({error}); check the import path."
+        ) from error
+    except (Exception, SystemExit) as error:
+        reason = " ".join(f"{type(error).__name__}: {error}".split())
+        raise ConfigError(
+            f"{setting} is {path!r}, whose module raises an error when it is imported ({reason}); "
+            "fix the module."
         ) from error
 
 

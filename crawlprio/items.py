@@ -3,8 +3,15 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from functools import cached_property
+from operator import itemgetter
+from typing import Any, NamedTuple
+
+Extras = dict[str, tuple[Any, ...]]
+"""What is known of a fetched page besides the evidence for its order: rows by side table, each
+without the number and the page of its visit."""
 
 
 class Directives(NamedTuple):
@@ -37,12 +44,40 @@ class TextNotes(NamedTuple):
     licence: str = ""
 
 
-@dataclass(slots=True)
+class _Extra:
+    """An attribute of `LinkPairs` that is a row of its `extras`; without a row it is `absent`."""
+
+    def __init__(self, table: str, absent: object, make: Callable[[Any], object]) -> None:
+        self._table, self._absent, self._make = table, absent, make
+
+    def __get__(self, pairs: LinkPairs | None, owner: type) -> object:
+        row = None if pairs is None else pairs.extras.get(self._table)
+        return self._absent if row is None else self._make(row)
+
+    def __set__(self, pairs: LinkPairs, value: object) -> None:
+        if value is self._absent and "extras" not in pairs.__dict__:
+            return
+        if value != self._absent:
+            pairs.extras[self._table] = value if isinstance(value, tuple) else (value,)
+        else:
+            pairs.extras.pop(self._table, None)
+
+
+_DIRECTIVES: Any = _Extra("directives", NO_DIRECTIVES, Directives._make)
+_VALUE: Any = _Extra("page_values", None, itemgetter(0))
+_NOTES: Any = _Extra("text_notes", None, TextNotes._make)
+_FINGERPRINT: Any = _Extra("fingerprints", 0, itemgetter(0))
+
+
+@dataclass
 class LinkPairs:
     """A fetched page and all its links: the pairs (source, target), in page order.
 
     Yield one per page. The scheduler takes the links from it in bulk, and `LinkPairPipeline`
     records it in the crawl store.
+
+    Besides its fields it has `extras`: all rows that are stored beside the visit of the page, by
+    the side tables that parts of the crawl declare. The last four fields are such rows.
 
     Parameters
     ----------
@@ -84,10 +119,15 @@ class LinkPairs:
     text: str = ""
     content_hash: int = 0
     n_bytes: int = 0
-    directives: Directives = NO_DIRECTIVES
-    value: float | None = None
-    notes: TextNotes | None = None
-    fingerprint: int = 0
+    directives: Directives = _DIRECTIVES
+    value: float | None = _VALUE
+    notes: TextNotes | None = _NOTES
+    fingerprint: int = _FINGERPRINT
+
+    @cached_property
+    def extras(self) -> Extras:
+        """The rows of the page in side tables."""
+        return {}
 
 
 def content_hash(body: bytes) -> int:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from crawlprio.frontier.protocol import PageVisit
 from crawlprio.items import LinkPairs
-from crawlprio.live.running import RunningCrawl
+from crawlprio.live.crawl_context import CrawlContext
 from crawlprio.web.urls import host_of, normalise_url
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ class LinkPairPipeline:
 
     def __init__(self, crawler: Crawler | None = None) -> None:
         # A project's own ITEM_PROCESSOR may pass no crawler; then nothing is recorded here.
-        self._crawl = None if crawler is None else RunningCrawl.of(crawler)
+        self._crawl = None if crawler is None else CrawlContext.of(crawler)
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> LinkPairPipeline:
@@ -41,4 +41,5 @@ class LinkPairPipeline:
             page = discovery.page_of(crawl.identities.of_url(url), url, host_of(url), 0)
             visit = discovery.visit_of(page, PageVisit(item))
             crawl.recorder.record(visit)
+            crawl.recorder.commit()
         return item

@@ -12,6 +12,7 @@ from crawlprio.settings_table import bundled_defaults
 
 BOT_NAME = "crawlprio"
 SPIDER_MODULES = ["crawlprio.spiders"]
+COMMANDS_MODULE = "crawlprio.commands.crawl"  # `scrapy crawl` names options that it does not have
 ADDONS = {"crawlprio.Addon": 500}
 USER_AGENT = f"crawlprio/{__version__} (a Scrapy crawler)"
 LOG_LEVEL = "INFO"
@@ -38,8 +39,8 @@ SPIDER_MIDDLEWARES = {
 DOWNLOADER_MIDDLEWARES = {
     "scrapy.downloadermiddlewares.offsite.OffsiteMiddleware": None,
     "scrapy.downloadermiddlewares.httpauth.HttpAuthMiddleware": None,
-    "scrapy.downloadermiddlewares.httpcompression.HttpCompressionMiddleware": None,
-    "crawlprio.middlewares.BoundedCompression": 590,  # the same, but it counts refusals
+    "scrapy.downloadermiddlewares.redirect.RedirectMiddleware": None,
+    "crawlprio.middlewares.LocationMiddleware": 600,  # the same, but a Location is like an `href`
     "scrapy.downloadermiddlewares.stats.DownloaderStats": None,
     "crawlprio.live.downloader.FetchStats": 850,  # the same without downloader/request_bytes
 }

@@ -22,12 +22,14 @@ INTRODUCTION = """\
 
 Options of an ordering are a dict: `-s 'ORDERING_OPTIONS={"every": 1000}'` for a crawl, or
 `--ordering-options '{"every": 1000}'` for a simulation, there also by ordering:
-`'{"opic": {"seed_cash": 10}}'`. Options of an importance are given by its name to `crawlprio score`
-and `simulate`: `--importance-options '{"weighted-pagerank": {"share": 0.8}}'`. What an ordering is
-for, and what it costs, is on [the page of orderings](orderings.md).
+`'{"opic": {"seed_cash": 10}}'`. Options of an importance are given by its name to `crawlprio
+score`: `--importance-options '{"weighted-pagerank": {"share": 0.8}}'`. Weighted sums of
+importances, conditions on them, and your own are in [the API](api.md#links-and-importance). What an
+ordering is for, and what it costs, is on [the page of orderings](orderings.md).
 
 Every ordering takes `site_share`: sites take turns, and each contributes its best pages, up to so
-many per round (default: no turns). [Examples](papers.md).
+many per round (default: no turns). A batch of `batched` or `batch-pagerank` is built in such rounds
+too, so that it holds pages of as many sites as possible. [Examples](papers.md).
 """
 
 _KEEPS = "topic"

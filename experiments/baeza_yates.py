@@ -86,7 +86,7 @@ def _figure_3(report: Report, starts: list[Start]) -> None:
                 bounds,
                 "What the pages of highest PageRank hold (Baeza-Yates et al. 2005, figure 3)",
                 "share of pages",
-                "share of all PageRank",
+                "PageRank of all pages",
                 x_percent=True,
                 y_percent=True,
                 references={"random, expected": [(0.0, 0.0), (1.0, 1.0)]},
@@ -173,7 +173,7 @@ def _figure_6(report: Report, webs: Sequence[Web]) -> None:
                 order, ended = _crawl(start, strategy, network, size)
                 orders.append(order)
                 seconds, rank, documents = cumulative_by_time(
-                    order, ended, web.ranks, start.reachable, start=0.0
+                    order, ended, web.ranks, start.reachable
                 )
                 at = np.linspace(0, len(seconds) - 1, 400).astype(int)
                 for what, shares in (("PageRank", rank), ("documents", documents)):

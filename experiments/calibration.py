@@ -6,15 +6,15 @@
 A WEB is a graph that `crawlprio simulate` reads, as those of `benchmarks/webs.py` and
 `benchmarks/archives.py`; `NAME.homes.txt` beside it has its home pages. Each is crawled in the
 simulator from one page (the first home page, another one) and from ten (home pages, any), under
-each of `ORDERINGS`, and the estimate of `crawlprio.ranking.likely` is compared with the truth when
-`STOPS` of all reachable pages are fetched. The folder CASES gets one JSON file per web; webs that
-have one are not crawled again.
+each of `ORDERINGS`, and the estimate of `crawlprio.ranking.coverage_estimate` is compared with the
+truth when `STOPS` of all reachable pages are fetched. The folder CASES gets one JSON file per web;
+webs that have one are not crawled again.
 
-Then `ERRORS` of `crawlprio/ranking/likely.py` is computed from all cases: they leave out `BEYOND`
-of the errors on either side in each kind of crawl (ordering and number of seeds), and so in the
-worst. It is judged leaving one web out at a time: the other webs give the interval. Each web counts
-once. Webs that are set aside (`is_set_aside`) take part in neither; `--judge` compares them with
-the constants in the package.
+Then `ERRORS` of `crawlprio/ranking/coverage_estimate.py` is computed from all cases: they leave out
+`BEYOND` of the errors on either side in each kind of crawl (ordering and number of seeds), and so
+in the worst. It is judged leaving one web out at a time: the other webs give the interval. Each web
+counts once. Webs that are set aside (`is_set_aside`) take part in neither; `--judge` compares them
+with the constants in the package.
 
 It also says how much of what the next pages brought was expected (`more`).
 """
@@ -41,8 +41,8 @@ from crawlprio.graph.linkgraph import LinkGraph
 from crawlprio.graph.synthetic import home_pages, synthetic_web
 from crawlprio.measure.crawl_order import reachable
 from crawlprio.orderings import make_ordering
-from crawlprio.ranking import likely
-from crawlprio.ranking.likely import (
+from crawlprio.ranking import coverage_estimate
+from crawlprio.ranking.coverage_estimate import (
     Estimates,
     Fetches,
     folders_of,
@@ -276,7 +276,7 @@ def is_inside(case: Case) -> bool:
 
 def row_of(label: str, cases: Sequence[Case]) -> str:
     """Return a row of the table: how often an interval is said, and its hits, errors and widths."""
-    is_said = [case["high"] - case["low"] <= likely.WIDEST for case in cases]
+    is_said = [case["high"] - case["low"] <= coverage_estimate.WIDEST for case in cases]
     n_said = np.average(is_said, weights=weights_of(cases))
     cases = [case for case, said in zip(cases, is_said, strict=True) if said]
     if not cases:
@@ -347,7 +347,7 @@ def draw(path: str, parts: Mapping[str, Sequence[Case]]) -> None:
                 f"{stop:.0%} of the pages fetched",
                 "estimated share of importance",
                 "true share",
-                references={"ideal": [(0.0, 0.0), (1.0, 1.0)]},
+                references={"as estimated": [(0.0, 0.0), (1.0, 1.0)]},
                 x_percent=True,
                 y_percent=True,
                 x_limits=(0.0, 1.0),
@@ -377,7 +377,7 @@ def main() -> None:
     parts = {"webs left out one at a time": left_out}
     aside = [case for case in cases if is_set_aside(case["web"])]
     if given.judge and aside:
-        parts["webs set aside"] = judged(aside, likely.ERRORS)
+        parts["webs set aside"] = judged(aside, coverage_estimate.ERRORS)
         text += f"\nSet aside:\n\n{tables(parts['webs set aside'])}\n\n{expectations(aside)}\n"
     print(text)
     if given.markdown:

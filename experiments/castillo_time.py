@@ -175,7 +175,7 @@ def _table_1(report: Report, start: Start, network: Network) -> None:
         "table-1",
         [_speed_panel(by_row, PRINTED_SPEED_UPS)],
         "Table I as a figure: speed-up relative to one robot with the same bandwidth, divided by "
-        "the number of robots, so that the ideal is 1; points are the paper's numbers.",
+        "the number of robots, so that a linear speed-up is 1; points are the paper's numbers.",
     )
     highest, lowest = by_row.speed_up[-1], by_row.speed_up[0]
     printed = dict(zip(ROBOTS[1:], PRINTED_SPEED_UPS[BANDWIDTHS[0]][1:], strict=True))
@@ -219,7 +219,7 @@ def _speed_panel(found: SpeedUps, printed: dict[float, tuple[float, ...]]) -> Pa
         "pages per second and robot, against r = 1",
         x_scale="log",
         y_scale="log",
-        references={"ideal": [(ends[0], 1.0), (ends[1], 1.0)]},
+        references={"linear speed-up": [(ends[0], 1.0), (ends[1], 1.0)]},
     )
 
 
@@ -251,9 +251,7 @@ def _figures_10_and_11(
                 graph, start.seeds, lambda: make_ordering(LENGTH), link, size
             )
         in_all = float(ended.max())
-        seconds, rank, documents = cumulative_by_time(
-            order, ended, ranks, start.reachable, start=0.0
-        )
+        seconds, rank, documents = cumulative_by_time(order, ended, ranks, start.reachable)
         at = np.linspace(0, len(seconds) - 1, 400).astype(int)
         by_time[name] = {
             "PageRank": np.column_stack((seconds, rank))[at] / (DAY, 1.0),

@@ -29,7 +29,7 @@ from calibration import (
 )
 
 from crawlprio.graph.linkgraph import LinkGraph
-from crawlprio.ranking.likely import likely_coverage
+from crawlprio.ranking.coverage_estimate import likely_coverage
 from crawlprio.ranking.walks import Walks
 from crawlprio.show.figures import Panel, Series, plot_panels
 from crawlprio.store.graph_files import read_graph
@@ -119,7 +119,7 @@ def draw(path: str, cases: Sequence[Case]) -> None:
             f"{stop:.0%} of the pages fetched",
             "share of importance as said",
             "true share",
-            references={"ideal": [(0.0, 0.0), (1.0, 1.0)]},
+            references={"as said": [(0.0, 0.0), (1.0, 1.0)]},
             x_percent=True,
             y_percent=True,
             x_limits=(0.0, 1.0),

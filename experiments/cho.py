@@ -21,7 +21,7 @@ from cho_webs import (
     RANK_NEWEST_FIRST,
     THREE,
     JudgedCrawls,
-    ideal_and_random,
+    bound_and_random,
     orderings,
     share_panel,
 )
@@ -85,7 +85,7 @@ def _thresholds(report: Report, large: Sequence[JudgedCrawls]) -> None:
             g: crawls.p_st(crawls.backlinks, g)["backlink-count"] for g in map(float, THRESHOLDS)
         }
         references = {
-            f"ideal, G = {g:g}": Series(of_seeds[0].points("ideal"), like=f"G = {g:g}")
+            f"upper-bound, G = {g:g}": Series(of_seeds[0].points("ideal"), like=f"G = {g:g}")
             for g, of_seeds in curves.items()
         }
         references["random, expected"] = [(0.0, 0.0), (1.0, 1.0)]
@@ -131,7 +131,7 @@ def _models(report: Report, large: Sequence[JudgedCrawls]) -> None:
     for model, title in titles.items():
         for crawls, curves in zip(large, measured[model], strict=True):
             shown = {name: curves[name] for name in (*THREE, "random")}
-            references = ideal_and_random(curves["backlink-count"][0])
+            references = bound_and_random(curves["backlink-count"][0])
             ylabel = "share of them that are hot" if model == "P_CS" else "share of hot pages"
             panels.append(share_panel(f"{crawls.name}: {title}", bands(shown), references, ylabel))
     report.figure(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from cho_webs import DAMPING, DRAWS, THREE, JudgedCrawls, ideal_and_random, share_panel
+from cho_webs import DAMPING, DRAWS, THREE, JudgedCrawls, bound_and_random, share_panel
 from paper_crawls import Mask, areas, bands, mean_at
 from report import Report
 from verdicts import Case, Margin
@@ -48,7 +48,7 @@ def add(report: Report, large: Sequence[JudgedCrawls]) -> None:
                     share_panel(
                         f"{crawls.name}: {label}(P), {hot}",
                         bands({name: curves[name] for name in (*THREE, "random")}),
-                        ideal_and_random(curves["random"][0]),
+                        bound_and_random(curves["random"][0]),
                         "P_BC: share of buffer hot", "buffer, share of all pages",
                     )
                 )  # fmt: skip

@@ -42,7 +42,7 @@ def add(report: Report, web: Web) -> None:
     values = {
         name: importance_of(web.graph, name, options=options.get(name)) for name in IMPORTANCES
     }
-    values[COMBINED] = importance_of(web.graph, COMBINED)
+    values[COMBINED] = importance_of(web.graph, f"scaled:{COMBINED}")
     curves = {name: _curves(crawls, of_pages) for name, of_pages in values.items()}
     _table(
         report, "metrics", curves,
@@ -99,7 +99,7 @@ def on_text(report: Report, web: Web, path: Path, word: str, short: Mask) -> Non
     repository = open_repository(path)
     of_all = {
         "IS": importance_of(repository, "term-count", topic=word),
-        "IC = IS + IB": importance_of(repository, "term-count+backlinks", topic=word),
+        "IC = IS + IB": importance_of(repository, "scaled:term-count+backlinks", topic=word),
     }
     metrics = of_all | {f"{name}{SHORT}": values * short for name, values in of_all.items()}
     curves = {name: _curves(crawls, values) for name, values in metrics.items()}

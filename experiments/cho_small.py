@@ -16,10 +16,11 @@ from cho_webs import (
     RANK_NEWEST_FIRST,
     THREE,
     JudgedCrawls,
-    ideal_and_random,
+    bound_and_random,
     orderings,
     share_panel,
 )
+from numpy.typing import NDArray
 from paper_crawls import area, areas, bands
 from report import Report
 from verdicts import above
@@ -59,7 +60,7 @@ def cut_sites(web: Web, n_starts: int = 1) -> list[JudgedCrawls]:
         pages = np.flatnonzero(graph.site == graph.site[home])
         if len(pages) < PAGES / 2:
             continue
-        site = graph.subgraph(pages)
+        site = _cut_out(graph, pages)
         start = _start(site, int(np.searchsorted(pages, home)))
         n_reached = int(reachable(site, [start]).sum())
         if PAGES / 2 <= n_reached <= 2 * PAGES:
@@ -68,6 +69,17 @@ def cut_sites(web: Web, n_starts: int = 1) -> list[JudgedCrawls]:
             singles = Web(name, site, start).singles(n_starts)
             sites.append(JudgedCrawls(name, site, [[seed] for seed in singles], made))
     return sites
+
+
+def _cut_out(graph: LinkGraph, pages: NDArray[np.int64]) -> LinkGraph:
+    """Return the graph of some pages and the links among them."""
+    place = np.full(graph.n_pages, -1, dtype=np.int32)
+    place[pages] = np.arange(len(pages))
+    rows = [place[graph.out_links(page)] for page in pages.tolist()]
+    rows = [row[row >= 0] for row in rows]
+    ends = np.concatenate(([0], np.cumsum([len(row) for row in rows])))
+    urls = None if graph.urls is None else [graph.urls[page] for page in pages.tolist()]
+    return LinkGraph(ends, np.concatenate(rows), graph.site[pages], urls, graph.hosts)
 
 
 def _start(site: LinkGraph, home: int) -> int:
@@ -110,7 +122,7 @@ def _draw(
     several = f"{len(sites)} small sites"
     diagonal = {"random, expected": [(0.0, 0.0), (1.0, 1.0)]}
     panels = [
-        share_panel(f"{one.name}: IB(P), G = 5", shown, ideal_and_random(links["random"][0])),
+        share_panel(f"{one.name}: IB(P), G = 5", shown, bound_and_random(links["random"][0])),
         Panel(
             {"pages": Series(histogram, mark="bars")},
             f"Backlinks in that site ({MOST_BACKLINKS}: or more)", "backlinks", "pages",

@@ -122,9 +122,9 @@ class JudgedCrawls(Crawls):
         return importance_of(self.graph, name)
 
 
-def ideal_and_random(curve: ModelCurve) -> dict[str, Points | Series]:
+def bound_and_random(curve: ModelCurve) -> dict[str, Points | Series]:
     """The reference lines of a model."""
-    return {"ideal": curve.points("ideal"), "random, expected": curve.points("random")}
+    return {"upper-bound": curve.points("ideal"), "random, expected": curve.points("random")}
 
 
 def share_panel(

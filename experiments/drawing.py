@@ -19,7 +19,9 @@ from typing import Any
 
 import numpy as np
 from PIL import Image
+from scipy.special import zeta
 
+from crawlprio.graph.arrays import Floats
 from crawlprio.plugins.papers.distributions import LogHistogram, PowerLaw
 from crawlprio.show.figures import Panel, Points, Series, plot_panels
 
@@ -163,13 +165,21 @@ def distribution_panel(
     """
     references = {}
     for name, law in (fits or {}).items():
-        largest = int(histograms[name].last[-1])
+        ends = np.array([law.minimum, histograms[name].last[-1]], dtype=np.float64)
+        expected = law.n_tail / zeta(law.exponent, law.minimum) * ends**-law.exponent
         label = f"{name}: exponent {law.exponent:.2f} from {law.minimum} on"
-        references[label] = Series(law.points(largest), like=name)
+        references[label] = Series(_points(ends, expected), like=name)
     return Panel(
-        {name: Series(h.points(), mark="points") for name, h in histograms.items()},
+        {
+            name: Series(_points(found.centre, found.per_count), mark="points")
+            for name, found in histograms.items()
+        },
         title, xlabel, ylabel, "log", "log", references=references,
     )  # fmt: skip
+
+
+def _points(x: Floats, y: Floats) -> list[tuple[float, float]]:
+    return list(zip(x.tolist(), y.tolist(), strict=True))
 
 
 def _reduce_colours(path: Path) -> None:

@@ -21,7 +21,7 @@ from crawlprio.graph.synthetic import home_pages, twin
 from crawlprio.orderings import make_ordering
 from crawlprio.plugins.papers.distributions import fit_power_law, log_histogram
 from crawlprio.show.figures import Panel, Series
-from crawlprio.show.simulated import Simulation
+from crawlprio.show.simulation_results import Simulation
 
 ORDERINGS = (
     "omniscient", "opic", "backlink-count", "larger-sites-first", "breadth-first", "random",
@@ -103,7 +103,7 @@ def _calibration(report: Report, real: Web) -> None:
     ]
     panels = [
         Panel(
-            curves, title, "pages fetched", "their share of all PageRank",
+            curves, title, "pages fetched", "PageRank of all pages",
             x_percent=True, y_percent=True, y_limits=(0.0, 1.0),
         )
         for title, curves in (

@@ -170,13 +170,14 @@ def mean_curves(
 def curves_panel(
     title: str, curves: Mapping[str, Series | NDArray[np.float64]], starts: Sequence[Start]
 ) -> Panel:
-    """Return a panel of cumulative PageRank against pages, with the diagonal and the bound."""
-    bound = {"ideal": mean_and_spread([s.best for s in starts], POINTS).points} if starts else {}
+    """Return a panel of cumulative PageRank against pages, with the diagonal and upper bound."""
+    bests = [start.best for start in starts]
+    bound = {"upper-bound": mean_and_spread(bests, POINTS).points} if starts else {}
     return Panel(
         curves,
         title,
         "share of pages fetched",
-        "share of all PageRank",
+        "PageRank of all pages",
         x_percent=True,
         y_percent=True,
         references={**bound, "random, expected": [(0.0, 0.0), (1.0, 1.0)]},

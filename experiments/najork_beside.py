@@ -152,7 +152,7 @@ def _orderings(report: Report, webs: Sequence[Web], errors: GeneratorErrors) -> 
         seen.append(float(mean[0]))
         rows.append((web.name, ARCHIVE, *(float(mean[d - 1]) for d in (1, 2, 7, 28)), None, None))
         daily[ARCHIVE] = Series(np.column_stack((np.arange(1, DAYS + 1), mean)))
-        by_day.append(_day_panel(web.name, daily, _ideal(web, crawls, scaled)))
+        by_day.append(_day_panel(web.name, daily, _best(web, crawls, scaled)))
         by_top.append(
             Panel(
                 tops, web.name, "N, pages of highest PageRank", "mean day of their fetch",
@@ -165,8 +165,8 @@ def _orderings(report: Report, webs: Sequence[Web], errors: GeneratorErrors) -> 
         "measure. Crawls start from single pages and run by order alone; keys are updated after "
         "every page, and 'pagerank' runs at its default cadence, on the small web only. 'site by "
         "site' is the Internet Archive's crawl: starting from all home pages, random sites are "
-        f"exhausted one after another; it is the mean of {ARCHIVE_DRAWS} such crawls. 'ideal' "
-        "takes pages by descending PageRank.",
+        f"exhausted one after another; it is the mean of {ARCHIVE_DRAWS} such crawls. "
+        "'upper-bound' takes pages by descending PageRank.",
         title="Breadth-first beside other orderings (Najork & Wiener 2001, section 5)",
     )  # fmt: skip
     report.table(
@@ -203,18 +203,18 @@ def _archive(web: Web) -> np.ndarray:
     return np.array(drawn)
 
 
-def _ideal(web: Web, crawls: Crawls, scaled: Sequence[np.ndarray]) -> Series:
+def _best(web: Web, crawls: Crawls, scaled: Sequence[np.ndarray]) -> Series:
     """Return the mean PageRank by day of pages in descending PageRank, for the first seed."""
     order = best_order(web.ranks, crawls.reachable[0])
     days = slices_by_fetch(len(order), DAYS)
     return Series(mean_importance_by_slice(order, scaled[0], days).points())
 
 
-def _day_panel(title: str, series: dict[str, Series], ideal: Series) -> Panel:
+def _day_panel(title: str, series: dict[str, Series], best: Series) -> Panel:
     """Return a panel of mean PageRank by day."""
     return Panel(
         series, title, f"day of the crawl, of {DAYS}", "mean PageRank (mean of all: 1)",
-        y_scale="log", y_limits=MEANS_SHOWN, references={"ideal": ideal},
+        y_scale="log", y_limits=MEANS_SHOWN, references={"upper-bound": best},
     )  # fmt: skip
 
 

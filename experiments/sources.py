@@ -3,9 +3,10 @@
     python experiments/sources.py WEBS [--shared ../shared/data] [--record]
 
 Builds the webs that are missing from the folder WEBS: from Debian packages with
-`benchmarks/webs.py`, and from public git histories with `benchmarks/archives.py`. Then compares
-all with the hashes in `sources.json`, and says why a web is missing or differs. Documentation
-differs on another release of Debian. `--record` writes the hashes of what is there.
+`benchmarks/webs.py`, and from public git repositories with `benchmarks/archives.py`, or, as they
+were on each day, with `benchmarks/histories.py`. Then compares all with the hashes in
+`sources.json`, and says why a web is missing or differs. Documentation differs on another release
+of Debian. `--record` writes the hashes of what is there.
 """
 
 from __future__ import annotations
@@ -25,6 +26,8 @@ import numpy as np
 
 STATES = "states"
 """The kind of webs that are states of one web, for `true_history`."""
+HISTORIES = "histories"
+"""The kind of webs that have a state for each day, for `benchmarks/refresh.py`."""
 TEXTS = "texts"
 """The folder of the webs that are kept with texts, for `topic_webs`."""
 UCI = "uci-ics"

@@ -16,7 +16,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from sources import STATES, sources
+from sources import HISTORIES, STATES, sources
 from verdicts import MOST_NAMED, RULE, VERDICTS, Case, at_spreads, in_words, judge
 
 SECTIONS = {
@@ -113,7 +113,8 @@ class Found:
     def left_out(self) -> str:
         """Return in a sentence which listed webs the last run on every web did without, or ''."""
         ran = {row[0] for row in self.sections["every_web"]["tables"]["webs"]["rows"]}
-        webs = [s.name for s in sources() if s.kind != STATES and s.name not in ran]
+        of_time = (STATES, HISTORIES)
+        webs = [s.name for s in sources() if s.kind not in of_time and s.name not in ran]
         return f" The last run on every web was without {' and '.join(webs)}." if webs else ""
 
     def averages(self, table: str = "averages") -> dict[str, dict[str, float]]:
@@ -303,8 +304,8 @@ def _never_worse(by_web: Mapping[str, Mapping[str, float]]) -> str:
     }
     beaten = ", ".join(f"`{name}` on {n}" for name, n in won.items())
     return (
-        f"* **Against a crawler that picks pages at random**, of {len(by_web)} webs: {beaten} have "
-        "the higher average."
+        "* **Against `random`, which draws from the pages that wait**, of "
+        f"{len(by_web)} webs: {beaten} have the higher average."
     )
 
 

@@ -42,10 +42,10 @@ from crawlprio.plugins.value.orderings import (
     AHEAD,
     FIRST,
     GRADES,
+    INPUTS,
     N_GROUPS,
     N_SOURCES,
     N_WORDS,
-    PRIOR,
     PROMISE,
     SHRINK,
     _add_links,
@@ -64,7 +64,7 @@ Floats = NDArray[np.float64]
 Numbers = NDArray[np.int32]
 
 MARKS = (0.1, 0.2, 0.4)
-N_INPUTS, N_MORE, WIDTH = len(PRIOR), 22, package._WIDTH
+N_INPUTS, N_MORE, WIDTH = len(INPUTS), 22, package._WIDTH
 ANCHOR, URL, SAID = package._ANCHOR, package._URL, package._SAID
 OWN = package._OWN
 VALUE, NEW, N_TARGETS = package._VALUE, package._NEW, package._N_TARGETS
@@ -472,7 +472,9 @@ class Task:
         if self._judge:
             grades[:, 1:, 0] = 2.0
             grades[:, 1:, 1] = 2.0 * PROMISE * np.arange(1, GRADES + 1) / GRADES
-        first = np.array([*(MEANS if rule.means else PRIOR), *[0.0] * (N_MORE if rule.more else 0)])
+        first = np.array(
+            [*(MEANS if rule.means else INPUTS.values()), *[0.0] * (N_MORE if rule.more else 0)]
+        )
         known = web.graph.indptr, web.graph.indices, web.anchors, web.places, web.urls
         return self._found(
             lambda start, budget: _crawl(

@@ -265,7 +265,7 @@ CLAIMS: tuple[Claim, ...] = (
     *(
         Claim(
             f"{BY}, fig. 4: {name} performs worse than a random crawl",
-            "the lower average",
+            "a lower average than `random`, which draws from the pages that wait",
             lead("random", name),
             name=f"{name}-below-random",
         )

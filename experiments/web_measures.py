@@ -273,9 +273,6 @@ def few_backlinks(seen: Seen) -> Margin:
     return bound([1.0 - crawls.share_hot(crawls.backlinks, G_SMALL)], 0.5)
 
 
-# Najork & Wiener
-
-
 def day(*measures: str, over: Values = (), least: float = 0.0) -> Measure:
     """Compare the least of several measures, each as a multiple of its bound, with 1, or with 0."""
     if not over:

@@ -1,5 +1,6 @@
 """Shared fixtures, and the mark of modules that are slow because they run other processes."""
 
+import inspect
 import os
 import re
 from collections import Counter
@@ -22,13 +23,20 @@ _SLOW = frozenset(("crawls", "redis_servers", "suite", "subprocess", "multiproce
 """Modules whose users run a crawl, a server or another process."""
 
 _LONGEST = (
-    *("test_workers", "test_redis_faults", "test_certified_webs", "test_redis_brain"),
-    *("test_docs_code", "test_upstream_selection", "test_live_order", "test_pieces"),
-    *("test_faults", "test_shards", "test_random_spiders"),
+    *("test_workers", "test_redis_faults", "test_certified_webs", "test_redis_coordinator"),
+    *("test_docs_code", "test_upstream_selection", "test_live_order", "test_html_splitter"),
+    *("test_faults", "test_random_spiders"),
     *("test_foreign_folders", "test_container", "test_without_plugins", "test_kills"),
 )
 """The modules that take longest, half a minute and more of one process."""
 
+_LONG = frozenset(
+    (
+        *("test_upstream_selection", "test_container", "test_foreign_folders"),
+        *("test_without_plugins", "test_render_memory"),
+    )
+)
+"""The modules that run in `make test-long` alone: other people's tests, whole installations."""
 
 _IMPORT = re.compile(r"^(?:from|import) (\w+)", re.MULTILINE)
 
@@ -44,6 +52,8 @@ def pytest_ignore_collect(collection_path, config):
 def pytest_collection_modifyitems(items):
     """Mark as `slow` the tests of modules that import, even indirectly, one of `_SLOW`.
 
+    Those of `_LONG` are marked as `long`; those that try more examples in a long run, as `sampled`.
+
     Their modules run first, `_LONGEST` before others and then those with the fewest tests: a module
     with two tests that kill crawls takes minutes, and started last it would keep one process busy
     and the others idle.
@@ -53,6 +63,10 @@ def pytest_collection_modifyitems(items):
     for item in items:
         if _reaches(item.path, _SLOW):
             item.add_marker("slow")
+        if item.path.stem in _LONG:
+            item.add_marker("long")
+        if "examples(" in inspect.getsource(item.function):
+            item.add_marker("sampled")
     items.sort(
         key=lambda item: (
             not _reaches(item.path, _SLOW),

@@ -10,13 +10,14 @@ from collections import Counter
 import pytest
 from crawls import ADDON, Site, page, run_spider
 from forked import run_forked
-from scrapy import Request, Spider
+from scrapy import Request
 from scrapy.core.scheduler import Scheduler as StockScheduler
-from scrapy.http import HtmlResponse, TextResponse
+from scrapy.http import HtmlResponse
+from spiders import Plain
 
 from crawlprio.demo.server import LoopbackServer
 from crawlprio.items import LinkPairs
-from crawlprio.live.progress import CrawlReport
+from crawlprio.live.crawl_report import CrawlReport
 from crawlprio.middlewares import (
     LinksMiddleware,
     PolitenessMiddleware,
@@ -25,7 +26,6 @@ from crawlprio.middlewares import (
     YieldedLinksMiddleware,
 )
 from crawlprio.pipelines import LinkPairPipeline
-from crawlprio.schedulers import Scheduler
 from crawlprio.store import Store
 
 SPIDER = """
@@ -44,7 +44,6 @@ class Rules(CrawlSpider):
         title = response.css("title::text").get()
         yield {"url": response.url, "title": title, "text": response.meta.get("link_text")}
 """
-
 
 FAST = """
 ROBOTSTXT_OBEY = False
@@ -125,22 +124,6 @@ def test_a_small_crawl_loads_no_library_that_it_does_not_need(tmp_path):
 
 def _lines(file):
     return [json.dumps(json.loads(line), sort_keys=True) for line in file.read_text().splitlines()]
-
-
-class Plain(Spider):
-    """Yields items and requests, as ordinary spiders do."""
-
-    name = "plain"
-
-    async def start(self):
-        yield Request("http://a.test/")
-
-    def parse(self, response):
-        yield {"url": response.url}
-        if isinstance(response, TextResponse):
-            for link in response.css("a"):
-                meta = {"link_text": " said "} if link.attrib["href"] == "/2" else None
-                yield response.follow(link, meta=meta)
 
 
 PAGES = {"/": page("/1", "/2", "/", "/1"), "/1": page("/gone", title="One"), "/2": page()}
@@ -349,13 +332,3 @@ def test_the_pipeline_records_pairs_under_scrapys_scheduler_without_the_middlewa
     assert run.messages() == []
     assert sorted(named(store)) == sorted(PAIRED)
     assert run.stats["item_scraped_count"] == 3
-
-
-def test_without_its_middleware_the_scheduler_refuses_to_start():
-    settings = {"SCHEDULER": Scheduler}
-    with Site(PAGES) as site:
-        run = run_spider(Plain, settings, site=site)
-        assert site.fetches == []
-    (message,) = run.messages()
-    assert message.startswith("SCHEDULER is crawlprio's, which gets links from its")
-    assert run.crawler.spider is None

@@ -2,54 +2,22 @@
 
 import gzip
 import json
+import logging
 import os
 import resource
+import shutil
 from contextlib import contextmanager
 from random import Random
 
 import pytest
-import scrapy
+from archived_crawls import HOST, OneRetry, crawl, store_of
 from crawls import ADDON, Answer, Site, page, run_spider
 from hostile import RawSite, raw
 from stores import change, query
 from warcs import check_archive, records, responses
 
-from crawlprio.commands.crawl import bundled_settings
-from crawlprio.spiders.site import SiteSpider
+from crawlprio.plugins.archive.archive import surt
 from crawlprio.store import Store
-
-HOST = "http://a.example/"
-WEB = {
-    "/robots.txt": Answer("User-agent: *\nDisallow: /secret\n"),
-    "/": page("/old", "/same", "/copy", "/lost", "/secret", title="home"),
-    "/old": Answer("moved", status=301, headers={"Location": "/new?a=1"}),
-    "/new?a=1": page("/"),
-    "/same": page(title="same"),
-    "/copy": page(title="same"),
-    "/lost": Answer("not here", status=404),
-}
-
-
-def crawl(folder, web=WEB, **settings):
-    """Crawl a site with the bundled project, in one job, archived; or resume that."""
-    every = {
-        **bundled_settings(),
-        "DOWNLOAD_DELAY": 0,
-        "CONCURRENT_REQUESTS": 1,
-        "JOBDIR": str(folder / "job"),
-        "CRAWLPRIO_STORE": "crawl.sqlite",
-        "CRAWLPRIO_WARC": str(folder / "warc"),
-        "CRAWLPRIO_PRIVATE_ADDRESSES": "allow",
-        "CRAWLPRIO_PRINT": False,
-        "CRAWLPRIO_PLOT": None,
-        **settings,
-    }
-    with Site(web) as site:
-        return run_spider(SiteSpider, every, site=site, seeds=HOST)
-
-
-def store_of(folder):
-    return folder / "job" / "crawl.sqlite"
 
 
 @pytest.fixture(scope="module")
@@ -198,18 +166,6 @@ def test_a_store_cannot_name_a_file_outside_the_archive(tmp_path):
     assert victim.read_bytes() == b"precious"
 
 
-class OneRetry(scrapy.Spider):
-    name = "retry"
-
-    async def start(self):
-        secrets = ("Authorization", "X-Api-Key", "x-auth-token", "Cookie")
-        headers = dict.fromkeys(secrets, "secret") | {"X-Other": "kept"}
-        yield scrapy.Request(HOST, headers=headers)
-
-    def parse(self, response):
-        yield from ()
-
-
 def test_of_a_retried_page_the_last_answer_is_archived_and_no_password(tmp_path):
     answers = iter([Answer("broken", status=500), Answer("ready")])
     settings = {
@@ -252,6 +208,110 @@ def test_a_crawl_without_a_store_is_archived_too(tmp_path, scheduler):
     assert [record.url for record in responses(tmp_path / "warc")] == [HOST]
     (line,) = (tmp_path / "warc" / "index.cdxj").read_text().splitlines()
     assert line.startswith("example,a)/ ")
+
+
+KEYS = [
+    ("http://www.Example.com/", "com,example)/"),
+    ("http://www12.example.com/a", "com,example)/a"),
+    ("http://wwwx.example.com/", "com,example,wwwx)/"),
+    ("http://www.www.example.com/", "com,example,www)/"),
+    ("http://example.com", "com,example)/"),
+    ("https://example.com:443/", "com,example)/"),
+    ("https://example.com:80/", "com,example:80)/"),
+    ("http://www.example.com:8080/a", "com,example:8080)/a"),
+    ("http://example.com:0080/", "com,example)/"),
+    ("http://EXAMPLE.com/A/B/", "com,example)/a/b"),
+    ("http://example.com/A?B=C&a=b", "com,example)/a?a=b&b=c"),
+    ("http://example.com/a?", "com,example)/a"),
+    ("http://example.com/?b=2&a=1&a=0&c", "com,example)/?a=0&a=1&b=2&c"),
+    ("http://example.com/?a=b+c&a;b", "com,example)/?a=b+c&a;b"),
+    ("http://example.com/?a=1&&b=2", "com,example)/?&a=1&b=2"),
+    ("http://example.com/?B=1&a=2&A=3", "com,example)/?a=2&a=3&b=1"),
+    ("http://example.com/a//b///c", "com,example)/a/b/c"),
+    ("http://example.com/a//../b", "com,example)/a/b"),
+    ("http://example.com/..", "com,example)/.."),
+    ("http://example.com/../../a", "com,example)/a"),
+    ("http://example.com/%7Efoo/%2f%41", "com,example)/~foo/a"),
+    ("http://example.com/a b", "com,example)/a%20b"),
+    ("http://example.com/é?é=日", "com,example)/%c3%a9?%c3%a9=%e6%97%a5"),
+    ("http://example.com/%C3%A9", "com,example)/%c3%a9"),
+    ("http://example.com/%E9", "com,example)/%e9"),
+    ("http://example.com/%2525", "com,example)/%25"),
+    ("http://example.com/%zz", "com,example)/%25zz"),
+    ("http://example.com/?%26=%3D&a=%2B", "com,example)/?&==&a=+"),
+    ("http://example.com/?u=http://www.x.com/A", "com,example)/?u=http://www.x.com/a"),
+    ("http://example.com/a#fragment", "com,example)/a"),
+    ("http://user:pw@example.com/a", "com,example)/a"),
+    ("http://1.2.3.4:8080/a", "4,3,2,1:8080)/a"),
+    ("http://3232235777/a", "1,1,168,192)/a"),
+    ("http://256.1.1.1/a", "1,1,1,256)/a"),
+    ("http://[2001:db8::1]/a", "2001:db8::1)/a"),
+    ("http://[::1]:8080/a", "::1:8080)/a"),
+    ("http://bücher.de/a", "de,xn--bcher-kva)/a"),
+    ("http://example.com./a", "com,example)/a"),
+    ("http://localhost/", "localhost)/"),
+    (
+        "http://example.com/a;jsessionid=0123456789abcdefghijklemopqrstuv",
+        "com,example)/a;jsessionid=0123456789abcdefghijklemopqrstuv",
+    ),
+    (
+        "http://example.com/?a=1&JSESSIONID=0123456789abcdefghijklemopqrstuv&c=2",
+        "com,example)/?a=1&c=2",
+    ),
+    ("http://example.com/?a=1&phpsessid=9682993c8daa2c5497996114facdc805", "com,example)/?&a=1"),
+    ("http://example.com/?xsid=9682993c8daa2c5497996114facdc805", "com,example)/?x"),
+    (
+        "http://example.com/?sid=9682993c8daa2c5497996114facdc8055",
+        "com,example)/?sid=9682993c8daa2c5497996114facdc8055",
+    ),
+    (
+        "http://example.com/?a=2&ASPSESSIONIDAQBSDSRT=EOHBLBDDPFCLHKPGGKLILNAM&b=1",
+        "com,example)/?a=2&b=1",
+    ),
+    ("http://example.com/?cfid=1169580&cftoken=48630702&d=22%2F08", "com,example)/?d=22/08"),
+    ("http://example.com/?cfid=1", "com,example)/?cfid=1"),
+    (
+        "http://example.com/(S(0123456789abcdefghijklmn))/(0123456789abcdefghijklmn)/page.aspx?a",
+        "com,example)/page.aspx?a",
+    ),
+    (
+        "http://example.com/(0123456789abcdefghijklmn)/page.html",
+        "com,example)/(0123456789abcdefghijklmn)/page.html",
+    ),
+    ("ftp://ftp.example.com/A", "com,example,ftp)/a"),
+    ("data:text/plain,Hi", "data:text/plain,hi"),
+    ("about:blank", "about:blank"),
+]
+"""URLs, and the keys by which pywb looks them up: recorded from surt 0.3.1, which it uses."""
+
+
+@pytest.mark.parametrize(("url", "key"), KEYS)
+def test_the_key_of_a_url_is_the_one_that_pywb_looks_up(url, key):
+    assert surt(url) == key
+
+
+@pytest.mark.parametrize(
+    ("table", "column", "value"),
+    [
+        *(("archived", name, b"b") for name in ("visit", "url", "fetched_at", "status", "mime")),
+        *(("archived", name, "text") for name in ("digest", "revisit", "file", "offset")),
+        *(("archived", "length", 1.5), ("archived", "digest", 7), ("archive_files", "name", b"b")),
+        *(("archive_files", "n_bytes", "many"), ("archive_files", "n_bytes", b"b")),
+    ],
+)
+def test_a_row_with_a_value_of_another_type_is_refused_and_nothing_is_lost(
+    tmp_path, archived, table, column, value
+):
+    shutil.copytree(archived, tmp_path, dirs_exist_ok=True)
+    change(store_of(tmp_path), f"UPDATE {table} SET {column} = ?", value)
+    kept = {path: path.read_bytes() for path in (tmp_path / "warc").iterdir()}
+    n_visits = query(store_of(tmp_path), "SELECT count(*) FROM visits")
+    run = crawl(tmp_path)
+    assert run.reason == "crawlprio_refused"
+    (said,) = run.messages(logging.ERROR)
+    assert f"crawl.sqlite: the file is damaged ({column} of row " in said
+    assert {path: path.read_bytes() for path in (tmp_path / "warc").iterdir()} == kept
+    assert query(store_of(tmp_path), "SELECT count(*) FROM visits") == n_visits
 
 
 @contextmanager

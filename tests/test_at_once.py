@@ -8,7 +8,7 @@ from scrapy.settings import Settings
 from scrapy.utils.test import get_crawler
 
 from crawlprio import Addon
-from crawlprio.live.dispatch import AtOnce
+from crawlprio.live.dispatch import ConcurrencyLimit
 from crawlprio.settings_table.config import CrawlConfig
 from crawlprio.spiders.site import SiteSpider
 
@@ -18,7 +18,7 @@ SUBDOMAINS = [f"site{at}.owner.example" for at in range(40)]
 
 
 def test_the_number_is_that_of_the_domains_fetched_from_within_its_bounds():
-    at_once = AtOnce(2, 4)
+    at_once = ConcurrencyLimit(2, 4)
     seen = []
     for host in ("a.example", "www.a.example", "b.example", "c.example", "d.example", "e.example"):
         at_once.fetch_from(host)
@@ -29,14 +29,14 @@ def test_the_number_is_that_of_the_domains_fetched_from_within_its_bounds():
 
 @pytest.mark.parametrize(("least", "most"), [(3, None), (3, 2)])
 def test_the_number_stays_where_nothing_larger_is_given(least, most):
-    at_once = AtOnce(least, most)
+    at_once = ConcurrencyLimit(least, most)
     for host in OWNERS:
         at_once.fetch_from(host)
     assert (at_once.now, at_once.most) == (least, least)
 
 
 def test_no_limit_stays_none():
-    assert (AtOnce(0, 100).now, AtOnce(0, 100).most) == (math.inf, 0)
+    assert (ConcurrencyLimit(0, 100).now, ConcurrencyLimit(0, 100).most) == (math.inf, 0)
 
 
 @pytest.mark.parametrize(

@@ -14,20 +14,20 @@ from stores import visit
 
 from crawlprio.frontier import PageQueue
 from crawlprio.frontier.protocol import PageVisit
-from crawlprio.frontier.records import UNKNOWN, WAITING
+from crawlprio.frontier.struct_layouts import UNKNOWN, WAITING
 from crawlprio.graph import compiled
 from crawlprio.graph.pages import NO_PAGE, PageTable
 from crawlprio.items import LinkPairs
+from crawlprio.live.crawl_context import CrawlContext
 from crawlprio.live.local_frontier import LocalFrontier
 from crawlprio.live.recorder import Recorder
 from crawlprio.live.requests import Identities
-from crawlprio.live.running import RunningCrawl
 from crawlprio.orderings import make_ordering
 from crawlprio.orderings.base import Ordering
 from crawlprio.settings_table.config import CrawlConfig
 from crawlprio.store import Store, StoredPages, stored_pages
 from crawlprio.store.hashtable import HashTable
-from crawlprio.store.store import Checkpoints
+from crawlprio.store.transactions import Checkpoints
 
 
 @pytest.fixture
@@ -188,7 +188,7 @@ def test_the_log_starts_over_after_a_checkpoint(path):
             sizes.append(Path(f"{path}-wal").stat().st_size)
         # The index on visited pages makes a later visit write one more page of the file.
         assert sizes[-1] < 2 * sizes[0]
-        assert store.n_visits == len(list(store.visits()))
+        assert store.n_visits == len(list(store.visits(history=True)))
 
 
 class Drawn(Ordering):
@@ -335,9 +335,9 @@ def test_a_resumed_crawl_has_dropped_the_same_pages(tmp_path, ordering):
     recorder, frontier = opened(tmp_path, **chosen)
     frontier.add_seeds(["http://s0.test/"])
     for _ in range(60):
-        handout = frontier.next_page(0.0)
+        leased_page = frontier.next_page(0.0)
         links = [f"http://s{n % 7}.test/{'d/' * (n % 4)}{n}" for n in rng.sample(range(900), 9)]
-        frontier.observe(handout.lease, PageVisit(LinkPairs(handout.url, links)))
+        frontier.observe(leased_page.lease, PageVisit(LinkPairs(leased_page.url, links)))
 
     def now(recorder, frontier):
         states = [frontier.queue.state(page) for page in range(len(recorder.pages))]
@@ -350,9 +350,9 @@ def test_a_resumed_crawl_has_dropped_the_same_pages(tmp_path, ordering):
     recorder, frontier = opened(tmp_path, **chosen)
     assert now(recorder, frontier) == before
     order = []
-    while (handout := frontier.next_page(0.0)) is not None:
-        order.append(handout.url)
-        frontier.release_site(handout.lease)
+    while (leased_page := frontier.next_page(0.0)) is not None:
+        order.append(leased_page.url)
+        frontier.release_site(leased_page.lease)
     assert len(order) == before[1]
     recorder.close()
 
@@ -404,7 +404,7 @@ class Poster(Spider):
             )
 
     def parse_post(self, response, number):
-        frontier = RunningCrawl.of(self.crawler).frontier
+        frontier = CrawlContext.of(self.crawler).frontier
         yield {
             "number": number,
             "body": response.request.body.decode(),

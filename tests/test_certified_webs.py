@@ -17,7 +17,7 @@ from forked import run_forked
 from oracles.coverage import trusted_pagerank
 from stores import query
 
-from crawlprio.measure.judged_web import Judged, WalkEvidence
+from crawlprio.measure.walk_verification import WalkEvidence, WalkVerification
 from crawlprio.web.scope import Scope
 from crawlprio.web.urls import canonical
 
@@ -40,7 +40,7 @@ def graph(seed):
 
 
 @dataclass
-class Kind:
+class WebCase:
     """A web by the URLs of its pages and rules that a crawl of it has; `blocks` are the answers
     that the walker gets instead, `words` the options of the crawl.
     """
@@ -66,41 +66,47 @@ LATE = {"/robots.txt": Answer("User-agent: *\nDisallow: /p/1\nDisallow: /p/9\n")
 HALF = N_PAGES // 2
 
 KINDS = [
-    Kind("no rule"),
-    Kind("a waiting seed that redirects", ("--ordering", "depth-first"), moves_seed=True),
-    Kind(
+    WebCase("no rule"),
+    WebCase("a waiting seed that redirects", ("--ordering", "depth-first"), moves_seed=True),
+    WebCase(
         "dynamic URLs",
         ("-s", "CRAWLPRIO_MAX_DYNAMIC_DEPTH=3"),
         url=lambda n: "/" if not n else f"/p?n={n}" if n % 3 else f"/p/{n}",
         deepest=lambda n: 3 if n % 3 else 15,
     ),
-    Kind("DEPTH_LIMIT", ("-s", "DEPTH_LIMIT=4"), deepest=lambda n: 4),
-    Kind(
+    WebCase("DEPTH_LIMIT", ("-s", "DEPTH_LIMIT=4"), deepest=lambda n: 4),
+    WebCase(
         "DEPTH_LIMIT, breadth-first",
         ("-s", "DEPTH_LIMIT=3", "--ordering", "breadth-first"),
         deepest=lambda n: 3,
     ),
-    Kind("nofollow", is_nofollow=lambda source, target: (source + target) % 3 == 0),
-    Kind("a site budget", ("-s", "CRAWLPRIO_MAX_PAGES_PER_SITE=90"), is_bounded=True),
-    *(Kind(f"{status} to the walker", blocks={"": Answer("no", status)}) for status in (401, 403)),
-    *(Kind(f"{status} to the walker", blocks={"": Answer("no", status)}) for status in (407, 451)),
-    Kind("403 on later pages", blocks={"": Answer("no", 403)}, from_page=HALF),
-    Kind("401 after one request", blocks={"": Answer("no", 401)}, n_pages=1),
-    Kind("a login page", blocks={"": _login(), "/login": _login()}),
-    Kind("a login page on later pages", blocks={"": _login()}, from_page=HALF),
-    Kind(
+    WebCase("nofollow", is_nofollow=lambda source, target: (source + target) % 3 == 0),
+    WebCase("a site budget", ("-s", "CRAWLPRIO_MAX_PAGES_PER_SITE=90"), is_bounded=True),
+    *(
+        WebCase(f"{status} to the walker", blocks={"": Answer("no", status)})
+        for status in (401, 403)
+    ),
+    *(
+        WebCase(f"{status} to the walker", blocks={"": Answer("no", status)})
+        for status in (407, 451)
+    ),
+    WebCase("403 on later pages", blocks={"": Answer("no", 403)}, from_page=HALF),
+    WebCase("401 after one request", blocks={"": Answer("no", 401)}, n_pages=1),
+    WebCase("a login page", blocks={"": _login(), "/login": _login()}),
+    WebCase("a login page on later pages", blocks={"": _login()}, from_page=HALF),
+    WebCase(
         "redirects to a login page",
         blocks={"": Answer("", 302, {"Location": "/login"}), "/login": _login()},
     ),
-    Kind(
+    WebCase(
         "redirects to a login page on later pages",
         blocks={"": Answer("", 302, {"Location": "/login"}), "/login": _login()},
         from_page=HALF,
     ),
-    Kind("no links to the walker", blocks={"": _login("")}),
-    Kind("no links on later pages", blocks={"": _login("")}, from_page=HALF),
-    Kind("robots.txt forbids what was crawled", blocks=FORBIDDEN),
-    Kind("robots.txt forbids later pages", blocks=LATE),
+    WebCase("no links to the walker", blocks={"": _login("")}),
+    WebCase("no links on later pages", blocks={"": _login("")}, from_page=HALF),
+    WebCase("robots.txt forbids what was crawled", blocks=FORBIDDEN),
+    WebCase("robots.txt forbids later pages", blocks=LATE),
 ]
 
 
@@ -200,10 +206,10 @@ def draws(kind, site, store):
         dynamic = next((int(w[-1]) for w in kind.words if "DYNAMIC" in w), 5)
         limit = next((int(w[-1]) for w in kind.words if "DEPTH_LIMIT" in w), 0)
         scope = Scope(seeds, max_dynamic_depth=dynamic)
-        judged = Judged(store, scope, limit, canonical, answers=evidence.found)
+        judged = WalkVerification(store, scope, limit, canonical, answers=evidence.found)
         walks = judged.walks(N_WALKS, f"draw {number}")
-        judged.pursue(walks, walks.wanted)
-        if not judged.doubt():
+        judged.advance(walks, walks.wanted)
+        if not judged.bias():
             certificate = walks.certificate()
             found.append((certificate.at_least, certificate.at_most))
     return found

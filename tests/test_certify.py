@@ -11,8 +11,8 @@ from forked import run_forked
 from oracles.coverage import trusted_pagerank
 from stores import change, query, visited_urls
 
-from crawlprio.measure.judged_web import WalkAnswer as Answered
-from crawlprio.measure.judged_web import WalkEvidence
+from crawlprio.measure.walk_verification import WalkAnswer as Answered
+from crawlprio.measure.walk_verification import WalkEvidence
 from crawlprio.store import Store
 
 N_PAGES = 120
@@ -99,7 +99,8 @@ def test_walks_prove_what_the_crawl_has_and_fetch_no_page_twice(tmp_path):
     assert again[0] == 0
     least, most = int(100 * found["at_least"]), -int(-100 * found["at_most"] // 1)
     assert again[1] == (
-        f"At least {least}% and at most {most}% of the importance was fetched after "
+        f"At least {least}% and at most {most}% of the importance, counted from the seeds, was "
+        "fetched after "
         f"{found['visits']} visits; 300 random walks prove each bound with 95% confidence.\n"
         f"0 of {found['walked_pages']} pages that walks came to had no links, and 0 of "
         f"{found['crawled_pages']} that the crawl got.\n"
@@ -247,7 +248,7 @@ def test_a_crawl_that_has_everything_needs_no_walk(tmp_path):
     ("words", "told"),
     [
         (["certify"], "certify takes one STORE or FOLDER and was given none"),
-        (["certify", "nowhere.sqlite"], "nowhere.sqlite is missing"),
+        (["certify", "nowhere.sqlite"], "nowhere.sqlite: no such crawl store"),
         (["certify", "job", "--walks", "0"], "--walks is"),
     ],
 )

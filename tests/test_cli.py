@@ -197,8 +197,8 @@ def test_the_ordering_in_the_docs_runs_from_the_working_folder_in_every_command(
     refused = crawlprio("resume", "job", folder=tmp_path)
     assert (refused.returncode, refused.stdout) == (2, "")
     assert refused.stderr == (
-        f"the crawl in job ran under {name}, and a store names no code to run; name the ordering "
-        "again, with --ordering.\n"
+        f"the crawl in job used the ordering {name}, and a store must not choose code to run; give "
+        "the ordering again, with --ordering.\n"
     )
 
 
@@ -429,7 +429,7 @@ def test_settings_that_name_code_or_a_file_are_not_taken_from_a_store(tmp_path):
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (["crawl"], "crawlprio crawl was given no URL; say where to start"),
+        (["crawl"], "crawlprio crawl needs a URL"),
         (["crawl", "example.org"], "seeds: 'example.org'"),
         (["crawl", "--demo", "http://a.test/"], "takes no URL"),
         (["crawl", "--follow", "all", "http://a.test/"], "follow is 'all'"),

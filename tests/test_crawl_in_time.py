@@ -108,7 +108,7 @@ def test_shares_by_time_follow_the_clock_and_not_the_given_order():
     seconds, importance, pages = cumulative_by_time(
         [0, 1, 3], [30.0, 10.0, 20.0], np.array([4.0, 1.0, 2.0, 3.0])
     )
-    assert seconds.tolist() == [0.0, 10.0, 20.0]
+    assert seconds.tolist() == [10.0, 20.0, 30.0]
     assert importance == pytest.approx([0.1, 0.4, 0.8])
     assert pages.tolist() == [0.25, 0.5, 0.75]
 

@@ -8,10 +8,11 @@ from scrapy.settings import BaseSettings
 import crawlprio.settings
 from crawlprio import LinkPairs
 from crawlprio.errors import ConfigError
-from crawlprio.live.running import IN_WORKERS, RunningCrawl, without_parts
+from crawlprio.live import recorder
+from crawlprio.live.crawl_context import CrawlContext, without_parts
 from crawlprio.settings_table.config import read_setting
 from crawlprio.spiders.site import SiteSpider
-from crawlprio.store import Store
+from crawlprio.store import Store, keep_existing
 
 WEB = {"/": page("/1", "/2"), "/1": page("/2"), "/2": page()}
 
@@ -52,6 +53,33 @@ def test_the_pipeline_alone_closes_the_store(tmp_path):
     assert_closed(store)
 
 
+@pytest.mark.parametrize("has_ended", [False, True])
+def test_a_crawl_that_begins_as_another_does_takes_a_numbered_name(
+    tmp_path, monkeypatch, has_ended
+):
+    store = tmp_path / "crawl.sqlite"
+    others = []
+
+    def keep_existing_and_be_overtaken(path):
+        kept = keep_existing(path)
+        others.append(Store.create(path))
+        if has_ended:
+            others[0].close()
+        return kept
+
+    class Ending(Pairs):
+        def closed(self, reason):
+            if not has_ended:
+                others[0].close()
+
+    monkeypatch.setattr(recorder, "keep_existing", keep_existing_and_be_overtaken)
+    with Site(WEB) as site:
+        run = run_spider(Ending, {**ADDON, "CRAWLPRIO_STORE": store}, site=site)
+    assert (run.reason, run.messages()) == ("finished", [])
+    with Store.open(tmp_path / "crawl.1.sqlite", readonly=True) as opened:
+        assert opened.n_pages == 3
+
+
 PARTS = {
     "add-on": ADDON,
     "add-on under Scrapy's scheduler": {**ADDON, "SCHEDULER": "scrapy.core.scheduler.Scheduler"},
@@ -76,7 +104,7 @@ def test_under_every_scheduler_the_store_is_closed(tmp_path, parts):
 def test_a_crawl_that_fails_halfway_closes_the_store(tmp_path):
     class Failing(Pairs):
         def parse(self, response):
-            RunningCrawl.of(self.crawler).fail(ConfigError("X is 1; give 2."))
+            CrawlContext.of(self.crawler).fail(ConfigError("X is 1; give 2."))
             yield from super().parse(response)
 
     store = tmp_path / "crawl.sqlite"
@@ -115,7 +143,7 @@ def crawl_of_demo_web(store, **settings):
 )
 def test_the_server_of_a_virtual_crawl_is_stopped(tmp_path, settings, reason):
     run = crawl_of_demo_web(tmp_path / "crawl.sqlite", **settings)
-    web = RunningCrawl.of(run.crawler).web
+    web = CrawlContext.of(run.crawler).web
     assert run.reason == reason
     assert web is None or web.server.pid is None
 
@@ -135,7 +163,3 @@ def test_the_report_counts_index_files_with_the_body_of_their_folder(tmp_path):
 def test_every_part_can_be_left_out_of_dry_runs_and_workers(name):
     assert read_setting(BaseSettings(without_parts()), name) in (None, False)
     assert name not in without_parts(name)
-
-
-def test_what_each_worker_has_too_are_parts():
-    assert set(IN_WORKERS) - set(without_parts()) == set()

@@ -118,7 +118,7 @@ def test_each_request_is_one_line_of_the_log(web, log, connection):
     ("asked", "sentence"),
     [
         ({"pages": 3, "sites": 200}, "A demo web of 3 pages on 200 sites cannot be made"),
-        ({"recording": "none.warc"}, "none.warc cannot be read"),
+        ({"recording": "none.warc"}, "none.warc: No such file or directory"),
         ({"log": "no/such/folder/log"}, "no/such/folder/log cannot be written"),
     ],
 )
@@ -182,7 +182,7 @@ address, urls = sys.argv[1], json.loads(sys.argv[2])
 answers = []
 
 
-class Asker(scrapy.Spider):
+class AddressCheck(scrapy.Spider):
     name = "asker"
 
     async def start(self):
@@ -201,7 +201,7 @@ process = CrawlerProcess({
     "DOWNLOAD_DELAY": 0, "REDIRECT_ENABLED": False, "RETRY_ENABLED": False,
     "HTTPERROR_ALLOW_ALL": True, "TELNETCONSOLE_ENABLED": False, "LOG_LEVEL": "ERROR",
 })
-crawler = process.create_crawler(Asker)
+crawler = process.create_crawler(AddressCheck)
 process.crawl(crawler)
 process.start()
 print(json.dumps({"answers": answers, "connected": connected, "looked_up": looked_up}))

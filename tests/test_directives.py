@@ -13,9 +13,10 @@ from stores import query
 from crawlprio.frontier.protocol import PageVisit
 from crawlprio.graph.pages import PageTable, Visit
 from crawlprio.items import NO_DIRECTIVES, Directives, LinkPairs
-from crawlprio.plugins.shared.messages import row_visit, visit_row
+from crawlprio.plugins.shared.messages import visit_reader, visit_row
 from crawlprio.spiders.site import SiteSpider
 from crawlprio.store import Store
+from crawlprio.store.side_tables import TABLES
 from crawlprio.web.robots_txt import MAX_LENGTH, UsageRules, joined, rules_for
 
 ROBOTS = """\
@@ -100,11 +101,12 @@ def test_they_reach_the_store_of_a_shared_crawl_and_nothing_does_where_there_are
     directives, tmp_path
 ):
     pairs = LinkPairs("http://a.test/", ["http://a.test/b"], directives=directives)
-    said = row_visit(json.loads(json.dumps(visit_row(PageVisit(pairs))))).pairs
+    said = visit_reader(TABLES)(json.loads(json.dumps(visit_row(PageVisit(pairs))))).pairs
+    assert said == pairs
     pages, path = PageTable(), tmp_path / "crawl.sqlite"
     page = pages.add("http://a.test/", "http://a.test/", pages.site("a.test"))
     with Store.create(path) as store:
-        store.record(Visit(page, np.empty(0, np.int32), directives=said.directives), pages)
+        store.record(Visit(page, np.empty(0, np.int32), extras=said.extras), pages)
     if directives == NO_DIRECTIVES:
         tables = "SELECT count(*) FROM sqlite_schema WHERE name = 'directives'"
         assert query(path, tables) == [(0,)]
@@ -123,7 +125,7 @@ def test_a_store_without_them_has_no_table_and_takes_them_later(tmp_path):
     assert query(path, tables) == [(0,)]
     with Store.open(path) as store:
         pages = store.load_pages()
-        asked = plain._replace(directives=Directives(meta_robots="noindex\x00"))
+        asked = plain._replace(extras={"directives": Directives(meta_robots="noindex\x00")})
         store.record(plain, pages, commits=False)
         store.record(asked, pages)
     with Store.open(path, readonly=True) as store:

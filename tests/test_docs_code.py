@@ -22,6 +22,7 @@ from crawlprio.graph.npz import write_npz
 NOT_RUN = {
     "CONTRIBUTING.md": "sets up a clone",
     "docs/index.md": "tables of contents",
+    "docs/plugins.md": "a distribution; tests/test_installed_plugins.py installs and uses it",
     "docs/security.md": "parts of a spider; tests/test_private_addresses.py has whole ones",
 }
 """Pages with blocks that are not run, and why."""
@@ -35,10 +36,10 @@ PAGES = [
 ONLY_PARSED = {
     "crawl": "needs a network",
     "resume": "resumes what `crawl` began",
+    "update": "needs a network",
     "certify": "needs a network",
     "replay": "needs a recording",
     "frontier": "needs a Redis server",
-    "manners": "needs a server's log",
     "value": "needs examples to train with",
 }
 """Commands of `crawlprio` whose options are checked, and which then do not run, and why."""
@@ -65,12 +66,12 @@ NOT_CODE = {
     "At least 42% of the importance of": "what a crawl prints",
     "At least 100% of the importance of": "what a crawl prints",
     "At least 79% and at most 86%": "what certify prints",
-    "log_format manners": "nginx's configuration; tests/test_nginx.py runs it",
     "-- where the response of each page is": "needs an archive; tests/test_archive.py has one",
     "SELECT url, value FROM page_values": "needs values",
     "Seeds that may be fetched:": "what a plan prints",
     "repeats fetched ": "what a crawl prints",
     "http://a.test/b1 was fetched.": "what explain prints",
+    "30 4 * * * ": "a line of a crontab",
 }
 """Blocks that are not run, by how they begin, and why."""
 
@@ -78,9 +79,9 @@ NOT_CODE = {
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
     """The working folder, with what the pages take for granted."""
-    write_store(tmp_path / "crawl.sqlite")
+    write_store(tmp_path / "crawl.sqlite", keeps_text=True)
     write_npz(read_graph(tmp_path / "crawl.sqlite"), tmp_path / "graph.npz")
-    for crawl in ("example", "monday", "friday"):
+    for crawl in ("example", "monday", "friday", "a", "b"):
         (tmp_path / crawl).mkdir()
         shutil.copy(tmp_path / "crawl.sqlite", tmp_path / crawl)
     monkeypatch.chdir(tmp_path)

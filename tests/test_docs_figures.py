@@ -4,6 +4,7 @@ import json
 import re
 import sqlite3
 from functools import cache
+from importlib.util import find_spec
 from statistics import fmean
 
 import pytest
@@ -15,13 +16,12 @@ from crawlprio.middlewares import permission
 from crawlprio.orderings import ORDERINGS
 from crawlprio.plugins import ADDED
 from crawlprio.plugins.archive import requisite_fetches
-from crawlprio.plugins.manners import judge
 from crawlprio.settings_table import SETTINGS
-from crawlprio.store import files, store
+from crawlprio.store import files, transactions
 from crawlprio.store.graph_files import FORMATS
 from crawlprio.store.schema import create_schema
 from crawlprio.store.side_tables import SideTable
-from crawlprio.web import budgets, html, pieces, robots_txt, sitemaps, urls
+from crawlprio.web import budgets, html, html_splitter, robots_txt, sitemaps, urls
 
 DOCS = ROOT / "docs"
 PAGES = sorted(
@@ -60,11 +60,11 @@ def test_a_number_behind_the_name_of_a_setting_is_its_default(page):
 @pytest.mark.parametrize(
     ("page", "sentence", "names"),
     [
-        ("README.md", "takes {:,} pages of a site at most", ["CRAWLPRIO_MAX_PAGES_PER_SITE"]),
+        ("README.md", "takes at most {:,} pages per site", ["CRAWLPRIO_MAX_PAGES_PER_SITE"]),
         (
             "docs/crawl.md",
-            "Of one site a crawl takes {:,} pages at most, {:,} of those whose URLs differ only in "
-            "numbers, and goes {} links deep",
+            "a crawl takes at most {:,} pages per site, at most {:,} of them with URLs that differ "
+            "only in numbers. It follows links {} deep",
             [
                 "CRAWLPRIO_MAX_PAGES_PER_SITE",
                 "CRAWLPRIO_MAX_PAGES_PER_PATTERN",
@@ -116,7 +116,7 @@ def test_a_limit_that_a_page_states_is_the_default(page, sentence, names):
         (
             "docs/reliability.md",
             "up to {:,} tags; reading stops at a tag with more than {:,} ",
-            (pieces.MAX_TAGS, pieces.MAX_ATTRIBUTES),
+            (html_splitter.MAX_TAGS, html_splitter.MAX_ATTRIBUTES),
         ),
         (
             "docs/reliability.md",
@@ -140,7 +140,7 @@ def test_a_limit_that_a_page_states_is_the_default(page, sentence, names):
         (
             "docs/store.md",
             "every {:,} visits or {} MiB",
-            (store.VISITS, store.LOG_BYTES // 2**20),
+            (transactions.VISITS, transactions.LOG_BYTES // 2**20),
         ),
         (
             "docs/store.md",
@@ -158,7 +158,6 @@ def test_a_limit_that_a_page_states_is_the_default(page, sentence, names):
             ),
         ),
         ("docs/sitemaps.md", "| {:,}, as the standard says of URLs |", (sitemaps.MAX_URLS,)),
-        ("docs/manners.md", "At most {:,} hosts are judged", (judge.MAX_HOSTS,)),
         ("docs/stats.md", "none: {:,} characters", (urls.MAX_URL_LENGTH,)),
     ],
 )
@@ -279,21 +278,17 @@ def test_the_readme_has_the_recorded_shares_by_kind_of_web():
 
 
 REPEATED = [
-    ("docs/guarantees.md", r"The brain took .*? growing\)", "`redis_frontier.py`"),
+    ("docs/guarantees.md", r"The coordinator took .*? growing\)", "`redis_frontier.py`"),
     ("docs/guarantees.md", r"which a visit takes [\d.]+ to [\d.]+ ms", "`redis_frontier.py`"),
     ("docs/distributed.md", r"two workers got [\d.]+ to [\d.]+ times", "`workers.py`"),
     (
         "docs/store.md",
-        r"a million visits [\d.]+ s of processor time instead of \d+",
+        r"a million visits that takes [\d.]+ s of processor time instead of \d+",
         "`resume.py`",
     ),
-    (
-        "docs/explain.md",
-        r"takes [\d.]+ s and the head of the frontier [\d.]+ s",
-        "explain of",
-    ),
+    ("docs/explain.md", r"takes [\d.]+ s and the head of the frontier [\d.]+ s", "explain of"),
     ("docs/monitor.md", r"it took [\d.]+ to [\d.]+ % [^%]*%", "live view, watched"),
-    ("docs/manners.md", r"made [\d,]+ requests", "manners of the bundled"),
+    ("docs/reliability.md", r"made [\d,]+ requests", "manners of the bundled"),
     ("docs/add-on.md", r"\d+ to \d+ MiB more", "add-on on documentation"),
     (
         "docs/study.md",
@@ -385,15 +380,20 @@ def test_every_ordering_has_its_row_and_every_graph_format_its_name_on_their_pag
 def side_tables():
     """Return every `SideTable` that a module of the package declares."""
     from crawlprio.plugins.archive import requisite_fetches
-    from crawlprio.plugins.shared import shards
-    from crawlprio.store import archive_rows, crawl_state, reader, sitemap_rows, visit_rows
+    from crawlprio.plugins.update import updating
+    from crawlprio.store import archive_rows, pending, side_tables, sitemap_rows, state_reader
 
-    modules = archive_rows, crawl_state, reader, sitemap_rows, visit_rows, requisite_fetches, shards
+    of_store = [archive_rows, pending, state_reader, sitemap_rows, side_tables]
+    modules = [*of_store, requisite_fetches, updating]
+    if find_spec("playwright"):
+        from crawlprio.plugins.render import rendering
+
+        modules.append(rendering)
     return {
         value.name: value
         for module in modules
         for value in vars(module).values()
-        if isinstance(value, SideTable)
+        if isinstance(value, SideTable) and value.name != "page_copies"  # which is only sent
     }.values()
 
 

@@ -5,7 +5,7 @@
 
 import pytest
 from crawls import Answer
-from drop_in import ROOT, Kind, assert_alike, html, kinds
+from drop_in import ROOT, SpiderCase, assert_alike, html, kinds
 from scrapy import Request, Spider, signals
 from scrapy.exceptions import CloseSpider, DontCloseSpider
 
@@ -17,7 +17,7 @@ SHOP = {
 }
 
 
-class Errbacks(Kind, Spider):
+class Errbacks(SpiderCase, Spider):
     """Failures of every kind, each with an errback that continues the crawl."""
 
     pages = {
@@ -45,7 +45,7 @@ class Errbacks(Kind, Spider):
         yield {"after": response.url}
 
 
-class Failing(Kind, Spider):
+class Failing(SpiderCase, Spider):
     """Callbacks that raise, before, between and after what they yield."""
 
     pages = {f"/{n}": html(str(n)) for n in range(6)}
@@ -65,7 +65,7 @@ class Failing(Kind, Spider):
         yield {"leaf": response.url}
 
 
-class Arguments(Kind, Spider):
+class Arguments(SpiderCase, Spider):
     """cb_kwargs, meta, flags and priority arrive as they were sent."""
 
     pages = {f"/{n}": html(str(n)) for n in range(5)}
@@ -87,7 +87,7 @@ class Arguments(Kind, Spider):
         yield {"n": n, "extra": extra, "meta": keys, "flags": request.flags, "p": request.priority}
 
 
-class StartItems(Kind, Spider):
+class StartItems(SpiderCase, Spider):
     """`start()` yields items among its requests."""
 
     pages = {f"/{n}": html(str(n)) for n in range(3)}
@@ -101,7 +101,7 @@ class StartItems(Kind, Spider):
         yield {"url": response.url}
 
 
-class NoStart(Kind, Spider):
+class NoStart(SpiderCase, Spider):
     """Yields no requests at all."""
 
     pages = SHOP
@@ -110,7 +110,7 @@ class NoStart(Kind, Spider):
         yield {"only": "an item"}
 
 
-class StartFails(Kind, Spider):
+class StartFails(SpiderCase, Spider):
     """`start()` raises halfway."""
 
     pages = SHOP
@@ -123,7 +123,7 @@ class StartFails(Kind, Spider):
         yield {"url": response.url}
 
 
-class InlineStart(Kind, Spider):
+class InlineStart(SpiderCase, Spider):
     """`start()` fetches a page itself to learn what to request."""
 
     pages = SHOP
@@ -137,7 +137,7 @@ class InlineStart(Kind, Spider):
         yield {"url": response.url}
 
 
-class Idle(Kind, Spider):
+class Idle(SpiderCase, Spider):
     """Requests more pages each time it becomes idle, three times over."""
 
     pages = {f"/{n}": html(str(n)) for n in range(4)}
@@ -166,7 +166,7 @@ class IdleReason(Idle):
         raise CloseSpider("had enough")
 
 
-class Closing(Kind, Spider):
+class Closing(SpiderCase, Spider):
     """Closes itself from a callback, with nothing else in flight."""
 
     pages = SHOP

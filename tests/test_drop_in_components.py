@@ -7,7 +7,7 @@ from collections import Counter
 
 import pytest
 from crawls import Answer
-from drop_in import ROOT, WEB, Kind, Web, assert_alike, html, kinds
+from drop_in import ROOT, WEB, SpiderCase, Web, assert_alike, html, kinds
 from scrapy import Request, Spider
 from scrapy.exceptions import DropItem
 from scrapy.pipelines.files import FilesPipeline
@@ -54,7 +54,7 @@ class Feeds(Web):
         return brought._replace(notes=[written, n_lines])
 
 
-class Files(Kind, Spider):
+class Files(SpiderCase, Spider):
     """Files fetched by the pipeline: one is missing, one is requested twice."""
 
     pages = {"/": html("files"), "/a.txt": Answer("aaa"), "/b.txt": Answer("bbb")}
@@ -159,7 +159,7 @@ class ErrorCount(ItemCount):
         raise ValueError("callback fails")
 
 
-class TimedOut(Kind, Spider):
+class TimedOut(SpiderCase, Spider):
     """Closed after a time without items, while a page is slow."""
 
     pages = {"/": html("slow")._replace(seconds=2.5)}

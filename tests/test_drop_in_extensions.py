@@ -4,7 +4,7 @@ import contextlib
 
 import pytest
 from crawls import Answer
-from drop_in import ROOT, WEB, Kind, Web, assert_alike, html, kinds
+from drop_in import ROOT, WEB, SpiderCase, Web, assert_alike, html, kinds
 from scrapy import Request, Spider, signals
 from scrapy.dupefilters import BaseDupeFilter, RFPDupeFilter
 from scrapy.exceptions import CloseSpider, NotConfigured, StopDownload
@@ -50,7 +50,7 @@ class OwnFilter(Web):
     options = {"DUPEFILTER_CLASS": TalkativeFilter}
 
 
-class NoFilter(Kind, Spider):
+class NoFilter(SpiderCase, Spider):
     """A filter that lets everything through, so every request is sent."""
 
     pages = WEB
@@ -73,7 +73,7 @@ class HeaderFingerprints:
         return fingerprint(request, include_headers=["X-Shop"])
 
 
-class OwnFingerprints(Kind, Spider):
+class OwnFingerprints(SpiderCase, Spider):
     pages = WEB
     options = {"REQUEST_FINGERPRINTER_CLASS": HeaderFingerprints}
 
@@ -113,7 +113,7 @@ class Listener:
         return note
 
 
-class Signals(Kind, Spider):
+class Signals(SpiderCase, Spider):
     """Each signal is sent equally often, and in the same order for a single request."""
 
     pages = {"/0": html("home", "/1", "/gone"), "/1": html("one", "/0"), "/robots.txt": Answer("")}
@@ -152,7 +152,7 @@ class Stopper:
             raise StopDownload(fail=False)
 
 
-class StoppedDownloads(Kind, Spider):
+class StoppedDownloads(SpiderCase, Spider):
     pages = WEB
     options = {"EXTENSIONS": {Stopper: 500}}
 

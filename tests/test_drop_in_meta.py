@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 import pytest
 from crawls import Answer
-from drop_in import ROOT, Kind, assert_alike, html, kinds
+from drop_in import ROOT, SpiderCase, assert_alike, html, kinds
 from scrapy import Request, Spider
 
 RETRIES = {"RETRY_ENABLED": True, "CRAWLPRIO_MAX_BACK_OFF": 0.05}
@@ -20,7 +20,7 @@ def to(location, status=302, **headers):
     return Answer("", status, {"Location": location, **headers})
 
 
-class Asking(Kind, Spider):
+class Asking(SpiderCase, Spider):
     """Makes the requests of `asks`, and yields the outcome of each.
 
     Attributes
@@ -170,7 +170,7 @@ class Domains(Asking):
     ]
 
 
-class Depths(Kind, Spider):
+class Depths(SpiderCase, Spider):
     """A depth limit, with its stats."""
 
     pages = {f"/{n}": html(str(n), f"/{n + 1}") for n in range(6)}
@@ -221,7 +221,7 @@ class Delays(Asking):
     asks = [{"url": f"/{n}"} for n in range(5)]
 
 
-class Priorities(Kind, Spider):
+class Priorities(SpiderCase, Spider):
     """One at a time, requests leave by priority; the order of equal ones is crawlprio's."""
 
     pages = {"/": html("home"), **{f"/{n}": html(str(n)) for n in range(-3, 6)}}

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from crawls import ADDON, Site, run_spider
-from drop_in import ROOT, CountingSite, Kind, assert_alike, html, kinds
+from drop_in import ROOT, CountingSite, SpiderCase, assert_alike, html, kinds
 from forked import run_forked
 from scrapy import Request, Spider, signals
 
@@ -19,7 +19,7 @@ WEB = {f"/{n}": html(f"page {n}", f"/{2 * n + 1}", f"/{2 * n + 2}") for n in ran
 HERE = Path(__file__).parent
 
 
-class Resumed(Kind, Spider):
+class Resumed(SpiderCase, Spider):
     """Stopped twice, resumed twice: the runs together have the results of a single run.
 
     Requests carry what has to survive: callback, errback, arguments, meta, body, priority.
@@ -78,7 +78,7 @@ class ResumedOneAtATime(Resumed):
     options = {"CRAWLPRIO_STORE": "crawl.sqlite", "CONCURRENT_REQUESTS": 1}
 
 
-class Unserializable(Kind, Spider):
+class Unserializable(SpiderCase, Spider):
     """A request that no job directory can hold stays in memory, is counted and is reported once."""
 
     pages = WEB
@@ -100,7 +100,7 @@ class Unserializable(Kind, Spider):
         return found._replace(log=said)
 
 
-class Paused(Kind, Spider):
+class Paused(SpiderCase, Spider):
     """Pauses the engine for a while."""
 
     pages = WEB
@@ -118,7 +118,7 @@ class Paused(Kind, Spider):
         yield {"url": response.url}
 
 
-class Lazy(Kind, Spider):
+class Lazy(SpiderCase, Spider):
     """`start()` waits until the scheduler is empty before it yields more, as in Scrapy's docs.
 
     The number of start requests that it is ahead of the responses is compared, in steps of ten.
@@ -147,7 +147,7 @@ class Lazy(Kind, Spider):
         yield {"url": response.url}
 
 
-class Console(Kind, Spider):
+class Console(SpiderCase, Spider):
     """The expressions that the telnet console's `est()` evaluates on the engine work."""
 
     pages = WEB
@@ -172,10 +172,10 @@ def test_it_goes_the_same_as_with_scrapy_alone(kind, tmp_path):
 
 
 def test_two_runs_and_one_have_the_same_results(tmp_path):
-    class Whole(Resumed):
+    class Int(Resumed):
         stops = (None,)
 
-    whole = Whole.crawl(tmp_path / "whole", {})
+    whole = Int.crawl(tmp_path / "whole", {})
     ours = Resumed.crawl(tmp_path / "ours", ADDON)
     assert ours.items == whole.items
     assert ours.asked_for == whole.asked_for

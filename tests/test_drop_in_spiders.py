@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from crawls import Answer
-from drop_in import FIRST_LINK, ROOT, Kind, assert_alike, html, kinds
+from drop_in import FIRST_LINK, ROOT, SpiderCase, assert_alike, html, kinds
 from scrapy import FormRequest, Request, Spider
 from scrapy.linkextractors import LinkExtractor
 from scrapy.spiders import CrawlSpider, Rule, SitemapSpider
@@ -25,7 +25,7 @@ SHOP = {
 }
 
 
-class AllLinks(Kind, Spider):
+class AllLinks(SpiderCase, Spider):
     """Follows every link, and lets Scrapy drop the duplicates."""
 
     pages = SHOP
@@ -54,7 +54,7 @@ class NoneAtOnce(AllLinks):
     options = {"CONCURRENT_REQUESTS": 1}
 
 
-class Rules(Kind, CrawlSpider):
+class Rules(SpiderCase, CrawlSpider):
     """CrawlSpider with a rule that follows and one that parses."""
 
     pages = SHOP
@@ -72,7 +72,7 @@ class Rules(Kind, CrawlSpider):
         yield {"url": response.url, "text": response.meta.get("link_text")}
 
 
-class Sitemap(Kind, SitemapSpider):
+class Sitemap(SpiderCase, SitemapSpider):
     """A sitemap index in robots.txt, with a sitemap that links to alternates."""
 
     pages = {
@@ -101,7 +101,7 @@ class Sitemap(Kind, SitemapSpider):
         yield {"page": response.url}
 
 
-class Login(Kind, Spider):
+class Login(SpiderCase, Spider):
     """A form with a hidden field, a session, and a page behind it."""
 
     pages = {
@@ -121,7 +121,7 @@ class Login(Kind, Spider):
         yield {"url": response.url, "cookies": sorted(cookie.decode().split("; "))}
 
 
-class OddUrls(Kind, Spider):
+class OddUrls(SpiderCase, Spider):
     """Fragments, other alphabets, spaces, credentials and schemes that never reach a server."""
 
     pages = {"/": html("home"), "/%C3%BC": html("u"), "/a%20b": html("ab"), "/x": html("x")}

@@ -11,12 +11,12 @@ from crawls import ADDON, Answer, Site, _in_loop, page, run_spider
 from pydispatch import dispatcher
 from scrapy import Request, Spider, signals
 from scrapy.core.scheduler import BaseScheduler, Scheduler
-from scrapy.exceptions import IgnoreRequest
+from scrapy.exceptions import IgnoreRequest, NotConfigured
 from scrapy.utils.defer import maybe_deferred_to_future
 
 from crawlprio.errors import ConfigError
 from crawlprio.live import engine
-from crawlprio.live.running import RunningCrawl
+from crawlprio.live.crawl_context import CrawlContext
 from crawlprio.pipelines import LinkPairPipeline
 
 
@@ -252,7 +252,7 @@ def test_a_refused_crawl_ends_without_a_spider_and_reports_it_once():
     class Refused(Starter):
         @classmethod
         def from_crawler(cls, crawler, *args, **kwargs):
-            crawl = RunningCrawl.of(crawler)
+            crawl = CrawlContext.of(crawler)
             crawl.refuse(ConfigError("X is 1; give 2."))
             crawl.refuse(ConfigError("Y is 1; give 2."))
             return super().from_crawler(crawler, *args, **kwargs)
@@ -270,7 +270,7 @@ def test_a_crawl_that_cannot_continue_closes_its_spider_and_reports_it_once():
 
         def parse(self, response):
             for _ in range(2):
-                RunningCrawl.of(self.crawler).fail(ConfigError("The disk is full."))
+                CrawlContext.of(self.crawler).fail(ConfigError("The disk is full."))
             yield {}
 
     settings = {"CONCURRENT_REQUESTS": 1, "HTTPERROR_ALLOW_ALL": True, "CRAWLPRIO_STORE": None}
@@ -330,3 +330,91 @@ def test_a_spider_that_is_closed_already_may_be_closed_once_more():
 
     _in_loop(close(), 60.0)
     assert run.reason == "finished"
+
+
+class Project:
+    """A middleware that notes each call of it, by its `place`."""
+
+    place = "project"
+
+    @classmethod
+    def from_crawler(cls, crawler):
+        middleware = cls()
+        middleware.notes = crawler.spider.notes
+        return middleware
+
+    def note(self, method):
+        self.notes.append((method, self.place))
+
+    async def process_start(self, start):
+        async for output in start:
+            self.note("start")
+            yield output
+
+    def process_spider_input(self, response):
+        self.note("input")
+
+    async def process_spider_output(self, response, result):
+        async for output in result:
+            self.note("output")
+            yield output
+
+    def process_request(self, request):
+        self.note("request")
+
+    def process_response(self, request, response):
+        self.note("response")
+        return response
+
+
+class Outer(Project):
+    place = "outer"
+
+
+class Inner(Project):
+    place = "inner"
+
+
+class Disabled(Project):
+    @classmethod
+    def from_crawler(cls, crawler):
+        raise NotConfigured
+
+
+class AddingScheduler(Scheduler):
+    """Scrapy's own scheduler, which adds middlewares as it opens, and some in vain."""
+
+    def open(self, spider):
+        for setting in ("SPIDER_MIDDLEWARES", "DOWNLOADER_MIDDLEWARES"):
+            for added in (Outer, Inner, Inner, Disabled):
+                is_outermost = added is Outer and setting == "SPIDER_MIDDLEWARES"
+                engine.add_middleware(spider.crawler, setting, added, is_outermost=is_outermost)
+        outer = spider.crawler.get_downloader_middleware(Outer)
+        engine.ask_last(spider.crawler, outer.process_request)
+        return super().open(spider)
+
+
+def test_middlewares_are_added_around_those_of_the_project_and_each_class_once():
+    class Noting(Starter):
+        def __init__(self, *args, **kwargs):
+            super().__init__(*args, **kwargs)
+            self.notes = []
+
+    settings = {
+        "SCHEDULER": AddingScheduler,
+        "SPIDER_MIDDLEWARES": {Project: 1},
+        "DOWNLOADER_MIDDLEWARES": {Project: 9_999},
+    }
+    with Site({"/": page()}) as site:
+        run = run_spider(Noting, settings, site=site)
+    assert len(run.items) == 1
+    calls = {}
+    for method, place in run.spider.notes:
+        calls.setdefault(method, []).append(place)
+    assert calls == {
+        "start": ["project", "outer"],
+        "request": ["project", "inner", "outer"],
+        "response": ["inner", "outer", "project"],
+        "input": ["outer", "project", "inner"],
+        "output": ["inner", "project", "outer"],
+    }

@@ -9,10 +9,11 @@ from commands import run_command
 from crawls import ADDON, Answer, Site, page, run_spider
 from driver import WebPages
 from graphs import power_law_web
-from test_orderings import with_urls
+from ordering_cases import with_urls
 
 from crawlprio.errors import StoreError
-from crawlprio.measure.explanations import Past, Policy, explain_head, explain_url
+from crawlprio.frontier.struct_layouts import WAITING
+from crawlprio.measure.explanations import Policy, ReplayedCrawl, explain_head, explain_url
 from crawlprio.orderings import Ordering, Part, make_ordering
 from crawlprio.spiders.site import SiteSpider
 from crawlprio.store import SiteState, Store
@@ -239,7 +240,7 @@ def test_a_running_crawl_is_explained_without_being_touched(tmp_path):
     path = stored(tmp_path / "crawl.sqlite", 30)
     with Store.open(path) as writer:
         pages = writer.load_pages()
-        writer.mark_leased(41)
+        writer.pending.leased.set(41)
         writer.record_pages(pages)
         before = path.read_bytes()
         head = explain_head(path, policy())
@@ -281,7 +282,7 @@ def test_an_ordering_of_a_users_own_must_be_named_again(tmp_path, capsys):
     path = stored(tmp_path / "crawl.sqlite", 5, "test_explain.Mine")
     status, text = said(capsys, str(path))
     assert (status, text.count("\n")) == (2, 1)
-    assert "ran under test_explain.Mine, and a store names no code to run" in text
+    assert "used test_explain.Mine, and a store must not choose code to run" in text
     status, text = said(capsys, str(path), last_url(path), "-s", "ORDERING=test_explain.Mine")
     assert (status, "its key" in text) == (0, True)
 
@@ -337,14 +338,14 @@ def test_a_store_without_pages_or_visits_raises_or_has_an_empty_past(tmp_path):
 def test_places_are_those_of_the_order_in_which_pages_leave(tmp_path, name, n_visits):
     path = stored(tmp_path / "crawl.sqlite", n_visits)
     with Store.open(path, readonly=True) as store, store.snapshot():
-        past = Past(store, policy(name))
+        past = ReplayedCrawl(store, policy(name))
         past.replay(until_fetched=False)
         n_waiting = len(past.queue)
-        places = {at: past.place(at) for at in range(0, len(past.pages), 7)}
+        waiting = [at for at in range(0, len(past.pages), 7) if past.queue.state(at) == WAITING]
+        places = {at: past.place(at) for at in waiting}
         order = list(past.head())
     assert len(order) == n_waiting
     for at, place in places.items():
-        if at in order:
-            assert (order.index(at), n_waiting) == (place.n_before, place.n_waiting)
-            on_site = [other for other in order if past.pages.sites[other] == past.pages.sites[at]]
-            assert (on_site.index(at), len(on_site)) == place[2:]
+        assert (order.index(at), n_waiting) == (place.n_before, place.n_waiting)
+        on_site = [other for other in order if past.pages.sites[other] == past.pages.sites[at]]
+        assert (on_site.index(at), len(on_site)) == place[2:]

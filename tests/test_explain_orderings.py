@@ -7,10 +7,17 @@ import pytest
 from driver import WebPages
 from graphs import power_law_web
 from oracles import true_pagerank
-from test_orderings import CASES, ours, with_urls
+from ordering_cases import CASES, ours, with_urls
 
 from crawlprio.graph.pages import NO_PAGE
-from crawlprio.orderings import ORDERINGS, KeyHistory, Ordering, Part, guard, make_ordering
+from crawlprio.orderings import (
+    ORDERINGS,
+    KeyHistory,
+    Ordering,
+    Part,
+    make_ordering,
+    ordering_validation,
+)
 
 N_PAGES = 1_000
 """Pages explained under each ordering."""
@@ -42,14 +49,16 @@ class Replay:
     def explained(self, name):
         """Return the ordering after these visits, and how it explains each waiting page."""
         ordering = make_ordering(name, self.options)
-        guard.open_ordering(ordering, self.pages, lambda at: self.truth[self.pages.numbers[at]])
+        ordering_validation.open_ordering(
+            ordering, self.pages, lambda at: self.truth[self.pages.numbers[at]]
+        )
         histories = [KeyHistory(ordering, page) for page in self.oracle]
         for visit, n_known in zip(self.visits, self.known, strict=True):
             for history in histories:
                 history.before(visit, n_known, again=False)
-            guard.learn(ordering, visit, n_known, again=False)
-            if (work := guard.recomputation(ordering)) is not None:
-                guard.accept(ordering, work())
+            ordering_validation.learn(ordering, visit, n_known, again=False)
+            if (work := ordering_validation.recomputation(ordering)) is not None:
+                ordering_validation.accept(ordering, work())
             for history in histories:
                 history.after()
         return ordering, {each.page: ordering.explain_history(each) for each in histories}
@@ -99,7 +108,7 @@ def test_an_ordering_of_a_users_own_states_the_key():
     history = KeyHistory(ordering, 1)
     for visit in (pages.seeds([0]), pages.visit(0)):
         history.before(visit, len(pages), again=False)
-        guard.learn(ordering, visit, len(pages), again=False)
+        ordering_validation.learn(ordering, visit, len(pages), again=False)
         history.after()
     assert ordering.explain_history(history) == Part("its key", 0.5)
 

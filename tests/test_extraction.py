@@ -1,9 +1,12 @@
 """What parse_page finds in a page, and how normalise_url normalises a URL."""
 
 from html import escape
+from urllib.parse import urljoin
 
 import can_ada
 import pytest
+from browsers import in_browser, running_browser
+from examples import examples
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scrapy import Request
@@ -11,6 +14,7 @@ from scrapy.http import HtmlResponse
 from scrapy.linkextractors import LinkExtractor
 from scrapy.utils.httpobj import urlparse_cached
 
+from crawlprio.web.anchors import read_anchors, read_title
 from crawlprio.web.html import MAX_ANCHOR_LENGTH, MAX_LINKS, Link, parse_page
 from crawlprio.web.urls import MAX_URL_LENGTH, host_of, normalise_url
 
@@ -46,6 +50,86 @@ def test_a_url_is_listed_once_with_its_first_nonempty_anchor():
         Link("http://example.org/x", "two", False),
         Link("http://example.org/y", "y", False),
     ]
+
+
+REFRESHES = {
+    "0;url=/x": "/x",
+    "0; URL='/x'": "/x",
+    '  1.5\t,\nUrl = "/x" ignored': "/x",
+    ".5;/x": "/x",
+    "0 /x": "/x",
+    "0,,/x": "/dir/,/x",
+    "0;;/x": "/dir/;/x",
+    "0;'/x": "/x",
+    "0;'/x'y": "/x",
+    "0;url=x y#part": "/dir/x%20y",
+    "0;url /x": "/dir/url%20/x",
+    "0;ur=/x": "/dir/ur=/x",
+    "0;url=url=/x": "/dir/url=/x",
+    "0;url=http://other.example/": "http://other.example/",
+    "0.0.0;/x": "/x",
+    "0": None,
+    "0;": None,
+    "0;url=": None,
+    "url=/x": None,
+    ";/x": None,
+    "-1;/x": None,
+    "0s;/x": None,
+    "0\u00a0/x": None,
+    "0;javascript:alert(1)": None,
+}
+"""The `content` of a `meta http-equiv=refresh`, and where it leads from `PAGE`."""
+
+
+@pytest.mark.parametrize(("content", "target"), REFRESHES.items())
+def test_a_refresh_is_a_link_without_text(content, target):
+    body = (
+        f'<title>t</title><meta HTTP-EQUIV=Refresh content="{escape(content)}"><a href="/b">b</a>'
+    )
+    url = None if target is None else urljoin(PAGE, target)
+    refreshed = [] if url is None else [Link(url, "", False)]
+    assert links(body) == [*refreshed, Link("http://example.org/b", "b", False)]
+
+
+def test_only_a_refresh_is_a_refresh_and_each_is_a_link():
+    refresh = "<meta http-equiv={} content='0;url={}'>".format
+    body = refresh("refresh", "/a") + refresh("refreshed", "/no") + refresh("REFRESH", "/b")
+    page = f"<template>{refresh('refresh', '/no')}</template>{body}<base href=/dir/>"
+    assert urls(page) == ["http://example.org/a", "http://example.org/b"]
+    assert urls(refresh("refresh", "c") + "<base href=/base/>") == ["http://example.org/base/c"]
+
+
+@pytest.mark.parametrize("judged", [pytest.param("chromium", marks=in_browser)])
+def test_a_browser_reads_refreshes_as_written_here(judged):
+    """Each page has loaded before the next one begins, and the last one leads somewhere."""
+    went = {}
+
+    def answer(route):
+        page = route.request.frame.page
+        if route.request.url != PAGE:
+            went.setdefault(page, route.request.url)
+            route.abort()
+            return
+        meta = f'<meta http-equiv=refresh content="{escape(contents[page])}">'
+        route.fulfill(content_type="text/html; charset=utf-8", body=meta)
+
+    with running_browser() as browser:
+        context = browser.new_context()
+        context.route("**/*", answer)
+        last, contents = context.new_page(), {}
+        for content in REFRESHES:
+            page = context.new_page()
+            contents[page] = content.replace("1.5", "0.5")
+            page.goto(PAGE)
+        contents[last] = "2;/x"
+        last.goto(PAGE)
+        while last not in went:
+            last.wait_for_timeout(50)
+        found = {contents[page]: went.get(page) for page in contents}
+    for content, target in REFRESHES.items():
+        url = None if target is None else urljoin(PAGE, target)
+        seen = (found[content.replace("1.5", "0.5")] or PAGE).partition("#")[0]
+        assert (None if seen == PAGE else seen) == url, content
 
 
 @pytest.mark.parametrize(
@@ -184,14 +268,78 @@ def test_robots_meta_is_read_in_any_case():
         "<meta name=robots content='noindex'>": (False, True),
         "<meta name=otherbot content=none>": (False, False),
         "<meta name=robots><meta name>": (False, False),
+        "<meta name=robots content='max-image-preview:none, max-snippet: -1'>": (False, False),
+        "<meta name=robots content='max-image-preview:none nofollow'>": (True, False),
+        "<meta name=robots content='unavailable_after: Fri, 1 Jan 2027, none'>": (True, True),
+        "<meta name=MyBot content=nofollow><meta name=robots content=all>": (True, False),
+        "<meta name=mybot2 content=nofollow><meta name=my content=none>": (False, False),
     }
-    pages = [parse_page(body.encode(), PAGE) for body in cases]
+    pages = [parse_page(body.encode(), PAGE, robot={"mybot"}) for body in cases]
     assert [(page.nofollow, page.noindex) for page in pages] == list(cases.values())
 
 
-def test_the_title_is_the_first_that_is_not_empty():
-    body = b"<title> \n A  title\n</title><body><svg><title>no</title></svg>"
-    assert parse_page(body, PAGE).title == "A title"
+@pytest.mark.parametrize(
+    ("body", "title", "url"),
+    [
+        ("<title> \n A  title\n</title><title>second</title><a href=x>", "A title", "dir/x"),
+        ("<title></title><title>second</title><base href=/b/><a href=x>", "", "b/x"),
+        ("<svg><title>icon</title><base href=/s/></svg><a href=x>", "", "dir/x"),
+        (100 * "<svg><title>icon</title></svg>" + "<title>late</title><a href=x>", "late", "dir/x"),
+        ("<svg><g><title>a</title><base href=/s/></g></svg><base href=/b/><a href=x>", "", "b/x"),
+        ("<svg><desc><title>within</title></desc></svg><a href=x>", "within", "dir/x"),
+        ("<math><title>no</title></math><title>late</title><a href=x>", "late", "dir/x"),
+    ],
+)
+def test_title_and_base_are_the_first_of_html(body, title, url):
+    """Those of an icon are the icon's; a browser and libxml2 agree."""
+    page = parse_page(body.encode(), PAGE)
+    assert (page.title, urls(body)) == (title, [f"http://example.org/{url}"])
+    root = HtmlResponse(PAGE, body=body, encoding="utf-8").selector.root
+    assert read_title(root) == title
+    link = f"http://example.org/{url}"
+    text = body.replace("<a href=x>", "<a href=x>text</a>")
+    root = HtmlResponse(PAGE, body=text, encoding="utf-8").selector.root
+    assert read_anchors(root, PAGE, "utf-8", [link]) == {link: "text"}
+
+
+def test_shadow_roots_are_content_and_other_templates_are_not():
+    body = """<x-nav><template shadowrootmode="open"><a href=1>one</a><b>bold</b><div>
+        <template ShadowRootMode=CLOSED>in<!-- -->ner <a href=2>two</a></template></div></template>
+        <a href=3>three</a></x-nav><template><a href=no>no</a></template>
+        <x-foot><template shadowrootmode="closed"><a href=4>four</a></template>
+        <template shadowrootmode="open"><a href=no>no second</a></template></x-foot>"""
+    page = parse_page(body.encode(), PAGE, want_text=True)
+    assert [link.url.rpartition("/")[2] for link in page.links] == ["1", "2", "3", "4"]
+    assert page.anchors == ["one", "two", "three", "four"]
+    assert page.text == "onebold inner two three four"
+
+
+def test_shadow_roots_by_the_thousand_cost_what_their_content_does():
+    nested = 300 * "<div><template shadowrootmode=open>" + "<a href=deep>x</a>"
+    many = 3_000 * "<x-a><template shadowrootmode=open><a href=x>x</a></template></x-a>"
+    assert urls(nested) == ["http://example.org/dir/deep"]
+    assert urls(many) == ["http://example.org/dir/x"]
+
+
+@pytest.mark.parametrize(
+    ("body", "text"),
+    [
+        ("12<!-- -->% of 3<!-- --> user<!-- -->s", "12% of 3 users"),
+        ("a<!---->b<!-->c<! x>d<?y?>e</ z>f", "abcdef"),
+        (
+            "a<script>x</script>b<style>x</style>c<noscript>x</noscript>d<template>x</template>e",
+            "abcde",
+        ),
+        ("a<b><!-- -->b</b><!-- --><i>c<!-- --></i>d", "abcd"),
+        ("a<p><!-- -->b<!-- --></p>c", "a b c"),
+        ("a<!-- --><br><!-- -->b", "a b"),
+        ("1<iframe><a href=/no>x</a></iframe>2<noembed><a href=/no>x</a></noembed>3", "123"),
+        ("1<noframes><a href=/no>x</a></noframes>2<iframe><!--</iframe>3-->", "123-->"),
+    ],
+)
+def test_a_text_goes_on_after_what_is_not_shown(body, text):
+    page = parse_page(body.encode(), PAGE, want_text=True)
+    assert (page.text, page.urls) == (text, [])
 
 
 def test_text_is_the_visible_text_and_only_on_request():
@@ -216,7 +364,7 @@ def test_an_xlink_outside_svg_and_mathml_is_not_a_link():
     assert urls("<a href=x></a><base xlink:href=/no/>") == ["http://example.org/dir/x"]
     assert urls("<a href=x></a><svg><base xlink:href=/b/></svg>") == ["http://example.org/dir/x"]
     assert urls("<svg><base xlink:href=/b/></svg><base href=/c/><a href=x></a>") == [
-        "http://example.org/dir/x"
+        "http://example.org/c/x"
     ]
 
 
@@ -282,7 +430,7 @@ FRAGMENTS = st.sampled_from(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(
     body=st.lists(st.one_of(FRAGMENTS, st.binary(max_size=12)), max_size=40).map(b"".join),
     page=st.one_of(st.just(PAGE), st.text(max_size=20)),
@@ -352,7 +500,7 @@ PAGES = st.sampled_from(
 )
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=examples(500), deadline=None)
 @given(
     href=st.one_of(
         st.lists(PIECES, max_size=8).map("".join),
@@ -383,7 +531,7 @@ def test_a_link_leads_where_the_url_parser_says(href, page):
 URL_CHARACTERS = st.text(st.characters(codec="utf-8") | st.sampled_from("/?#%&=[]|\\`^{}:@ .;'\""))
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(
     rest=URL_CHARACTERS,
     host=st.sampled_from(["h.example", "H.example:81", "[::1]:8", "1.2", "ü.de"]),

@@ -23,8 +23,6 @@ def _bare(monkeypatch, tmp_path):
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        (["--warc", "w"], "CRAWLPRIO_WARC needs surt"),
-        (["--warc", "w", "--requisites", "all"], "CRAWLPRIO_WARC needs surt"),
         (["--keep-text"], "CRAWLPRIO_KEEP_TEXT needs py3langid"),
         (["--novelty", "near"], "CRAWLPRIO_NOVELTY 'near' needs rensa"),
         (["--value", "language:en"], "CRAWLPRIO_VALUE 'language:en' needs py3langid"),
@@ -32,7 +30,6 @@ def _bare(monkeypatch, tmp_path):
         (["-s", "CRAWLPRIO_BODIES=True"], "CRAWLPRIO_BODIES needs zstandard"),
         (["-s", "CRAWLPRIO_FRONTIER=redis"], "CRAWLPRIO_FRONTIER 'redis' needs redis"),
         (["--plan", "-s", "CRAWLPRIO_FRONTIER=redis"], "CRAWLPRIO_FRONTIER 'redis' needs redis"),
-        (["--plan", "--warc", "w"], "CRAWLPRIO_WARC needs surt"),
         (["--plan", "--value", "language:en"], "CRAWLPRIO_VALUE 'language:en' needs py3langid"),
     ],
 )
@@ -49,15 +46,7 @@ def test_a_command_names_the_extra_and_leaves_nothing_behind(
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize(
-    "setting",
-    [
-        {"CRAWLPRIO_WARC": "w"},
-        {"CRAWLPRIO_WARC": "w", "CRAWLPRIO_REQUISITES": "all"},
-        {"CRAWLPRIO_BODIES": True},
-        {"CRAWLPRIO_FRONTIER": "redis"},
-    ],
-)
+@pytest.mark.parametrize("setting", [{"CRAWLPRIO_BODIES": True}, {"CRAWLPRIO_FRONTIER": "redis"}])
 def test_a_project_gets_the_same_sentence_and_no_store(setting, tmp_path):
     with Site({"/": page()}) as site:
         settings = {**ADDON, **setting, "CRAWLPRIO_STORE": "crawl.sqlite"}

@@ -104,6 +104,16 @@ def test_a_crawl_exits_with_an_error_if_no_seed_is_got(answer, status, told, tmp
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.parametrize("line", [["--demo"], ["--pages=9", "-a", "seeds=http://a.test/"], ["-x"]])
+def test_an_option_that_scrapy_crawl_lacks_is_named_in_one_sentence(line, tmp_path):
+    done = scrapy(["crawl", "site", *line], tmp_path)
+    assert done.returncode == 2
+    assert done.stderr.splitlines()[-1] == (
+        f"scrapy: error: scrapy crawl has no option {line[0]}; see scrapy crawl --help, or "
+        "crawlprio crawl --help, which has more."
+    )
+
+
 def test_a_redirect_that_is_followed_counts_as_fetched_and_one_to_nowhere_does_not():
     there = Answer("", 302, {"Location": "/there"})
     nowhere = Answer("", 302)

@@ -272,7 +272,7 @@ def test_a_full_disk_stops_the_crawl_which_resumes_when_there_is_room(tmp_path, 
     full = scrapy(line, tmp_path, wrapper=lambda line: [*shell, *line])
     assert full.returncode == 1
     errors = [line for line in full.stderr.splitlines() if "resumed with" not in line]
-    assert [error.partition("ERROR: ")[2] for error in errors] == [
+    assert [error.rpartition("ERROR: ")[2] for error in errors] == [
         f"job/crawl.sqlite: {reason}"
     ] * 2
     if kind == "disk":

@@ -140,7 +140,7 @@ def test_the_legend_names_the_curves_from_the_top_down(tmp_path):
     assert texts[-3:] == ["opic", "breadth-first", "random, expected"]
     assert "a small web" in texts
     assert "share of pages fetched" in texts
-    assert "share of all PageRank" in texts
+    assert "share of the PageRank of all pages" in texts
 
 
 def test_axes_are_in_percent_of_the_longest_curve(tmp_path):

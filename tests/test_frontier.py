@@ -9,7 +9,8 @@ import pytest
 
 from crawlprio.errors import GraphError
 from crawlprio.frontier import PageQueue
-from crawlprio.frontier.records import (
+from crawlprio.frontier.priority_classes import FIRST
+from crawlprio.frontier.struct_layouts import (
     BY_BEST_PAGE,
     BY_WAITING_PAGES,
     DELAYED,
@@ -39,7 +40,7 @@ def check_invariants(frontier):
     assert {int(state) for state in pages["state"][leased]} <= {WAITING, LEASED}
 
     def rank(page):
-        return -int(pages["tier"][page]), -float(pages["key"][page]), page
+        return -int(pages["priority_class"][page]), -float(pages["key"][page]), page
 
     def site_key(site):
         if totals["site_rule"] == BY_BEST_PAGE:
@@ -68,23 +69,25 @@ def check_invariants(frontier):
         if found:
             assert row["head"] == min(found, key=rank)
         head = pages[row["head"]]
-        is_held = head["key"] < totals["held_below"] and head["tier"] <= 0
+        is_held = head["key"] < totals["held_below"] and head["priority_class"] <= 0
         if not found or is_held or row["n_leased"] >= row["limit"]:
             assert row["position"] == NOWHERE
         elif row["ready_at"] > totals["now"]:
             should_stand[DELAYED].append((0, 0, float(row["ready_at"]), site, site))
         else:
-            tier = int(pages["tier"][row["head"]]) + ON_VISIT * int(row["n_visited"] > 0)
+            priority_class = int(pages["priority_class"][row["head"]]) + ON_VISIT * int(
+                row["n_visited"] > 0
+            )
             key = site_key(site)
             share = int(totals["site_share"])
             at_round = int(row["turn"]) // share if share else 0
-            should_stand[READY].append((-tier, at_round, -key, int(row["head"]), site))
+            should_stand[READY].append((-priority_class, at_round, -key, int(row["head"]), site))
 
     for side, count in ((READY, "n_ready"), (DELAYED, "n_delayed")):
         standing = []
         for at in range(int(totals[count])):
-            tier, at_round, key, tie, site = frontier._heap[at ^ side].tolist()
-            standing.append((-tier, at_round, -key, tie, site))
+            priority_class, at_round, key, tie, site = frontier._heap[at ^ side].tolist()
+            standing.append((-priority_class, at_round, -key, tie, site))
             assert sites["position"][int(site)] == at ^ side
             if at:
                 assert standing[(at - 1) // 4] < standing[at]
@@ -327,6 +330,7 @@ class Pair:
 
     def __init__(self, ordering, seed, *, limit, pages_per_visit, topic, late, plain_until=0):
         self.rng = random.Random(seed)
+        self.has_large_priorities = seed % 2 == 1
         self.pages = PageTable()
         self.topic = topic
         self.frontier = PageQueue(
@@ -368,6 +372,8 @@ class Pair:
         pages = [page for page, state in self.twin.states.items() if state != UNKNOWN]
         page = self.rng.choice(pages) if pages and self.rng.random() < 0.6 else self.new_page()
         priority = self.rng.choice([-1, 0, 0, 1, 5])
+        if self.has_large_priorities:
+            priority *= 2 ** self.rng.randrange(20, 90) + self.rng.randrange(2)
         self.frontier.add(page, priority)
         self.twin.add(page, priority)
 
@@ -603,6 +609,65 @@ def test_a_site_has_at_most_its_limit_of_pages_leased():
 def test_the_largest_key_leaves_first_and_of_equal_keys_the_page_found_first():
     frontier = frontier_of([0, 1, 2, 0, 1], {0: 0.5, 1: 2.0, 2: -1.0, 3: 2.0, 4: 0.5})
     assert leave_one_by_one(frontier) == [1, 3, 0, 4, 2]
+
+
+SECONDS = 1_790_000_000
+DATES = random.Random(3).sample(range(SECONDS - 10**9, SECONDS), 400)
+PRIORITIES = {
+    "seconds": [SECONDS - n for n in (5, 3, 1, 4, 2)],
+    "nanoseconds": [date * 10**9 for date in DATES],
+    "descending": [SECONDS * 1000 - 86_400_000 * n for n in range(400)],
+    "negative": [-(10**12) + n for n in (5, 3, 1, 4, 2)] + [-date for date in DATES],
+    "64 bits": [2**63 - 1, 2**62, 2**62 + 1, -(2**63), 2**31, 2**30, 2**30 - 1, 2**29, 0, -1],
+    "more bits": [2**64 + n for n in (3, 1, 2)] + [10**30, -(10**300), 10**300],
+    "any": [sign * (2**n + n % 3) for n in range(20, 300) for sign in (1, -1)],
+    "inward": [2**62 + sign * 2**60 // 2**n for n in range(60) for sign in (1, -1)],
+}
+
+
+@pytest.mark.parametrize("plain_until", [0, 10**6], ids=["compiled", "plain"])
+@pytest.mark.parametrize("priorities", PRIORITIES.values(), ids=PRIORITIES)
+@pytest.mark.parametrize("n_sites", [1, 7])
+def test_priorities_of_any_size_leave_in_order_and_are_shown_as_they_are(
+    priorities, plain_until, n_sites
+):
+    priorities = random.Random(len(priorities)).sample(priorities, len(priorities))
+    sites = [n % n_sites for n in range(len(priorities))]
+    frontier = frontier_of(sites, limit=len(sites), plain_until=plain_until)
+    leave_one_by_one(frontier)
+    for page, priority in enumerate(priorities):
+        frontier.add(page, priority)
+    assert [frontier.request_rank(page) for page in range(len(sites))] == [
+        (priority, False) for priority in priorities
+    ]
+    if not plain_until:
+        check_invariants(frontier)
+    best_first = sorted(range(len(sites)), key=lambda page: (-priorities[page], page))
+    assert frontier.upcoming(len(sites)) == best_first
+    assert leave(frontier) == best_first
+
+
+def test_no_priority_comes_before_pages_in_flight_when_the_crawl_was_killed():
+    frontier = frontier_of([0, 0, 0])
+    frontier.add(0, 2**29 + 1)
+    frontier.add(1, FIRST)
+    frontier.add(2, 10**300)
+    assert leave_one_by_one(frontier) == [1, 2, 0]
+
+
+@pytest.mark.parametrize("plain_until", [0, 10], ids=["compiled", "plain"])
+def test_priorities_between_two_others_never_run_out(plain_until):
+    """Each is in the middle of the last two, which leaves no number after thirty."""
+    frontier = frontier_of([0] * 10, limit=10, plain_until=plain_until)
+    low, high = 2**100, 2**200
+    leave_one_by_one(frontier)
+    for _ in range(500):
+        low, high = low + (high - low) // 3, high - (high - low) // 3
+        frontier.add(0, low)
+        frontier.add(1, high)
+        frontier.add(2, low - 1)
+        frontier.add(3, high + 1)
+        assert leave_one_by_one(frontier) == [3, 1, 0, 2]
 
 
 def test_an_added_page_waits_before_any_visit_shows_it_and_after_all_keys_change():

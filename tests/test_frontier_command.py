@@ -1,11 +1,13 @@
-"""`crawlprio frontier` shows and deletes the crawls on a server; see also test_redis_brain.py."""
+"""`crawlprio frontier` shows and deletes the crawls on a server; see also
+test_redis_coordinator.py.
+"""
 
 import json
 
 import pytest
 from commands import run_command
 
-from crawlprio.plugins.shared.mailbox import Mailbox
+from crawlprio.plugins.shared.redis_streams import RedisStreams
 
 LONG = "http://a.test/" + "long/" * 30
 SHOWN = {
@@ -37,12 +39,12 @@ def run(redis_server, capsys):
 
 @pytest.fixture
 def shop(redis_server):
-    """A crawl as its brain has described it."""
-    mailbox = Mailbox(redis_server.client(), "shop")
-    mailbox.claim("brain", 60.0)
-    mailbox.put_facts(id="7", folder="/srv/crawls/shop", host="host")
-    mailbox.turn("brain", "7", 60.0, status=json.dumps(SHOWN))
-    return mailbox
+    """A crawl as its coordinator has described it."""
+    streams = RedisStreams(redis_server.client(), "shop")
+    streams.claim("coordinator", 60.0)
+    streams.put_facts(id="7", folder="/srv/crawls/shop", host="host")
+    streams.turn("coordinator", "7", 60.0, status=json.dumps(SHOWN))
+    return streams
 
 
 def test_the_output_about_a_crawl_fits_a_terminal_and_matches_the_json(run, shop, tmp_path):
@@ -56,7 +58,7 @@ def test_the_output_about_a_crawl_fits_a_terminal_and_matches_the_json(run, shop
     assert "\x1b" not in out
     shown = json.loads((tmp_path / "shop.json").read_text())
     assert shown["counts"] == SHOWN["counts"]
-    assert (shown["sites"], shown["shards"], shown["folder"]) == (4, 1, "/srv/crawls/shop")
+    assert (shown["sites"], shown["folder"]) == (4, "/srv/crawls/shop")
     assert [worker["dead_in"] for worker in shown["workers"]] == [60.0]
     assert [letter["url"] for letter in shown["dead"]] == ["http://d.test/"]
     assert [page["url"] for page in shown["head"]] == [LONG, "http://a.test/2"]
@@ -67,27 +69,13 @@ def test_the_output_about_a_crawl_fits_a_terminal_and_matches_the_json(run, shop
 
 
 def test_without_arguments_all_crawls_are_listed(run, shop, redis_server):
-    Mailbox(redis_server.client(), "another").put_facts(id="8")
+    RedisStreams(redis_server.client(), "another").put_facts(id="8")
     _, out, _ = run()
     assert [line.split() for line in out.splitlines()] == [
         ["crawl", "state", "fetched", "waiting", "leased", "workers"],
-        ["another", "without", "a", "brain", "0", "0", "0", "0"],
+        ["another", "without", "a", "coordinator", "0", "0", "0", "0"],
         ["shop", "running", "1", "3", "1", "1"],
     ]
-
-
-def test_the_shards_of_a_crawl_are_shown_changed_and_deleted_as_one(run, shop, redis_server):
-    shop.put_facts(shards=2)
-    other = Mailbox(redis_server.client(), "shop", 1)
-    other.put_facts(id="7", shards=2, status=json.dumps(SHOWN))
-    shown = run("show", "shop")[1]
-    assert "shards" in shown
-    assert " 12 " in shown, "pages of both"
-    run("pause", "shop")
-    assert [mailbox.facts()["state"] for mailbox in (shop, other)] == ["paused"] * 2
-    shop.leave("brain")
-    run("delete", "shop", "--yes")
-    assert redis_server.client().keys("*") == []
 
 
 def test_a_paused_crawl_is_shown_as_such_until_it_is_resumed(run, shop):
@@ -98,9 +86,11 @@ def test_a_paused_crawl_is_shown_as_such_until_it_is_resumed(run, shop):
     assert run("show", "shop")[1].startswith("shop: running, ")
 
 
-def test_a_crawl_is_deleted_once_it_has_no_brain_and_that_is_confirmed(run, shop, redis_server):
+def test_a_crawl_is_deleted_once_it_has_no_coordinator_and_that_is_confirmed(
+    run, shop, redis_server
+):
     assert run("delete", "shop", "--yes")[2].startswith("The crawl 'shop' is running; ")
-    shop.leave("brain")
+    shop.leave("coordinator")
     code, _, err = run("delete", "shop")
     assert (code, "6 pages, 3 of them waiting; add --yes" in err) == (2, True)
     code, out, _ = run("delete", "shop", "--yes")
@@ -127,14 +117,52 @@ def test_bad_input_ends_with_one_sentence(words, sentence, run, shop):
     assert err.count("\n") == 1
 
 
-def test_a_crawl_is_deleted_before_its_brain_leaves(redis_server, monkeypatch):
-    client, brains = redis_server.client(), []
-    mailbox = Mailbox(client, "site")
-    mailbox.claim("a brain", 60.0)
-    mailbox.put_facts(id="1")
-    mailbox.send("hand", [(0, [(1, b"hello")])])
+def test_a_crawl_is_deleted_before_its_coordinator_leaves(redis_server, monkeypatch):
+    client, coordinators = redis_server.client(), []
+    streams = RedisStreams(client, "site")
+    streams.claim("a coordinator", 60.0)
+    streams.put_facts(id="1")
+    streams.send("worker", [(1, b"hello")])
     unlink = client.unlink
-    monkeypatch.setattr(client, "unlink", lambda key: brains.append(mailbox.brain()) or unlink(key))
-    mailbox.delete()
-    assert brains == ["a brain"] * 3
+    monkeypatch.setattr(
+        client, "unlink", lambda key: coordinators.append(streams.coordinator()) or unlink(key)
+    )
+    streams.delete()
+    assert coordinators == ["a coordinator"] * 3
     assert client.keys("*") == []
+
+
+@pytest.mark.parametrize(
+    "status",
+    [
+        *(b"\xff", b"{", b"[]", b"5", b'{"sites": 1}', b"[" * 100_000),
+        json.dumps({**SHOWN, "counts": 5}).encode(),
+        json.dumps({**SHOWN, "sites": True}).encode(),
+        json.dumps({**SHOWN, "workers": [{}]}).encode(),
+        json.dumps({**SHOWN, "leases": [{**SHOWN["leases"][0], "age": float("nan")}]}).encode(),
+        json.dumps({**SHOWN, "head": [{**SHOWN["head"][0], "priority": 10**400}]}).encode(),
+        json.dumps({**SHOWN, "dead": "x"}).encode(),
+    ],
+)
+def test_a_status_that_is_none_is_said_and_other_crawls_are_shown(status, run, shop, redis_server):
+    other = RedisStreams(redis_server.client(), "other")
+    other.put_facts(id="8", status=status, folder="\x1b[31m/srv", host=b"\xff", state="")
+    code, out, err = run()
+    assert (code, err) == (0, "")
+    assert "unreadable" in out
+    assert "shop  " in out
+    code, out, err = run("show", "other")
+    assert (code, err) == (0, "")
+    assert out.startswith("other: with an unreadable status")
+    assert "\x1b" not in out
+    code, out, err = run("delete", "other", "--yes")
+    assert (code, err, "\x1b" in out) == (0, "", False)
+
+
+def test_hostile_texts_of_a_status_cannot_command_a_terminal(run, shop):
+    odd = "\x1b]0;owned\x07\u202e"
+    shown = {**SHOWN, "ordering": odd, "workers": [{**SHOWN["workers"][0], "name": odd}]}
+    shop.put_facts(status=json.dumps(shown), state=odd, folder=odd, host=odd)
+    code, out, _ = run("show", "shop")
+    assert code == 0
+    assert not {*odd} & {*"\x1b\x07\u202e"} & {*out}

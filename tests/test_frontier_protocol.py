@@ -11,7 +11,7 @@ class TestInThisProcess(FrontierContract):
         return local_frontier(settings)
 
 
-class TestInABrain(FrontierContract):
+class TestInACoordinator(FrontierContract):
     def make_frontier(self, settings):
         return SettledShared(settings)
 

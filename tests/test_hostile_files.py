@@ -73,10 +73,10 @@ print("survived")
 BAD_ROWS = [
     ([0, 5, 2, 3], [0, 1, 2], "indptr falls from 5 to 2 at page 1"),
     ([0, 2**40, 3], [0, 1, 1], "indptr falls from 1099511627776 to 3"),
-    ([0, 1, 2], [0, 2], "give 0 to 1"),
-    ([0, 1, 2], [0, -1], "give 0 to 1"),
-    ([0, 1], [2**32], "give 0 to 0"),
-    ([], [], "indptr has 0 elements"),
+    ([0, 1, 2], [0, 2], "link 1 leads to page 2; page ids must be 0 to 1"),
+    ([0, 1, 2], [0, -1], "link 1 leads to page -1; page ids must be 0 to 1"),
+    ([0, 1], [2**32], "indices holds values from 4294967296 .* they must fit int32"),
+    ([], [], "indptr is empty"),
     ([0.0, 1.0], [0], "indptr holds float64"),
     ([[0, 1]], [0], "indptr has 2 dimensions; it must have one"),
 ]

@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from examples import examples
 from hostile import RawSite, crawl, raw
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -65,7 +66,7 @@ BYTES = st.one_of(
 def test_any_bytes_are_handled(target):
     n_examples = 50 if target.__name__ in ("store", "schema", "row", "graph") else 100
 
-    @settings(max_examples=n_examples, deadline=None, derandomize=True, database=None)
+    @settings(max_examples=examples(n_examples), deadline=None, derandomize=True, database=None)
     @given(BYTES)
     @example(b"")
     # A store on which SQLite cannot even end a transaction.

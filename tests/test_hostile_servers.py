@@ -10,6 +10,7 @@ from email.utils import formatdate
 from ipaddress import ip_address
 from itertools import repeat
 
+import crawls
 import pytest
 from crawls import Answer, Site, page
 from hostile import RawSite, crawl, raw, refused, urls_in
@@ -24,6 +25,13 @@ from crawlprio.middlewares import BoundedCompression
 from crawlprio.web import robots_txt
 
 OBEY = {"ROBOTSTXT_OBEY": True}
+
+
+@pytest.fixture(autouse=True, params=[crawls.loopback_handler, "own_loopback.OwnLoopback"])
+def _each_client(request, monkeypatch):
+    monkeypatch.setattr(crawls, "loopback_handler", request.param)
+
+
 LINKS = b"<title>t</title><a href=/x>x</a><a href=/y>y</a>"
 
 
@@ -135,7 +143,7 @@ def test_html_sent_as_text_has_no_links():
 
 
 OF_ANOTHER_SCHEME = [
-    *("file:///etc/passwd", "javascript:alert(1)", "data:text/html,<a href=/z>", "ftp://a.test/"),
+    *("file:///etc/passwd", "javascript:alert(1)", "data:text/html,<a href=/z>", "ftp://a.test/")
 ]
 NOWHERE = [
     *("http://[", "http://", "", "http://a.test:99999999/", "\x00\x01\x02", "?" + "q" * 100_000),

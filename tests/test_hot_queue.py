@@ -4,6 +4,7 @@ import numpy as np
 import oracles
 import pytest
 from driver import fetch_order
+from examples import examples
 from graphs import webs
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -44,7 +45,7 @@ def test_a_stemmer_merges_the_forms_of_a_word():
 ALPHABET = st.text(alphabet="aAbB .-_1\N{LATIN SMALL LETTER E WITH ACUTE}", max_size=30)
 
 
-@settings(max_examples=200, deadline=None, derandomize=True, database=None)
+@settings(max_examples=examples(200), deadline=None, derandomize=True, database=None)
 @given(ALPHABET, st.lists(ALPHABET, min_size=1, max_size=3))
 def test_a_topic_counts_as_the_oracle_does(text, terms):
     if not any(oracles.words(term) for term in terms):
@@ -66,7 +67,7 @@ def test_hot_pages_found_are_counted():
     assert queue.n_hot == 2
 
 
-@settings(max_examples=100, deadline=None, derandomize=True, database=None)
+@settings(max_examples=examples(100), deadline=None, derandomize=True, database=None)
 @given(webs(max_pages=30), st.integers(0, 6), st.integers(1, 3), st.integers(1, 12))
 def test_random_webs_are_fetched_hot_pages_first_as_the_oracle_does(web, distance, title, body):
     topic = OracleTopic(["frontier", "the web"], title=title, body=body, distance=distance)

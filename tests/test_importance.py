@@ -1,10 +1,12 @@
 """Importance I(P): every measure compared with its definition in the papers, and weighted sums."""
 
+import sys
 from dataclasses import dataclass
 
 import numpy as np
 import pytest
 from driver import WebPages
+from examples import examples
 from graphs import power_law_web, webs
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -26,6 +28,7 @@ from crawlprio.measure.importance import (
     option_names,
 )
 from crawlprio.measure.scores import MARKS, score
+from crawlprio.orderings import make_ordering
 from crawlprio.plugins.papers import rare_importances
 from crawlprio.store import Store
 
@@ -82,7 +85,7 @@ def test_importance_matches_the_papers(name, seed):
 # Iterations of hubs and authorities take a while to separate nearly equal communities.
 @pytest.mark.parametrize("name", sorted(set(IMPORTANCES) - {"hubs", "authorities"}))
 @given(web=webs(max_pages=12))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 def test_importance_of_any_small_web_matches_the_papers(name, web):
     repository = repository_of(web)
     try:
@@ -182,14 +185,176 @@ def test_on_a_large_graph_the_harmonic_estimate_is_unbiased(monkeypatch):
         ("3*term-count+backlinks", [(3, "term-count"), (1, "backlinks")]),
     ],
 )
-def test_each_part_of_a_sum_is_divided_by_its_mean(name, parts):
+def test_a_sum_is_of_the_values_as_they_are_or_scaled_of_those_divided_by_their_means(name, parts):
     web = power_law_web(150, 7)
-    expected = oracle.combined([(weight, oracle.IMPORTANCES[part](web)) for weight, part in parts])
-    values = importance_of(repository_of(web), name, topic=TOPIC)
-    assert values.tolist() == pytest.approx(listed(expected), rel=1e-8)
+    given = [(weight, oracle.IMPORTANCES[part](web)) for weight, part in parts]
+    for form, expected in (("", oracle.combined), ("scaled:", oracle.combined_by_mean)):
+        values = importance_of(repository_of(web), form + name, topic=TOPIC)
+        assert values.tolist() == pytest.approx(listed(expected(given)), rel=1e-8)
 
 
-def test_a_crawls_share_of_a_sum_is_the_weighted_average_of_the_parts_shares():
+@pytest.mark.parametrize(
+    ("name", "conditions"),
+    [
+        ("term-count>=10&backlinks>=5", [("term-count", 10), ("backlinks", 5)]),
+        (" backlinks >= 3 & location >= 1.5 ", [("backlinks", 3), ("location", 1.5)]),
+        ("forward-links>=2", [("forward-links", 2)]),
+        ("backlinks>=0&term-count>=.5", [("term-count", 0.5)]),
+    ],
+)
+def test_conditions_are_1_where_all_of_them_are_met_and_0_elsewhere(name, conditions):
+    web = power_law_web(150, 7)
+    parts = [(oracle.IMPORTANCES[part](web), least) for part, least in conditions]
+    expected = [float(all(part[p] >= least for part, least in parts)) for p in web.pages]
+    assert 0 < sum(expected) < 150
+    assert importance_of(repository_of(web), name, topic=TOPIC).tolist() == expected
+
+
+def test_location_counts_a_string_as_a_word_or_wherever_a_url_contains_it():
+    urls = ["http://a.test/home", "http://homepages.test/", "http://a.test/Home-1", "http://b.test"]
+    repository = repository_from([[], [], [], []], urls=dict(enumerate(urls)))
+    assert importance_of(repository, "location").tolist() == [1, 0, 1, 0]
+    as_in_the_paper = importance_of(repository, "location", options={"whole_words": False})
+    assert as_in_the_paper.tolist() == [1, 1, 1, 0]
+    with pytest.raises(ConfigError, match="whole_words is 1; give True or False"):
+        make_importance("location", {"location": {"whole_words": 1}})
+
+
+OWN = '''
+import numpy as np
+from crawlprio import Importance
+
+class Long(Importance):
+    """Pages with long URLs."""
+
+    def __init__(self, power=1):
+        self.power = power
+
+    def of(self, repository):
+        return [len(url) ** self.power for url in repository.graph.urls]
+
+class Named(Long):
+    needs_topic = True
+
+    def __init__(self, topic):
+        self.topic = topic
+
+    def of(self, repository):
+        return np.array([float(self.topic.terms[0] in url) for url in repository.graph.urls])
+
+class Fails(Importance):
+    def of(self, repository):
+        return 1 / 0
+
+class Short(Importance):
+    def of(self, repository):
+        return [1.0]
+
+class Negative(Long):
+    def of(self, repository):
+        return -np.ones(repository.graph.n_pages)
+
+class Unknown(Long):
+    def of(self, repository):
+        return np.full(repository.graph.n_pages, np.nan)
+
+class Words(Long):
+    def of(self, repository):
+        return ["much"] * repository.graph.n_pages
+
+class NoRule(Importance):
+    pass
+
+class Refuses(Importance):
+    def __init__(self, power=1):
+        raise KeyError("power")
+
+    of = None
+
+class Stranger:
+    pass
+
+number = 1
+'''
+
+
+@pytest.mark.parametrize(
+    ("code", "reason"),
+    [
+        ("def (:", "SyntaxError: invalid syntax (broken_metrics.py, line 1)"),
+        ("raise RuntimeError('no\\nway')", "RuntimeError: no way"),
+        ("import sys; sys.exit(0)", "SystemExit: 0"),
+    ],
+)
+@pytest.mark.parametrize("kind", ["Importance", "ORDERING"])
+def test_a_module_that_fails_when_it_is_imported_is_one_sentence(
+    tmp_path, monkeypatch, kind, code, reason
+):
+    (tmp_path / "broken_metrics.py").write_text(code)
+    monkeypatch.chdir(tmp_path)
+    make = {"Importance": make_importance, "ORDERING": make_ordering}[kind]
+    with pytest.raises(ConfigError) as caught:
+        make("broken_metrics.Mine")
+    assert str(caught.value) == (
+        f"{kind} is 'broken_metrics.Mine', whose module raises an error when it is imported "
+        f"({reason}); fix the module."
+    )
+
+
+@pytest.fixture
+def own(tmp_path, monkeypatch):
+    """A module of a user's own in the working folder, which cannot be imported from elsewhere."""
+    (tmp_path / "my_metrics.py").write_text(OWN)
+    monkeypatch.chdir(tmp_path)
+    yield "my_metrics"
+    sys.modules.pop("my_metrics", None)
+
+
+def test_an_importance_of_ones_own_is_named_by_its_import_path(own):
+    web = power_law_web(40, 3)
+    web.urls = {page: f"http://a.test/{'x' * page}" for page in web.pages}
+    repository = repository_of(web)
+    lengths = [float(len(web.urls[page])) for page in web.pages]
+    assert importance_of(repository, f"{own}.Long").tolist() == lengths
+    squares = importance_of(repository, f"{own}.Long", options={"power": 2})
+    assert squares.tolist() == [n**2 for n in lengths]
+    backlinks = importance_of(repository, "backlinks")
+    both = importance_of(repository, f"2*{own}.Long + backlinks")
+    assert both.tolist() == (2 * np.array(lengths) + backlinks).tolist()
+    are_long = importance_of(repository, f"{own}.Long>=30")
+    assert are_long.tolist() == [float(n >= 30) for n in lengths]
+    assert importance_of(repository, f"{own}.Named", topic="xxx").sum() == 37
+
+
+@pytest.mark.parametrize(
+    ("name", "sentence"),
+    [
+        ("Fails", "Importance my_metrics.Fails: of raised ZeroDivisionError: division by zero; fix "
+         "it, or choose another importance."),
+        *((name, f"Importance my_metrics.{name}: of must return a finite number of 0 or more for "
+           "each of 40 pages, and does not; fix it.") for name in ("Short", "Negative", "Unknown")),
+        ("Words", "Importance my_metrics.Words: of raised ValueError: could not convert string to "
+         "float: 'much'; fix it, or choose another importance."),
+        ("NoRule", "Importance my_metrics.NoRule cannot be created: it raised TypeError: Can't"),
+        ("Refuses", "Importance my_metrics.Refuses cannot be created: it raised KeyError: 'power'"),
+        ("Stranger", "Importance is 'my_metrics.Stranger', which is not a subclass of "
+         "crawlprio.Importance; make it one."),
+        ("number", "Importance is 'my_metrics.number', which is not a subclass of"),
+        ("Absent", "Importance is 'my_metrics.Absent', which cannot be imported (module"),
+        ("Named", "Importance my_metrics.Named needs a topic;"),
+        ("Long+", "Importance 'my_metrics.Long+' cannot be parsed at '';"),
+    ],
+)  # fmt: skip
+def test_a_mistake_in_an_importance_of_ones_own_is_one_sentence(own, name, sentence):
+    web = power_law_web(40, 3)
+    web.urls = {page: f"http://a.test/{page}" for page in web.pages}
+    with pytest.raises(CrawlprioError) as caught:
+        importance_of(repository_of(web), f"{own}.{name}")
+    assert str(caught.value).startswith(sentence)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_crawls_share_of_a_scaled_sum_is_the_weighted_average_of_the_parts_shares():
     repository = repository_of(power_law_web(150, 8))
     order = np.random.default_rng(8).permutation(150)[:60]
 
@@ -198,13 +363,16 @@ def test_a_crawls_share_of_a_sum_is_the_weighted_average_of_the_parts_shares():
         return list(scored.order.gathered_at)
 
     both = zip(gathered("pagerank"), gathered("backlinks"), strict=True)
-    assert gathered("3*pagerank+backlinks") == pytest.approx([0.75 * a + 0.25 * b for a, b in both])
+    assert gathered("scaled:3*pagerank+backlinks") == pytest.approx(
+        [0.75 * a + 0.25 * b for a, b in both]
+    )
 
 
 def test_a_part_that_is_0_everywhere_adds_nothing():
     repository = repository_from([[1], [2], []])
-    values = importance_of(repository, "backlinks+term-count", topic="absent")
-    assert values.tolist() == pytest.approx([0, 1.5, 1.5])
+    for name, least in (("backlinks+term-count", 1), ("scaled:backlinks+term-count", 1.5)):
+        values = importance_of(repository, name, topic="absent")
+        assert values.tolist() == pytest.approx([0, least, least])
 
 
 def test_importance_by_links_needs_only_a_graph():
@@ -215,6 +383,12 @@ def test_importance_by_links_needs_only_a_graph():
 BARE = Repository(LinkGraph(np.array([0, 1, 1]), np.array([1])), "bare.npz")
 
 BAD = [
+    ("backlinks>=1+pagerank", {}, None, "cannot be parsed at 'backlinks>=1+pagerank'"),
+    ("scaled:backlinks>=1", {}, None, "cannot be parsed at 'scaled:backlinks>=1'"),
+    ("backlinks>=much", {}, None, "cannot be parsed at 'backlinks>=much'"),
+    ("backlinks&pagerank", {}, None, "cannot be parsed at 'backlinks&pagerank'"),
+    ("absent.Mine", {}, None, "Importance is 'absent.Mine', which cannot be imported (No module"),
+    ("os.path", {}, None, "Importance is 'os.path', which is not a subclass"),
     ("pagerank2", {}, None, "Importance 'pagerank2' cannot be parsed at 'pagerank2'"),
     ("page-rank", {}, None, "Importance 'page-rank' is unknown; known importances: authorities,"),
     ("", {}, None, "Importance '' cannot be parsed at ''"),
@@ -355,8 +529,9 @@ def test_all_seen_pages_count_but_only_fetched_ones_by_content(store):
     assert (by_content.n_known, by_content.fetched) == (4, 4)
     assert by_content.order.gathered_at[-1] == 1.0
     assert "known for fetched pages only" in by_content.remarks[-1]
-    both = make_importance("forward-links+backlinks")
+    both = make_importance("scaled:forward-links+backlinks")
     assert both.of_content
+    assert make_importance("forward-links>=1&backlinks>=1").of_content
     assert score("sum", both, crawl).n_known == 4
     # Of the fetched pages 0 2 3 4, the means are 6/4 links and 4/4 backlinks.
     assert both.of(crawl)[[0, 2, 3, 4]].tolist() == pytest.approx([2, 5 / 3, 10 / 3, 1])

@@ -204,7 +204,6 @@ process.crawl(Killed)
 process.start()
 """
 
-
 START_URLS = """
 import os, signal, sys
 from scrapy import Request, Spider
@@ -253,7 +252,7 @@ def test_what_start_yields_again_in_each_run_leaves_each_item_once(tmp_path):
             assert (ended.returncode, ended.stderr) == (0 if at == 0 else -signal.SIGKILL, "")
     found = Counter(item.get("url", "start") for item in kept(tmp_path / "job" / "crawl.sqlite"))
     assert found == {"start": 1} | {f"http://a.test/{n}": 1 for n in ("1", "2", "3", "more")}
-    assert site.paths().count("/2") > 2
+    assert site.paths().count("/2") > 1
 
 
 def test_a_crawl_that_is_killed_again_and_again_has_every_item_once(tmp_path):

@@ -58,23 +58,10 @@ def test_the_graph_between_sites_has_all_pages_and_no_link_inside_a_site(seed):
     assert (between.site.tolist(), between.urls) == (site, graph.urls)
 
 
-@pytest.mark.parametrize("seed", SEEDS)
-def test_a_subgraph_numbers_its_pages_in_the_given_order(seed):
-    graph, rows, site = random_web(seed)
-    chosen = random.Random(seed).sample(range(graph.n_pages), 25)
-    part = graph.subgraph([*chosen, chosen[0]])
-    assert [part.out_links(page).tolist() for page in range(25)] == [
-        [chosen.index(target) for target in rows[page] if target in chosen] for page in chosen
-    ]
-    assert part.site.tolist() == [site[page] for page in chosen]
-    assert list(part.urls or ()) == [f"http://site{site[page]}/{page}" for page in chosen]
-    assert graph.subgraph([]).n_pages == 0
-
-
 @pytest.mark.parametrize("page", [-1, 60])
 def test_a_page_outside_the_graph_is_named(page):
     graph, _, _ = random_web(0)
-    for ask in (graph.out_links, graph.in_links, lambda page: graph.subgraph([3, page])):
+    for ask in (graph.out_links, graph.in_links):
         with pytest.raises(GraphError, match=f"there is no page {page}; page ids are 0 to 59"):
             ask(page)
 

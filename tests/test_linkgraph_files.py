@@ -10,6 +10,7 @@ import zipfile
 import networkx
 import numpy as np
 import pytest
+from examples import examples
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from linkgraphs import facts
@@ -424,7 +425,7 @@ def test_a_damaged_file_is_a_graph_or_one_sentence(tmp_path, suffix, write):
     whole = path.read_bytes()
 
     @settings(
-        max_examples=60,
+        max_examples=examples(60),
         deadline=None,
         database=None,
         suppress_health_check=[HealthCheck.too_slow],

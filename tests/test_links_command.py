@@ -7,11 +7,13 @@ import os
 import networkx
 import numpy as np
 import pytest
-from commands import run_command, run_scrapy_command
+from commands import refusal, run_command, run_scrapy_command
+from stores import change, query, table, visit
 
 from crawlprio.commands.recorded import LinksCommand
 from crawlprio.errors import StoreError
 from crawlprio.graph.pages import NO_PAGE, PageTable, Visit
+from crawlprio.items import Directives
 from crawlprio.store import Store
 from crawlprio.store.graph_files import export_links, read_graph
 
@@ -207,3 +209,80 @@ def test_simulate_starts_an_export_where_the_crawl_started(name, tmp_path, monke
     run_command("simulate", name, "--ordering", "breadth-first")
     told = f"{name} does not say where a crawl started; started at http://a.test/"
     assert (told in capsys.readouterr().err) is (name != "out.txt.gz")
+
+
+def write_part(path, seed, visits, extras=(), **fields):
+    """Write the store of a crawl from a seed: `visits` are times, pages and pages linked to."""
+    pages = table(seed)
+    with Store.create(path) as store:
+        store.record_pages(pages, [0])
+        for at, url, *targets in visits:
+            source = pages.find(url)
+            links = []
+            for target in targets:
+                if pages.find(target) == NO_PAGE:
+                    pages.add(target, target, pages.site(target.split("/")[2]), 1)
+                links.append(pages.find(target))
+            known = {"bodies": (path.name.encode(),), **dict(extras)}
+            about = {"text": path.name, "extras": known, "fetched_at": float(at)}
+            items = [json.dumps([path.name, url])]
+            store.record(visit(source, *links, **about, **fields), pages, items=items)
+        store.set_meta("ended_because", "finished")
+        store.set_meta("settings", json.dumps({"CRAWLPRIO_MAX_PAGES": 50}))
+        store.end_run(9.0, pages)
+
+
+A, B, C, D, NEVER = (f"http://{name}.example/" for name in ("a", "b", "c", "d", "never"))
+ONE = [(1, A, B, C), (4, C, A), (6, B, D)]
+TWO = [(2, D, C, NEVER), (3, C, D, B)]
+
+
+@pytest.fixture
+def parts(tmp_path):
+    noindex = {"extras": {"directives": Directives("noindex")}}
+    write_part(tmp_path / "one", A, ONE, **noindex)
+    write_part(tmp_path / "two", D, TWO)
+    return tmp_path / "one", tmp_path / "two"
+
+
+def test_joined_stores_are_that_of_one_crawl_with_the_first_visits_of_each_page(
+    parts, tmp_path, capsys
+):
+    path = tmp_path / "whole"
+    assert run_command("links", "collect", *parts, path) == 0
+    assert capsys.readouterr().out == f"{path}: 4 visits and 5 pages of 2 stores\n"
+    visits = query(path, "SELECT url, fetched_at, text FROM visits JOIN pages ON id = page")
+    assert [(url, at) for url, at, _ in visits] == [(A, 1), (D, 2), (C, 3), (B, 6)]
+    pairs = [(A, B), (A, C), (D, C), (D, NEVER), (C, D), (C, B), (B, D)]
+    assert {*query(path, "SELECT source_url, target_url FROM link_urls")} == {*pairs}
+    assert {url for (url,) in query(path, "SELECT url FROM pages WHERE seed")} == {A, D}
+    with Store.open(path, readonly=True) as store:
+        whose = {A: "one", D: "two", C: "two", B: "one"}
+        table_of = store.load_pages()
+        kept = {table_of.url(page): json.loads(item) for page, item in store.kept_items()}
+        assert kept == {url: [name, url] for url, name in whose.items()}
+        assert json.loads(store.get_meta("settings"))["CRAWLPRIO_MAX_PAGES"] == 100
+    of_one = query(path, "SELECT url FROM directives JOIN pages ON id = page ORDER BY seq")
+    assert of_one == [(A,), (B,)]
+    assert query(path, "SELECT count(*) FROM bodies") == [(4,)]
+    receipt = json.loads((tmp_path / "receipt.json").read_text())
+    assert receipt["got"]["pages"] == 4
+
+
+def test_a_link_to_what_only_the_other_crawl_followed_is_one_in_the_joined_store(tmp_path):
+    """A crawl of one site only notes that a link leads outside."""
+    write_part(tmp_path / "one", A, [(1, A)], outside=[(D, "to d")])
+    write_part(tmp_path / "two", D, [(2, D)])
+    one, two, both = (tmp_path / name for name in ("one", "two", "both"))
+    assert run_command("links", "collect", one, two, both) == 0
+    assert query(both, "SELECT source_url, target_url FROM link_urls") == [(A, D)]
+
+
+def test_stores_that_cannot_be_joined_are_one_sentence_and_leave_no_file(parts, tmp_path, capsys):
+    whole = tmp_path / "whole"
+    said = refusal(capsys, "links", "collect", *parts, parts[0])
+    assert said == f"{parts[0]}: the file exists; name a new one.\n"
+    assert "missing: " in refusal(capsys, "links", "collect", parts[0], tmp_path / "missing", whole)
+    change(parts[1], "UPDATE visits SET status = 'x' WHERE seq = 2")
+    assert "the file is damaged" in refusal(capsys, "links", "collect", *parts, whole)
+    assert not whole.exists()

@@ -57,6 +57,7 @@ OPTIONS = {
     "historical-pagerank": {"scores": earlier_scores(), "new": "random", "seed": 3},
     "anchor-similarity": {"words": "music, geology section"},
     "batched": {"every": 20, "weights": {"breadth-first": 1.0, "backlink-count": 2.0}},
+    "batched in turns": {"every": 20, "weights": {"larger-sites-first": 1.0}},
     "combined": {
         "weights": {"opic": 1.0, "location": 0.25, "anchor-similarity": 0.5},
         "options": {"anchor-similarity": {"words": "music"}},
@@ -72,7 +73,7 @@ CASES = [
     *(pytest.param((name, 3), id=f"{name}-topic") for name in ORDERINGS if name not in ALIKE),
     *(
         pytest.param((f"{name} in turns", None), id=f"{name}-in-turns")
-        for name in ("opic", "random")
+        for name in ("opic", "random", "batch-pagerank", "batched")
     ),
     *(pytest.param((name, 0), id=f"{name}-topic-at-distance-0") for name in ("opic", "random")),
 ]
@@ -201,7 +202,7 @@ def served(tmp_path_factory):
     web = {"pages": PAGES, "sites": SITES, "seed": SEED, "log": Crawled.server_log}
     with LoopbackServer(**web) as server, pytest.MonkeyPatch.context() as patch:
         patch.setattr(server, "stop", lambda: None)
-        patch.setattr("crawlprio.live.virtual.LoopbackServer", lambda **_: server)
+        patch.setattr("crawlprio.live.replay_server.LoopbackServer", lambda **_: server)
         yield
 
 
@@ -211,7 +212,7 @@ def crawled(request, tmp_path_factory):
     options = OPTIONS.get(name, {})
     if name.endswith(" in turns"):
         name = name.removesuffix(" in turns")
-        options = {**OPTIONS.get(name, {}), "site_share": 2}
+        options = {**(options or OPTIONS.get(name, {})), "site_share": 2}
     return Crawled(tmp_path_factory.mktemp(name), name, distance, options)
 
 

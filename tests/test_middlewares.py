@@ -15,8 +15,8 @@ from scrapy.utils.reactor import is_reactor_installed
 from spiders import OneByOne
 
 from crawlprio.items import LinkPairs
+from crawlprio.live.crawl_context import CrawlContext
 from crawlprio.live.requests import Identities
-from crawlprio.live.running import RunningCrawl
 from crawlprio.middlewares import LinksMiddleware, visits
 from crawlprio.spiders.site import SiteSpider
 from crawlprio.store import Store
@@ -34,7 +34,7 @@ def links(store):
     return found
 
 
-class AtOnce:
+class ConcurrencyLimit:
     """A download handler whose responses are all there in the turn in which they are asked for."""
 
     lazy = False
@@ -77,7 +77,7 @@ def test_pages_that_arrive_at_once_are_read_in_turns_of_the_event_loop(
         "ORDERING": "breadth-first",
         "DOWNLOAD_DELAY": 0,
         "ROBOTSTXT_OBEY": False,
-        "DOWNLOAD_HANDLERS": {"http": AtOnce},
+        "DOWNLOAD_HANDLERS": {"http": ConcurrencyLimit},
     }
     seeds = ",".join(f"http://{site}.test/" for site in range(8))
     try:
@@ -264,10 +264,10 @@ def test_no_lease_remains_at_the_end():
 
         def count(self):
             scheduler = self.crawler.engine.scheduler
-            dispatcher, frontier = scheduler.dispatcher, RunningCrawl.of(self.crawler).frontier
+            dispatcher, frontier = scheduler.dispatcher, CrawlContext.of(self.crawler).frontier
             queue = frontier.queue
             seen.extend([len(dispatcher), len(dispatcher.leases._replacements), queue.n_leased])
-            seen.extend([int(queue._sites["n_leased"].sum()), len(frontier._leases)])
+            seen.extend([int(queue._sites["n_leased"].sum()), len(frontier.leases)])
 
     pages = {"/": page("/1", "/2", "/moved", "/gone"), "/1": page("/2", "/3")}
     moved = Answer(status=302, headers={"Location": "http://b.test/"})

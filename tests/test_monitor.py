@@ -10,8 +10,8 @@ from time import monotonic, sleep
 import pytest
 from browsers import Tab, in_browser, running_browser
 from crawls import Answer, Site, page, run_spider
+from hostile import TITLES
 from spiders import Follower
-from test_score_report import TITLES
 from waiting import MAX_SECONDS, until
 from watched_crawls import Endless, Watched
 

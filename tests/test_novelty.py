@@ -72,7 +72,10 @@ def crawl(web, seeds, keys, novelty):
         return np.array(found, dtype=np.int32)
 
     queue = PageQueue(
-        Given(dict(zip(web.urls, keys, strict=True))), table, novelty=novelty, plain_until=10_000
+        Given(dict(zip(web.urls, keys, strict=True))),
+        table,
+        novelty=novelty,
+        plain_until=10_000,
     )
     queue.observe(Visit(NO_PAGE, known(seeds)))
     order = []
@@ -80,7 +83,7 @@ def crawl(web, seeds, keys, novelty):
         number = ids[table.url(page)]
         order.append(number)
         targets = known([target for target in web.links[number] if target != number])
-        queue.observe(Visit(page, targets, fingerprint=web.prints[number]))
+        queue.observe(Visit(page, targets, extras={"fingerprints": (web.prints[number],)}))
         queue.release(page)
     return order
 
@@ -207,7 +210,7 @@ def test_a_fingerprint_that_is_none_is_a_damaged_store(tmp_path):
     path = tmp_path / "crawl.sqlite"
     live(path, CLOSESPIDER_PAGECOUNT=4)
     with Store.open(path, readonly=True) as store:
-        assert all(visit.fingerprint and not visit.text for visit in store.visits())
+        assert all(visit.extras["fingerprints"] and not visit.text for visit in store.visits())
     change(path, "UPDATE fingerprints SET fingerprint = 'x'")
     with Store.open(path, readonly=True) as store, pytest.raises(StoreError, match="damaged"):
         list(store.visits())

@@ -8,47 +8,11 @@ import sys
 from pathlib import Path
 
 import pytest
+from commands import CRAWL
 
 import crawlprio
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="drops a capability of Linux")
-
-CRAWL = """
-import sys
-import crawlprio
-from pathlib import Path
-from scrapy import Spider
-from scrapy.crawler import AsyncCrawlerProcess
-
-assert Path(crawlprio.__file__).is_relative_to(sys.argv[1]), crawlprio.__file__
-for folder in (Path(crawlprio.__file__).parent, Path.home(), Path.cwd()):
-    try:
-        Path(folder, "written").touch()
-    except PermissionError:
-        continue
-    sys.exit(f"{folder} can be written")
-
-class Pages(Spider):
-    name = "pages"
-    start_urls = [f"data:text/html,<title>{n}</title>" for n in range(3)]
-
-    def parse(self, response):
-        yield {"title": response.css("title::text").get()}
-
-process = AsyncCrawlerProcess({
-    "ADDONS": {"crawlprio.Addon": 500},
-    "CRAWLPRIO_COMPILE": sys.argv[2] == "compiled",
-    "CRAWLPRIO_PRINT": False,
-    "LOG_LEVEL": "WARNING",
-    "ORDERING": "opic",
-    "TELNETCONSOLE_ENABLED": False,
-})
-crawler = process.create_crawler(Pages)
-process.crawl(crawler)
-process.start()
-stats = crawler.stats
-print(stats.get_value("finish_reason"), stats.get_value("item_scraped_count"))
-"""
 
 
 def may_write_only_where_permitted():

@@ -1,6 +1,5 @@
 """Every ordering compared with the oracle: the pages that the frontier hands out, page for page."""
 
-import dataclasses
 import random
 
 import graphs
@@ -8,49 +7,19 @@ import numpy as np
 import oracles
 import pytest
 from driver import WebPages, fetch_order
-from graphs import EARLIER_SCORES, TOPIC_PHRASES, power_law_web, seeds_of, two_seeds, webs
+from examples import examples
+from graphs import EARLIER_SCORES, power_law_web, seeds_of, two_seeds, webs
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracles import Topic, Web, true_pagerank
 from oracles.link_based import PageRank as EveryVisitPageRank
+from ordering_cases import ALL_CASES, WORDS, ours, with_urls
 
 from crawlprio.frontier import PageQueue
 from crawlprio.graph.pages import NO_PAGE, Visit
-from crawlprio.orderings import ALL_PAGES, ORDERINGS, make_ordering
+from crawlprio.orderings import ALL_PAGES, ORDERINGS, Ordering, make_ordering
+from crawlprio.orderings.ordering_validation import OrderingError
 
-WORDS = list(TOPIC_PHRASES)
-CASES = {
-    "random": [{}, {"seed": 2**52 + 1}],
-    "opic": [{}, {"seed_cash": 3.0}, {"pass_on": 0.5, "pass_on_budget": 10}],
-    "location": [{}, {"slashes": 0.5, "tlds": {"org": 2.0}, "words": {"Frontier": 3.0}}],
-    "pagerank": [{"every": 1}, {"every": 4}, {"every": 1, "damping": 0.5}],
-    "partial-pagerank": [{}, {"every": 2}, {"every": 3}],
-    "batch-pagerank": [{}, {"every": 1}, {"every": 3}, {"every": 3, "fill": True}],
-    "historical-pagerank": [
-        {"scores": EARLIER_SCORES, "new": new, "seed": 5}
-        for new in ("zero", "random", "parent", "omniscient")
-    ],
-    "anchor-similarity": [{"words": WORDS}],
-    "combined": [
-        {"weights": {"opic": 0.5, "location": 2.0}},
-        {
-            "weights": {
-                "batch-pagerank": 50.0,
-                "partial-pagerank": -30.0,
-                "anchor-similarity": 0.125,
-                "depth-first": 0.25,
-            },
-            "options": {
-                "batch-pagerank": {"every": 2, "fill": True},
-                "partial-pagerank": {"every": 3},
-                "anchor-similarity": {"words": WORDS},
-            },
-        },
-    ],
-}
-ALL_CASES = [
-    (name, case) for name in ORDERINGS for case in CASES.get(name, oracles.ORDERINGS[name].cases)
-]
 TOPICS = [None, Topic(WORDS, distance=0), Topic(WORDS), Topic(["crawl", "Frontiers"], stem=True)]
 HAND_DRAWN = [
     *(graphs.cho_figure_3, graphs.opic_five_pages, graphs.opic_cash_comes_back, graphs.three_sites),
@@ -60,27 +29,10 @@ HAND_DRAWN = [
 ]
 
 
-def url_of(web, page):
-    return web.urls.get(page) or f"http://s{web.site.get(page, 0)}.example/{page}"
-
-
-def with_urls(web):
-    """Give every page its own URL."""
-    return dataclasses.replace(web, urls={page: url_of(web, page) for page in web.pages})
-
-
-def ours(web, options):
-    """Convert the oracle's options to ours: earlier scores are by URL."""
-    if "scores" not in options:
-        return dict(options)
-    scores = {url_of(web, page): score for page, score in options["scores"].items()}
-    return {**options, "scores": scores}
-
-
-def orders(web, seeds, name, options, topic=None):
+def orders(web, seeds, name, options, topic=None, plain_for=0):
     """Return the order of the frontier and that of the oracle."""
     return (
-        fetch_order(web, seeds, name, ours(web, options), topic),
+        fetch_order(web, seeds, name, ours(web, options), topic, plain_for=plain_for),
         oracles.crawl(web, seeds, name, topic=topic, **options),
     )
 
@@ -94,15 +46,46 @@ def test_every_ordering_fetches_the_hand_drawn_webs_as_the_oracle_does(name, opt
         assert found == expected, web_of.__name__
 
 
+@pytest.mark.parametrize("plain_for", [2, 6, 1_000], ids=["at first", "for a while", "always"])
+@pytest.mark.parametrize(("name", "options"), ALL_CASES)
+def test_python_and_compiled_code_have_one_order_wherever_a_crawl_switches(
+    name, options, plain_for
+):
+    for web_of in HAND_DRAWN:
+        seeds = [0, 1] if web_of is two_seeds else [0]
+        found, expected = orders(with_urls(web_of()), seeds, name, options, plain_for=plain_for)
+        assert found == expected, web_of.__name__
+
+
+@pytest.mark.parametrize("name", ORDERINGS)
+def test_a_crawl_of_hundreds_of_pages_has_one_order_in_python_and_compiled(name):
+    web, options = with_urls(power_law_web(600, 7)), LARGE.get(name, {})
+    compiled = fetch_order(web, [0, 5], name, ours(web, options))
+    for plain_for in (len(compiled) // 3, 10_000):
+        order = fetch_order(web, [0, 5], name, ours(web, options), plain_for=plain_for)
+        assert order == compiled
+
+
+LARGE = {
+    "historical-pagerank": {"scores": EARLIER_SCORES, "new": "parent"},
+    "anchor-similarity": {"words": WORDS},
+    "partial-pagerank": {"every": 50},
+    "batch-pagerank": {"every": 60},
+    "combined": {"weights": {"opic": 1.0, "scout": 0.5}},
+    "batched": {"every": 40, "weights": {"sibling-sampling": 1.0}},
+}
+
+
 @pytest.mark.slow
-@settings(max_examples=100, deadline=None, derandomize=True, database=None)
+@settings(max_examples=examples(100), deadline=None, derandomize=True, database=None)
 @given(st.data())
 def test_every_ordering_fetches_random_webs_as_the_oracle_does(data):
     web = data.draw(webs(max_pages=30))
     seeds = data.draw(seeds_of(web))
     topic = data.draw(st.sampled_from(TOPICS))
+    plain_for = data.draw(st.sampled_from([0, 4, 100]))
     for name, options in ALL_CASES:
-        found, expected = orders(web, seeds, name, options, topic)
+        found, expected = orders(web, seeds, name, options, topic, plain_for)
         assert found == expected, (name, options)
 
 
@@ -114,10 +97,15 @@ SHARES = [
     ("location", {"site_share": 2}),
     ("batch-pagerank", {"site_share": 1, "every": 5}),
     ("batch-pagerank", {"site_share": 1, "every": 5, "fill": True}),
+    ("batch-pagerank", {"site_share": 2, "every": 3}),
+    ("batched", {"site_share": 1, "every": 5}),
+    ("batched", {"site_share": 2, "every": 3, "weights": {"breadth-first": 1.0}}),
+    ("batched", {"site_share": 1, "every": 4, "weights": {"larger-sites-first": 1.0}}),
+    ("batched", {"site_share": 2, "every": 7, "weights": {"larger-sites-first": 1.0}}),
 ]
 
 
-@settings(max_examples=60, deadline=None, derandomize=True, database=None)
+@settings(max_examples=examples(60), deadline=None, derandomize=True, database=None)
 @given(st.data())
 def test_sites_take_turns_as_the_oracle_says(data):
     web = data.draw(webs(max_pages=40))
@@ -126,6 +114,58 @@ def test_sites_take_turns_as_the_oracle_says(data):
     for name, options in SHARES:
         found, expected = orders(web, seeds, name, options, topic)
         assert found == expected, (name, options)
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("batch-pagerank", {}),
+        ("batched", {}),
+        ("batched", {"weights": {"breadth-first": 1.0, "backlink-count": 1.0}}),
+    ],
+)
+def test_a_batch_in_turns_holds_pages_of_as_many_sites_as_possible(name, options):
+    """Page 0 links to ten pages of each of seven sites, those of site 0 first and most often."""
+    pages = [page for site in range(7) for page in range(10 * site + 1, 10 * site + 11)]
+    links = {0: pages, **{page: [v for v in pages[:10] if v != page] for page in pages[:5]}}
+    web = with_urls(Web(links, {page: (page - 1) // 10 for page in pages} | {0: 9}))
+    for share, n_sites in ((1, 7), (2, 4), (10, 1)):
+        order = fetch_order(web, [0], name, {**options, "every": 7, "site_share": share})
+        assert len({web.site[page] for page in order[1:8]}) == n_sites
+
+
+def test_a_batch_by_an_ordering_that_ranks_sites_is_what_that_ordering_takes_next():
+    """Of three sites with 3, 2 and 1 waiting pages; what a batch shows does not count in it."""
+    links = {0: [1, 2, 3, 4, 5, 6], 1: [7, 8, 9, 10]}
+    site = {0: 9, 1: 0, 2: 0, 3: 0, 4: 1, 5: 1, 6: 2, 7: 2, 8: 2, 9: 2, 10: 2}
+    web = with_urls(Web(links, site))
+    batches = {"every": 4, "weights": {"larger-sites-first": 1.0}}
+    assert fetch_order(web, [0], "batched", batches) == [0, 1, 2, 4, 3, 6, 7, 8, 9, 5, 10]
+    smaller = {"every": 6, "weights": {"larger-sites-first": -1.0}}
+    assert fetch_order(web, [0], "batched", smaller)[:7] == [0, 6, 4, 5, 1, 2, 3]
+    own = {"every": 4, "weights": {f"{__name__}.OddSitesFirst": 1.0}}
+    assert fetch_order(web, [0], "batched", own)[:5] == [0, 1, 2, 3, 6]
+
+
+class OddSitesFirst(Ordering):
+    """Sites of odd number, in order of discovery, before the others."""
+
+    def site_key(self, site, best_key, n_waiting):
+        return site % 2
+
+
+class SitesByNaN(Ordering):
+    """A mistake."""
+
+    def site_key(self, site, best_key, n_waiting):
+        return float("nan")
+
+
+def test_a_bad_key_of_a_site_is_named_in_one_sentence_when_a_batch_is_drawn():
+    with pytest.raises(OrderingError, match="SitesByNaN: site_key returned nan; fix it, or"):
+        fetch_order(
+            power_law_web(20, 1), [0], "batched", {"weights": {f"{__name__}.SitesByNaN": 1}}
+        )
 
 
 @pytest.mark.parametrize("share", [1, 4])

@@ -9,7 +9,7 @@ from forked import run_forked
 from scrapy import Spider
 
 from crawlprio.errors import ConfigError
-from crawlprio.plugins.manners.signatures import read_key
+from crawlprio.plugins.signing.signatures import read_key
 
 pytest.importorskip("redis")
 
@@ -102,3 +102,40 @@ def test_a_signing_key_that_others_may_read_or_write_is_refused(tmp_path, mode):
     key.chmod(mode)
     with pytest.raises(ConfigError, match=f"others.*chmod 600|other users.*chmod 600 {key}"):
         read_key(key)
+
+
+REDIS, WEB = "redis://:hush@127.0.0.1:1/0", "http://me:hush@a.test/"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        *(["frontier", "status", "--redis", REDIS], ["frontier", f"--redis={REDIS}"], [REDIS]),
+        *(["frontier", "show", REDIS, REDIS], ["crawl", REDIS], ["score", WEB], ["receipt", WEB]),
+        *(["resume", WEB], ["crawl", WEB, "--delay", WEB], ["crawl", WEB, "--follow", REDIS]),
+    ],
+)
+def test_no_wrong_word_of_a_command_is_quoted_with_its_password(words, tmp_path):
+    done = run_forked("crawlprio", words, tmp_path)
+    assert done.returncode == 2
+    assert "hush" not in done.stdout + done.stderr
+    assert "127.0.0.1:1" in done.stderr or "a.test" in done.stderr or "--" in done.stderr
+
+
+def test_an_error_keeps_what_is_no_password():
+    for text in ("me@a.test", "http://a.test/@x:y@z", "http://a.test/?q=a:b@c", "a: b @ c"):
+        assert str(ConfigError(text)) == text
+
+
+@pytest.mark.parametrize("user", ["bob:hush", ":hush", "bob:hu@hush", "bob:hush@hush"])
+def test_no_log_line_of_a_failed_fetch_or_a_traceback_tells_a_password(user, caplog):
+    url = f"http://{user}@a.test/@x?y=1"
+    log = logging.getLogger("crawlprio")
+    with caplog.at_level(logging.DEBUG):
+        log.warning("%s: %s", url, "ValueError")
+        try:
+            raise ValueError(url)
+        except ValueError:
+            log.exception("%s could not be read.", url)
+    assert "hush" not in caplog.text
+    assert caplog.text.count("http://a.test/@x?y=1") == 3

@@ -8,7 +8,7 @@ import pytest
 from crawls import ADDON, Answer, Site, run_spider
 from scrapy import Request, Spider
 
-from crawlprio.live.progress import PlainLog, keep_log_plain, plain
+from crawlprio.live.crawl_report import PlainLog, keep_log_plain, plain
 
 ACTED_UPON = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202e\u2066]")
 RESET, COLOUR, REVERSE = "\x1bc", "\x9b31m", "\u202e"

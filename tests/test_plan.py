@@ -88,7 +88,7 @@ def test_without_a_sitemap_the_size_is_a_lower_bound(tmp_path):
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (["--demo", "--plan"], "--plan is about a crawl of URLs"),
+        (["--demo", "--plan"], "--plan needs a URL"),
         (["http://a.test/", "--json"], "--json prints a plan; add --plan"),
         (["http://a.test/", "--plan", "--ordering", "opick"], "ORDERING is 'opick'; known"),
     ],

@@ -1,9 +1,11 @@
 """A crawl of the public web fetches nothing private, however it is led there."""
 
+import errno
 import ipaddress
 import logging
-from typing import Any
-from urllib.parse import quote
+import sys
+from typing import Any, ClassVar
+from urllib.parse import quote, urlsplit
 
 import pytest
 from crawls import ADDON, Answer, Site, _called, _in_loop, page, run_spider
@@ -12,7 +14,7 @@ from scrapy import Request, Spider, signals
 from scrapy.exceptions import DontCloseSpider, IgnoreRequest
 from scrapy.http import TextResponse
 from scrapy.http.request import NO_CALLBACK
-from shared_crawls import brain_of
+from shared_crawls import coordinator_of
 from twisted.internet.address import IPv4Address, IPv6Address
 from twisted.internet.interfaces import IHostnameResolver
 from zope.interface import implementer
@@ -26,6 +28,7 @@ from crawlprio.web.addresses import (
     normal_host,
     private_of,
 )
+from crawlprio.web.urls import normalise_url
 
 LITERALS = [
     *("127.0.0.1", "127.9.9.9", "10.1.2.3", "172.16.0.1", "192.168.1.1", "169.254.169.254"),
@@ -129,7 +132,7 @@ def test_a_public_page_leads_to_no_private_host_by_link_or_redirect(obeys):
     assert {fetch.host for fetch in site.fetches} == {"a.test"}
     assert len(site.paths()) == 1 + len(links)
     n_linked = len({normal_host(url.split("/")[2]) for url in links})
-    n_redirected = len(set(map(str.lower, links)))
+    n_redirected = len(set(map(normalise_url, links)) - {None})
     assert refused(run)["refused/private-address"] >= n_linked + n_redirected
 
 
@@ -488,11 +491,12 @@ class Again(Follower):
 
 def test_all_workers_of_a_crawl_in_redis_use_what_the_first_resolved(redis_server, tmp_path):
     def connected(inside):
-        brain = brain_of(tmp_path, Again.name, settings, Again)
-        with Names({"inside.test": [inside]}), Sockets() as sockets, brain:
-            run = run_spider(Again, {**settings, "CRAWLPRIO_BRAIN": "never"})
+        coordinator = coordinator_of(tmp_path, Again.name, settings, Again)
+        with Names({"inside.test": [inside]}), Sockets(redis_port) as sockets, coordinator:
+            run = run_spider(Again, {**settings, "CRAWLPRIO_COORDINATOR": "never"})
         return sockets.connected, refused(run).get("refused/private-address", 0)
 
+    redis_port = urlsplit(redis_server.url).port
     shared = {"CRAWLPRIO_FRONTIER": "redis", "REDIS_URL": redis_server.url}
     settings = {**GUARDED, **shared, "SCHEDULER_PERSIST": True}
     assert connected("10.0.0.2") == (["10.0.0.2", "10.0.0.2"], 0)
@@ -534,38 +538,34 @@ TRICKS = [
 
 
 class Sockets:
-    """Records where connections go, and allows none except to a proxy on loopback."""
+    """Records what any socket of this process connects to; allows a proxy on loopback alone."""
+
+    active: ClassVar[list["Sockets"]] = []
 
     def __init__(self, *through):
         self._through = through
         self.connected = []
 
     def __enter__(self):
-        def install():
-            from twisted.internet import reactor
-
-            running = reactor
-            self._before = running.connectTCP
-
-            def connect(host, port, factory, *rest, **named):
-                if port not in self._through:
-                    self.connected.append(host)
-                    host, port = "127.0.0.1", 9
-                return self._before(host, port, factory, *rest, **named)
-
-            running.connectTCP = connect
-
-        _in_loop(_called(install), 10)
+        self.active.append(self)
         return self
 
     def __exit__(self, *_):
-        def restore():
-            from twisted.internet import reactor
+        self.active.remove(self)
 
-            running = reactor
-            running.connectTCP = self._before
+    def connect(self, host, port, *_):
+        if port not in self._through:
+            self.connected.append(host)
+            raise ConnectionRefusedError(errno.ECONNREFUSED, "not in a test")
 
-        _in_loop(_called(restore), 10)
+
+def _audit(event, arguments):
+    if event == "socket.connect" and isinstance(arguments[1], tuple):
+        for sockets in Sockets.active:
+            sockets.connect(*arguments[1])
+
+
+sys.addaudithook(_audit)  # which cannot be removed
 
 
 class WithoutProxy:

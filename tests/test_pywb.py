@@ -1,6 +1,8 @@
 """Archives in pywb: its own index of them, the bytes that it replays, and how their pages look."""
 
 import shutil
+import subprocess
+import sys
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
@@ -11,11 +13,13 @@ from threading import Thread
 import matplotlib
 import numpy as np
 import pytest
-from crawls import Answer, run_spider
+from archived_crawls import HOST, crawl
+from archived_crawls import WEB as PLAIN
+from browsers import in_browser, running_browser
+from crawls import Answer, Site, run_spider
 from matplotlib.image import imread, imsave
 from pywbs import index_of, programs, wayback
-from test_archive import HOST, crawl
-from test_archive import WEB as PLAIN
+from script_sites import app
 from warcs import responses
 
 from crawlprio.commands.crawl import bundled_settings
@@ -152,6 +156,32 @@ def test_an_archived_page_looks_like_itself_with_its_requisites_and_not_without(
     print(difference(live, same), difference(live, bare))
     assert difference(live, same) < 0.001
     assert difference(live, bare) > 0.5
+
+
+@pytest.mark.parametrize(
+    "n_workers",
+    [
+        pytest.param([], marks=in_browser, id="alone"),
+        pytest.param(["--workers", "2"], marks=in_browser, id="workers"),
+    ],
+)
+def test_a_page_made_by_script_is_made_again_from_its_archive(n_workers, tmp_path):
+    """Its server is gone: the page, its scripts and its JSON are in the archive."""
+    with Site(app(2)) as site:
+        seed = f"http://{site.address}/p/1"
+        words = ["crawl", seed, "--folder", "job", "--delay", "0", "--render", "auto"]
+        words += ["--warc", "warc", *n_workers]
+        line = [sys.executable, "-m", "crawlprio", *words]
+        subprocess.run(line, cwd=tmp_path, check=True, capture_output=True, timeout=300)
+    with (
+        wayback(tmp_path, {"made": tmp_path / "warc"}) as replay,
+        running_browser() as browser,
+    ):
+        opened = browser.new_page(service_workers="block")
+        opened.set_content(f"<iframe src='{replay.url('made', seed)}'>")
+        opened.frame_locator("iframe").get_by_text("The text of page 1.").wait_for()
+        links = opened.frames[1].eval_on_selector_all("a", "all => all.map(a => a.textContent)")
+    assert links == ["/p/0", "/p/1", "/p/0"]
 
 
 @contextmanager

@@ -1,8 +1,8 @@
 """Random spiders have the same results with the add-on: nothing lost, nothing doubled.
 
-By default 12 run. `CRAWLPRIO_SPIDERS=1000 pytest tests/test_random_spiders.py` draws a
-thousand and kills every 20th. `CRAWLPRIO_SPIDERS_SEED` draws others. `python
-tests/kit/random_spiders.py SEED` runs one.
+By default 4 run, and 12 in `make test-long`. `CRAWLPRIO_SPIDERS=1000 pytest
+tests/test_random_spiders.py` draws a thousand and kills every 20th. `CRAWLPRIO_SPIDERS_SEED` draws
+others. `python tests/kit/random_spiders.py SEED` runs one.
 """
 
 import json
@@ -13,13 +13,15 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from examples import IS_LONG
 from forked import Forked
 from planned_spider import PlannedSite, Record, takes_a_while
 from random_spiders import PLAIN, compare, crawl
 from spider_plans import draw_plan
 from waiting import until
 
-N_SPIDERS = int(os.environ.get("CRAWLPRIO_SPIDERS", "12"))
+pytestmark = pytest.mark.sampled
+N_SPIDERS = int(os.environ.get("CRAWLPRIO_SPIDERS", "12" if IS_LONG else "4"))
 SEED = int(os.environ.get("CRAWLPRIO_SPIDERS_SEED", "20261122"))
 N_KILLED = max(N_SPIDERS // 20, 2)
 HERE = Path(__file__).parent

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import math
+import re
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -15,7 +16,7 @@ from jsonschema import Draft202012Validator
 
 from crawlprio.errors import StoreError
 from crawlprio.graph.pages import PageTable, Visit
-from crawlprio.live.counts import CoverageSoFar, time_left
+from crawlprio.live.crawl_counters import CoverageSoFar, time_left
 from crawlprio.measure import receipt_document
 from crawlprio.measure.receipt_document import (
     check_receipt,
@@ -29,7 +30,7 @@ from crawlprio.measure.receipt_document import (
 from crawlprio.measure.stored_crawl import SETTINGS_KEY
 from crawlprio.spiders.site import SiteSpider
 from crawlprio.store import Store
-from crawlprio.store.crawl_state import WRITTEN_EVERY
+from crawlprio.store.pending import WRITTEN_EVERY
 from crawlprio.store.sitemap_rows import NamedRow
 
 SCHEMA = json.loads(Path(receipt_document.__file__).with_name("schema.json").read_text())
@@ -100,7 +101,7 @@ def test_the_command_makes_the_receipt_of_a_crawl_again_byte_for_byte(crawled, c
 
 def unfolded(capsys):
     """Return what was printed, with lines joined."""
-    return " ".join(capsys.readouterr().out.split())
+    return " ".join(re.sub("[│┌┐└┘─]", " ", capsys.readouterr().out).split())
 
 
 def test_it_has_what_was_asked_and_got(receipt):
@@ -209,7 +210,7 @@ def test_refusals_are_counted_over_all_runs(tmp_path):
     path = store_of(tmp_path, [visit(0)], [0])
     for run in range(2):
         with Store.open(path) as store:
-            store.refuse("depth", 2, [f"http://s0.test/{run}", "http://s0.test/x"])
+            store.pending.refusals.add("depth", 2, [f"http://s0.test/{run}", "http://s0.test/x"])
             store.record_pages(store.load_pages())
     refused = make_receipt(path)["refused"]["depth"]
     assert (refused["links"], refused["setting"]) == (4, "DEPTH_LIMIT")
@@ -221,7 +222,7 @@ def test_a_kill_loses_the_refusals_of_the_last_few_visits_at_most(tmp_path):
     store, on_disk = Store.open(path), []
     pages = store.load_pages()
     for n in range(2 * WRITTEN_EVERY + 1):
-        store.refuse("depth", 1, [f"http://s0.test/{n}"])
+        store.pending.refusals.add("depth", 1, [f"http://s0.test/{n}"])
         store.record(visit(n % 10), pages)
         with Store.open(path, readonly=True) as killed_now:
             on_disk.append(sum(refusal.links for refusal in killed_now.refusals().values()))
@@ -235,7 +236,7 @@ def test_a_kill_loses_the_refusals_of_the_last_few_visits_at_most(tmp_path):
 def test_refusals_that_nothing_was_recorded_with_are_not_on_disk(tmp_path):
     path = store_of(tmp_path, [visit(0)], [0])
     with Store.open(path) as store:
-        store.refuse("depth", 1, [])
+        store.pending.refusals.add("depth", 1, [])
     assert make_receipt(path)["refused"] == {}
 
 
@@ -318,14 +319,15 @@ def test_no_share_is_said_where_no_page_has_a_link(tmp_path, visits, looks):
 def test_a_share_of_what_rules_left_names_the_rules_and_their_links(tmp_path):
     path = store_of(tmp_path, [visit(0, 1), visit(1, 0)], [0])
     with Store.open(path) as store:
-        store.refuse("out-of-scope", 9, ["http://else.test/"])
+        store.pending.refusals.add("out-of-scope", 9, ["http://else.test/"])
+        store.pending.refusals.add("private-address", 3, ["http://localhost/"])
         store.record_pages(store.load_pages())
     assert sentences(make_receipt(path))[0] == (
         "At least 100% of the importance of this site, counted from the seeds, was fetched."
     )
     with Store.open(path) as store:
-        store.refuse("extension", 1, ["http://s0.test/x.zip"])
-        store.refuse("depth", 680, ["http://s0.test/x"])
+        store.pending.refusals.add("extension", 1, ["http://s0.test/x.zip"])
+        store.pending.refusals.add("depth", 680, ["http://s0.test/x"])
         store.record_pages(store.load_pages())
     found = make_receipt(path)
     said = (
@@ -337,11 +339,29 @@ def test_a_share_of_what_rules_left_names_the_rules_and_their_links(tmp_path):
     assert short_share(found["coverage"]) == "100 to 100% of what the rules allow"
 
 
+@pytest.mark.parametrize("follow", ["site", "web"])
+def test_links_to_private_hosts_change_no_share_and_ask_for_no_setting(follow, tmp_path):
+    hosts = ("localhost", "127.0.0.1:8000", "10.1.1.1", "printer.local")
+    settings = {
+        **ADDON,
+        "CRAWLPRIO_STORE": tmp_path / "crawl.sqlite",
+        "CRAWLPRIO_PRIVATE_ADDRESSES": "seeds",
+    }
+    with Site({"/": page("/1", *(f"http://{host}/" for host in hosts)), "/1": page("/")}) as site:
+        run_spider(SiteSpider, settings, site=site, seeds="http://a.test/", follow=follow)
+    assert {fetch.host for fetch in site.fetches} == {"a.test"}
+    found = make_receipt(tmp_path / "crawl.sqlite")
+    refused = "out-of-scope" if follow == "site" else "private-address"
+    assert found["refused"][refused]["links"] == len(hosts)
+    assert found["coverage"]["left_out"] == {}
+    assert sentences(found)[0].startswith("At least 100% of the importance of this site, counted")
+
+
 def test_links_that_allow_or_deny_refused_are_named(tmp_path):
     path = store_of(tmp_path, [visit(0, 1), visit(1, 0)], [0])
     with Store.open(path) as store:
         store.set_meta("given", json.dumps({"arguments": {"deny": "/private"}}))
-        store.refuse("out-of-scope", 9, ["http://s0.test/private"])
+        store.pending.refusals.add("out-of-scope", 9, ["http://s0.test/private"])
         store.record_pages(store.load_pages())
     assert (
         "refused 9 links by out-of-scope (follow, allow, deny)" in sentences(make_receipt(path))[0]
@@ -379,7 +399,7 @@ def test_sentences_say_how_sure_they_are():
         "At least 71% of the importance of these sites, counted from the seeds, was "
         "fetched (likely 83 to 88%, in nine of ten crawls).",
         "1,204 known pages were not fetched yet.",
-        "Another 1,000 pages would add about 2%, in 1.5 h or more.",
+        "Another 1,000 pages would add about 2%, counted from the seeds, in 1.5 h or more.",
     ]
     coverage = {**receipt["coverage"], "likely": None, "interval": None}
     assert sentences({**receipt, "coverage": coverage})[0] == (
@@ -391,7 +411,8 @@ def test_sentences_say_how_sure_they_are():
     receipt["certificate"] = {**shares, "walks": 1_000, "visits": 2_000}
     assert sentences(receipt)[:2] == [
         "At least 71% of the importance of these sites, counted from the seeds, was fetched.",
-        "At least 80% and at most 86% of the importance was fetched after 2,000 visits; 1,000 "
+        "At least 80% and at most 86% of the importance, counted from the seeds, was fetched "
+        "after 2,000 visits; 1,000 "
         "random walks prove each bound with 95% confidence.",
     ]
 
@@ -413,7 +434,7 @@ def test_the_progress_line_shows_an_estimate_of_the_running_crawl(tmp_path):
             await asyncio.sleep(0.01)
         return [*texts, so_far.text(102)]
 
-    assert _in_loop(shown(), 60.0) == ["", "", f"importance {share}"]
+    assert _in_loop(shown(), 60.0) == ["", "", f"importance from the seeds {share}"]
 
 
 def test_the_progress_line_shows_the_time_to_the_page_limit():

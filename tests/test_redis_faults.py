@@ -1,6 +1,7 @@
-"""Faults of brain, workers and Redis, judged by a server's log and the true graph alone.
+"""Faults of coordinator, workers and Redis, judged by a server's log and the true graph alone.
 
-Those that random sequences also have, and workers and brains that are killed: test_workers.py.
+Those that random sequences also have, and workers and coordinators that are killed:
+test_workers.py.
 """
 
 import os
@@ -20,7 +21,7 @@ crawl = shared_crawl
 
 
 def test_a_server_that_is_killed_forgets_everything_is_full_or_hangs_makes_a_crawl_wait(crawl):
-    """What hands have said and the brain has not heard, they say again."""
+    """What hands have said and the coordinator has not heard, they say again."""
 
     def wait_for(message, n_before):
         crawl.wait(lambda: crawl.said().count(message) > n_before)
@@ -45,25 +46,25 @@ def test_a_server_that_is_killed_forgets_everything_is_full_or_hangs_makes_a_cra
     crawl.wait_for_fetches(120)
     assert max(crawl.web.fetches().values()) == 1
     crawl.server.send(signal.SIGSTOP)
-    sleep(1.5 * crawl.term)
+    sleep(1.5 * crawl.lease_timeout)
     crawl.server.send(signal.SIGCONT)
     crawl.end_whole(most_refetched=crawl.web.n_sites)
 
 
-def test_a_job_goes_on_though_brain_and_server_are_lost(crawl):
+def test_a_job_goes_on_though_coordinator_and_server_are_lost(crawl):
     crawl.job = crawl.folder / "job"
     crawl.start(1)
     crawl.wait_for_fetches(50)
-    worker = crawl.workers.pop()
+    worker = crawl.started.pop()
     worker.kill()
     worker.wait()
-    crawl.kill_brain()
+    crawl.kill_coordinator()
     crawl.client.flushall()
     crawl.start()
     crawl.end_whole(most_refetched=crawl.web.n_sites + 4)
 
 
-def test_a_cluster_moves_the_slot_of_a_crawl_whose_brain_is_killed(crawl, redis_cluster):
+def test_a_cluster_moves_the_slot_of_a_crawl_whose_coordinator_is_killed(crawl, redis_cluster):
     crawl.serve_by(redis_cluster)
     crawl.start(1, "--delay", "0.5")
     crawl.wait_for_fetches(30)
@@ -71,26 +72,26 @@ def test_a_cluster_moves_the_slot_of_a_crawl_whose_brain_is_killed(crawl, redis_
 
     def start_worker(n_moved):
         """Once some keys have moved, start another worker, and wait until it waits."""
-        if n_moved and len(crawl.workers) == 1:
+        if n_moved and len(crawl.started) == 1:
             crawl.start(1, "--delay", "0.5")
             crawl.wait(lambda: "Redis is unavailable" in crawl.said())
 
-    assert migrate_slot(redis_cluster, crawl.mailboxes[0].prefix, each=start_worker) >= 3
+    assert migrate_slot(redis_cluster, crawl.streams.prefix, each=start_worker) >= 3
     crawl.web.latency = 0.01
     crawl.wait_for_fetches(80)
-    crawl.kill_brain()
+    crawl.kill_coordinator()
     crawl.end_whole()
 
 
 def test_a_worker_that_joins_while_the_server_has_forgotten_all_begins_no_other_crawl(crawl):
-    """The brain, which hangs just then, tells the server again."""
+    """The coordinator, which hangs just then, tells the server again."""
     crawl.start(1)
     crawl.wait_for_fetches(20)
-    brain = crawl.kill_brain(signal.SIGSTOP)
+    coordinator = crawl.kill_coordinator(signal.SIGSTOP)
     crawl.client.flushall()
     crawl.start(1)
     sleep(6)
-    os.kill(brain, signal.SIGCONT)
+    os.kill(coordinator, signal.SIGCONT)
     crawl.end_whole(most_refetched=crawl.web.n_sites)
     assert "was renamed" not in crawl.said()
 
@@ -147,19 +148,19 @@ class Proxy(ThreadingTCPServer):
 
 
 @pytest.mark.parametrize("fault", ["stopped", "cut off for ever", "cut off for a while"])
-def test_a_brain_that_is_not_heard_for_its_term_is_replaced(crawl, fault):
+def test_a_coordinator_that_is_not_heard_for_its_term_is_replaced(crawl, fault):
     proxy = Proxy(crawl.server.port)
-    crawl.start(1, CRAWLPRIO_BRAIN="only", REDIS_URL=proxy.url)
-    first = crawl.wait_for_brains()
+    crawl.start(1, CRAWLPRIO_COORDINATOR="only", REDIS_URL=proxy.url)
+    first = crawl.wait_for_coordinators()
     crawl.start()
     crawl.wait_for_fetches(30)
     if fault == "stopped":
-        crawl.kill_brain(signal.SIGSTOP)
+        crawl.kill_coordinator(signal.SIGSTOP)
     else:
         proxy.cut()
-    crawl.wait(lambda: crawl.brains() not in (first, []))
+    crawl.wait(lambda: crawl.coordinators() not in (first, []))
     proxy.is_cut = fault == "cut off for ever"
-    crawl.workers.pop(0).wait()
+    crawl.started.pop(0).wait()
     crawl.end_whole()
 
 
@@ -168,32 +169,34 @@ def test_a_worker_that_is_not_heard_for_its_term_fetches_nothing_of_what_it_lose
     proxy = Proxy(crawl.server.port)
     slow = "--delay", "0.6"  # the crawl must not be over when the worker comes back
     crawl.start(1, *slow)
-    crawl.wait_for_brains()
-    crawl.start(1, *slow, CRAWLPRIO_BRAIN="never", REDIS_URL=proxy.url)
+    crawl.wait_for_coordinators()
+    crawl.start(1, *slow, CRAWLPRIO_COORDINATOR="never", REDIS_URL=proxy.url)
     crawl.wait(lambda: len(crawl.client.keys("*:out:*")) == 2)
     crawl.wait_for_fetches(30)
-    late = crawl.workers[1]
+    late = crawl.started[1]
     if fault == "stopped":
         late.send_signal(signal.SIGSTOP)
     else:
         proxy.cut()
-    sleep(1.5 * crawl.term)
+    sleep(1.5 * crawl.lease_timeout)
     proxy.is_cut = False
     late.send_signal(signal.SIGCONT)
     crawl.wait_for_fetches(min(len(crawl.web.seen) + 5, 150))
     crawl.end_whole(most_refetched=crawl.web.n_sites)
 
 
-@pytest.mark.parametrize(("brain", "is_lost"), [("never", False), ("auto", False), ("auto", True)])
+@pytest.mark.parametrize(
+    ("coordinator", "is_lost"), [("never", False), ("auto", False), ("auto", True)]
+)
 def test_a_worker_that_was_stopped_until_its_crawl_had_finished_says_so_and_ends(
-    crawl, brain, is_lost
+    crawl, coordinator, is_lost
 ):
-    crawl.start(1, CRAWLPRIO_BRAIN="only", SCHEDULER_PERSIST=False)
-    crawl.wait_for_brains()
-    crawl.start(2, CRAWLPRIO_BRAIN=brain, SCHEDULER_PERSIST=False)
+    crawl.start(1, CRAWLPRIO_COORDINATOR="only", SCHEDULER_PERSIST=False)
+    crawl.wait_for_coordinators()
+    crawl.start(2, CRAWLPRIO_COORDINATOR=coordinator, SCHEDULER_PERSIST=False)
     crawl.wait(lambda: len(crawl.client.keys("*:out:*")) == 2)
     crawl.wait_for_fetches(30)
-    late = crawl.workers.pop()
+    late = crawl.started.pop()
     late.send_signal(signal.SIGSTOP)
     try:
         crawl.end_whole(most_refetched=crawl.web.n_sites)

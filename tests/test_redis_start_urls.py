@@ -5,7 +5,7 @@ import json
 import pytest
 from crawls import ADDON, Site, page, run_spider
 from scrapy import Request, Spider
-from shared_crawls import brain_of
+from shared_crawls import coordinator_of
 from waiting import until
 
 KEY = "shop:start_urls"
@@ -26,9 +26,9 @@ def crawl(folder, server, spider=Shop, seconds=0.5):
         **{"REDIS_START_URLS_KEY": "%(name)s:start_urls", "MAX_IDLE_TIME_BEFORE_CLOSE": seconds},
         **{"CONCURRENT_REQUESTS": 1, "ORDERING": "breadth-first", "ROBOTSTXT_OBEY": False},
     }
-    with Site(PAGES) as site, brain_of(folder, "shop", settings), server.client() as client:
+    with Site(PAGES) as site, coordinator_of(folder, "shop", settings), server.client() as client:
         until(lambda: client.exists("crawlprio:{shop:0}:crawl"))  # or the start takes the time
-        run = run_spider(spider, {**settings, "CRAWLPRIO_BRAIN": "never"}, site=site)
+        run = run_spider(spider, {**settings, "CRAWLPRIO_COORDINATOR": "never"}, site=site)
     assert run.reason == "finished", run.messages()
     return run, [(fetch.path, fetch.method, fetch.body) for fetch in site.fetches]
 

@@ -17,7 +17,6 @@ from warcs import write_warc
 HTML = [("Content-Type", "text/html; charset=utf-8")]
 HOME, SEED = "http://a.test/", "http://a.test/"
 
-
 PAGES = [
     (
         HOME,
@@ -64,7 +63,6 @@ PAGES = [
     ("https://c.test/deep/copy", "200 OK", HTML, "<p>the same words"),
     ("https://c.test/up", "200 OK", HTML, "<p>the same words"),
 ]
-
 
 TWO = (200, ["https://a.test/two.html", HOME], [])
 EXPECTED = {
@@ -157,7 +155,9 @@ class Replay(NamedTuple):
 
     def shares(self):
         """Return the printed table of shares."""
-        rows = re.findall(r"│ ([a-z-]+)(?: \(this crawl\))? +│ +([0-9.]+%) │", self.done.stdout)
+        rows = re.findall(
+            r"│ ([a-z-]+)(?: \(this(?: crawl\))?)? +│ +([0-9.]+%) │", self.done.stdout
+        )
         return dict(rows)
 
 

@@ -7,7 +7,7 @@ import pytest
 from driver import WebPages
 from graphs import power_law_web
 from oracles import true_pagerank
-from test_orderings import CASES, ours, with_urls
+from ordering_cases import CASES, ours, with_urls
 
 from crawlprio.frontier import PageQueue
 from crawlprio.frontier.replaying import columns_of, replay

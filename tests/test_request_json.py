@@ -10,20 +10,27 @@ import math
 import pkgutil
 import re
 import sys
-from collections import OrderedDict
+from collections import Counter, OrderedDict, defaultdict, deque, namedtuple
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, time, timedelta, timezone
 from decimal import Decimal
-from enum import IntEnum
+from enum import Enum, Flag, IntEnum, IntFlag, StrEnum
+from fractions import Fraction
 from functools import cached_property, partial
-from pathlib import Path
-from typing import ClassVar
+from http import HTTPMethod, HTTPStatus
+from ipaddress import ip_address, ip_interface, ip_network
+from pathlib import Path, PurePosixPath, PureWindowsPath
+from time import gmtime, localtime
+from typing import ClassVar, NamedTuple
+from uuid import UUID, uuid1
 from zoneinfo import ZoneInfo
 
+import attrs
 import numpy as np
 import pytest
 import scrapy
+from examples import examples
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scrapy import FormRequest, Request
@@ -34,6 +41,7 @@ from scrapy.spiders import CrawlSpider, SitemapSpider
 
 from crawlprio.errors import StoreError
 from crawlprio.live.request_json import (
+    _BUILT,
     MAX_DEPTH,
     MAX_HASHED,
     InvalidRequest,
@@ -85,7 +93,65 @@ class Bargain(Item):
 
 @dataclass
 class Data:
-    name: str = ""
+    """What would run if one were created is recorded."""
+
+    name: object = ""
+    tags: list[str] = field(default_factory=list)
+    seen: int = field(default=0, init=False)
+
+    def __post_init__(self):
+        Shop.asked.append("Data")
+
+
+@dataclass(frozen=True, slots=True)
+class Frozen:
+    name: object = ""
+
+
+@attrs.define
+class Defined:
+    name: object = ""
+
+
+@attrs.frozen(slots=False)
+class Fixed:
+    name: object = ""
+
+
+Point = namedtuple("Point", "x y")
+
+
+class Place(NamedTuple):
+    x: int
+    y: object = None
+
+
+class Spot(Point):
+    __slots__ = ()
+
+    def __new__(cls, x, y):
+        Shop.asked.append("Spot")
+        return super().__new__(cls, x, y)
+
+
+class Colour(Enum):
+    RED = (1, 2)
+    CRIMSON = RED
+    BLUE = "blue"
+
+
+class Name(StrEnum):
+    FIRST = "first"
+
+
+class Right(Flag):
+    READ = 1
+    WRITE = 2
+
+
+class Bits(IntFlag):
+    LOW = 1
+    HIGH = 8
 
 
 class Base(scrapy.Spider):
@@ -182,9 +248,17 @@ HASHABLE = st.recursive(
         st.datetimes(timezones=ZONES).filter(unfolded),
         st.timedeltas(),
         st.decimals(),
+        st.uuids(),
+        st.fractions(),
+        st.complex_numbers(),
+        st.ip_addresses(),
+        st.sampled_from([*Colour, *Name, Right.READ | Right.WRITE, HTTPStatus.OK]),
+        st.builds(PurePosixPath, st.text("a/.", max_size=4)),
     ),
     lambda inner: st.one_of(
         st.lists(inner, max_size=3).map(tuple),
+        st.builds(Point, inner, inner),
+        st.builds(Frozen, inner),
         # A signalling NaN has no hash.
         st.frozensets(inner.filter(is_hashable), max_size=3),
     ),
@@ -200,6 +274,11 @@ PLAIN = st.recursive(
         st.sets(HASHABLE.filter(is_hashable), max_size=3),
         st.builds(Item, st.fixed_dictionaries({}, optional={"name": inner, "price": inner})),
         st.builds(Bargain, st.fixed_dictionaries({"until": inner})),
+        st.builds(Data, inner),
+        st.builds(Defined, inner),
+        st.lists(inner, max_size=3).map(deque),
+        st.dictionaries(KEYS, inner, max_size=3).map(OrderedDict),
+        st.dictionaries(KEYS, inner, max_size=3).map(partial(defaultdict, list)),
     ),
     max_leaves=10,
 )
@@ -213,6 +292,14 @@ def same(one, other):
         return math.isnan(other)
     if isinstance(one, Decimal):
         return str(one) == str(other)
+    if isinstance(one, complex | Fraction):
+        return repr(one) == repr(other)
+    if isinstance(one, Frozen | Data | Defined | Fixed):
+        return same(one.name, other.name)
+    if isinstance(one, deque):
+        return one.maxlen == other.maxlen and same([*one], [*other])
+    if isinstance(one, defaultdict) and one.default_factory is not other.default_factory:
+        return False
     if isinstance(one, list | tuple) and isinstance(other, list | tuple):
         return len(one) == len(other) and all(map(same, one, other))
     if isinstance(one, dict) and isinstance(other, dict):
@@ -309,9 +396,40 @@ def requests(draw):
         return Request(URL)
 
 
+class Code(IntEnum):
+    GONE = 410
+
+
+USUAL = [
+    *(Data("x", ["a"]), Frozen("x"), Defined("x"), Fixed("x"), Data(Frozen([Colour.RED]))),
+    *(Point(1, 2), Place(1), Spot(1, [2]), Colour.RED, Colour.CRIMSON, Colour.BLUE, Code.GONE),
+    *(Name.FIRST, Right.READ, Right.READ | Right.WRITE, Bits.LOW | Bits.HIGH, HTTPStatus.OK),
+    *(HTTPMethod.GET, UUID(int=7), uuid1(), Path("a/b"), PurePosixPath("/x"), Path()),
+    *(PureWindowsPath("c:/x"), OrderedDict([("b", 1), ("a", 2)]), OrderedDict({(1, 2): 3})),
+    *(defaultdict(list, a=[1]), defaultdict(None, {1: 2}), defaultdict(dict), Counter("hello")),
+    *(deque([1, (2,)], 5), deque([1]), Fraction(1, 3), Decimal("1.10"), complex(-0.0, 2)),
+    *(bytearray(b"x"), bytearray(), range(1, 9, 2), slice(None, 3), slice(1, 2, 3)),
+    *(re.compile("a+", re.MULTILINE | re.IGNORECASE), re.compile(rb"\d")),
+    *(ip_address("1.2.3.4"), ip_address("::1"), ip_network("10.0.0.0/8"), ip_network("fe80::/10")),
+    *(ip_interface("10.0.0.1/8"), ip_interface("fe80::1/64"), gmtime(0), localtime(0)),
+    *(datetime(2020, 1, 1, tzinfo=ZoneInfo("Europe/Vienna")), datetime(2020, 1, 1, fold=1)),
+    *(time(1, tzinfo=timezone(timedelta(hours=1), "name")), time(1, 2, fold=1), ZoneInfo("UTC")),
+    *(UTC, timezone(timedelta(hours=1)), timezone(timedelta(hours=1), "name"), timedelta(1, 2, 3)),
+    *(
+        np.float64(0.1),
+        np.float32(0.1),
+        np.int64(-3),
+        np.uint8(3),
+        np.bool_(True),
+        np.complex64(1j),
+    ),
+    *({Colour.RED: 1, Point(1, 2): 2}, {Frozen("a"), Frozen("b")}, frozenset({Name.FIRST})),
+]
+
+
 class TestRoundTrip:
     @given(requests())
-    @settings(max_examples=100, deadline=None)
+    @settings(max_examples=examples(100), deadline=None)
     def test_every_attribute_is_restored(self, request):
         if type(request) is not Request and Request(request.url, encoding=request.encoding).url != (
             request.url
@@ -323,7 +441,7 @@ class TestRoundTrip:
         assert_comes_back(request)
 
     @given(PLAIN)
-    @settings(max_examples=200, deadline=None)
+    @settings(max_examples=examples(200), deadline=None)
     @example({"$tuple": [1, 2]})
     @example({"$unknown": 1})
     @example({"$a": 1, "b": {"$bytes": "AAE="}})
@@ -336,6 +454,39 @@ class TestRoundTrip:
     @example([Decimal("NaN"), Decimal("sNaN12"), Decimal("-0.00"), Decimal("1E+999999")])
     def test_any_plain_data_in_meta_is_restored_with_its_types(self, value):
         assert_comes_back(Request(URL, meta={"value": value}))
+
+    @pytest.mark.parametrize("value", USUAL, ids=lambda value: type(value).__name__)
+    def test_usual_values_are_restored_with_their_types_and_call_nothing(self, value):
+        stored = to_json(Request(URL, meta={"value": [value, {"in": value}]}), SPIDER)
+        SPIDER.asked.clear()
+        first, second = from_json(stored, SPIDER).meta["value"]
+        assert SPIDER.asked == []
+        for back in (first, second["in"]):
+            assert same(back, value)
+            if isinstance(value, Enum):
+                assert back is value
+
+    def test_what_is_restored_of_a_class_is_all_that_it_had(self):
+        one = Data(["x"], tags=["a"])
+        one.seen = 7
+        back = from_json(to_json(Request(URL, meta={"v": one}), SPIDER), SPIDER).meta["v"]
+        assert (back, vars(back)) == (one, vars(one))
+        counts = defaultdict(int, {"b": 2, "a": 1})
+        back = from_json(to_json(Request(URL, meta={"v": counts}), SPIDER), SPIDER).meta["v"]
+        assert (back["new"], list(back)) == (0, ["b", "a", "new"])
+        when = datetime(2026, 10, 25, 2, 30, tzinfo=ZoneInfo("Europe/Vienna"), fold=1)
+        back = from_json(to_json(Request(URL, meta={"v": when}), SPIDER), SPIDER).meta["v"]
+        assert back.utcoffset() == when.utcoffset() == timedelta(hours=1)
+
+    @pytest.mark.parametrize("method", ["get", "Post", "PURGE"])
+    def test_a_method_that_was_set_after_the_constructor_stays_as_it_is(self, method):
+        request = Request(URL)
+        request.method = method
+        assert assert_comes_back(request).method == method
+
+    def test_a_priority_may_be_a_member_of_an_enumeration(self):
+        assert assert_comes_back(Request(URL, priority=Code.GONE)).priority is Code.GONE
+        assert_comes_back(Request(URL, priority=True))
 
     @pytest.mark.parametrize("name", SPIDER.callbacks())
     def test_methods_of_every_kind_are_found_by_name(self, name):
@@ -390,12 +541,73 @@ class TestRoundTrip:
         assert to_json(Request(URL), SPIDER) == b'{"url":"http://shop.test/item"}'
 
 
-class Code(IntEnum):
-    GONE = 410
-
-
 class Text(str):
     __slots__ = ()
+
+
+class Plain:
+    """Nothing that tells what it consists of."""
+
+
+def local():
+    @dataclass
+    class Local:
+        name: str = ""
+
+    return Local()
+
+
+@dataclass
+class Watched:
+    """A dataclass of which a field is set by a method."""
+
+    name: int
+
+    @property
+    def name(self):
+        return self._name
+
+    @name.setter
+    def name(self, value):
+        Shop.asked.append("set name")
+        self._name = value
+
+
+@dataclass
+class Deleted:
+    name: int = 1
+
+    def __del__(self):
+        Shop.asked.append("deleted")
+
+
+@dataclass
+class Fault(Exception):
+    name: int = 1
+
+
+class Loose(Point):
+    """A named tuple with room for more."""
+
+
+class Odd(Flag):
+    ONE = 1
+
+
+class Changing(Request):
+    """A request whose constructor does not take what its attributes say."""
+
+    def __init__(self, url, *args, **kwargs):
+        super().__init__(f"{url}?n=1" if kwargs.pop("adds", False) else url, *args, **kwargs)
+        self.priority += 1
+
+
+class Keeping(Request):
+    """A request that keeps something its `attributes` do not name."""
+
+    def __init__(self, *args, token=None, **kwargs):
+        super().__init__(*args, **kwargs)
+        self.token = token
 
 
 def with_more(item):
@@ -431,23 +643,30 @@ class TestRefusals:
     @pytest.mark.parametrize(
         ("value", "reason"),
         [
-            (Data("x"), "is a Data, which JSON cannot hold"),
-            (Item(name=Data()), "['name'] is a Data, which JSON cannot hold"),
+            (Data(object()), "['name'] is an object, which JSON cannot hold"),
+            (Item(name=Plain()), "['name'] is a Plain, which JSON cannot hold"),
+            (deque([1, Plain()]), "[1] is a Plain, which JSON cannot hold"),
+            (defaultdict(list, a=[Plain()]), "['a'][0] is a Plain, which JSON cannot hold"),
+            (Point(1, Plain()), "[1] is a Plain, which JSON cannot hold"),
+            (with_more(Data("x")), "is a Data with attributes besides its fields"),
+            (local(), "is a Local, whose class cannot be found by its name"),
+            (Watched(1), "is a Watched, which JSON cannot hold"),
+            (Deleted(), "is a Deleted, which JSON cannot hold"),
+            (Fault(), "is a Fault with attributes besides its fields"),
+            (with_more(Loose(1, 2)), "is a Loose with attributes besides its fields"),
+            (Odd(0), "is <Odd: 0>, which is no member of Odd"),
+            (defaultdict(Plain), "has the factory <class 'test_request_json.Plain'>"),
+            (re.compile("x" * 300), "does not fully represent"),
+            (np.array([1]), "is a ndarray, which"),
+            (np.datetime64("2020-01-01"), "is a datetime64, which"),
             (with_more(Item(name="x")), "is an Item with attributes besides its fields"),
             (twin(), "is a Twin, and another class has the same name"),
-            (Code.GONE, "is a Code, which"),
             (Text("text"), "is a Text, which"),
-            (np.float64(1.0), "is a float64, which"),
-            (OrderedDict(a=1), "is an OrderedDict, which"),
-            (bytearray(b"x"), "is a bytearray, which"),
             (object(), "is an object, which"),
             (len, "is a builtin_function_or_method, which"),
             (Item, "is an ItemMeta, which"),
             ({LOCK: 2}, "has a key that is an object, which"),
-            ({1, Code.GONE}, "has a member that is a Code, which"),
-            (datetime(2020, 1, 1, tzinfo=ZoneInfo("Europe/Vienna")), "does not fully represent"),
-            (datetime(2020, 1, 1, fold=1), "does not fully represent"),
-            (time(1, tzinfo=timezone(timedelta(hours=1), "name")), "does not fully represent"),
+            ({1, Text("t")}, "has a member that is a Text, which"),
             pytest.param(10**5000, "is an integer of more than 10000 bits", id="long"),
             (set(range(MAX_HASHED + 1)), f"has {MAX_HASHED + 1} members, more than the "),
             (dict.fromkeys(range(MAX_HASHED + 1)), f"has {MAX_HASHED + 1} members, more than"),
@@ -461,6 +680,16 @@ class TestRefusals:
             assert reason in sentence
             assert sentence.endswith("; pass plain data, such as a dict, instead.")
 
+    def test_a_request_that_its_class_would_not_make_again_is_refused(self):
+        would = "would make another request of its attributes"
+        assert would in refusal(Changing(URL))
+        assert would in refusal(Keeping(URL, token="secret"))
+        assert_comes_back(Keeping(URL))
+        for name, value in (("flags", ("a",)), ("cookies", 7), ("method", 7)):
+            odd = Request(URL, method="POST")
+            setattr(odd, name, value)
+            assert f"its {name} is " in refusal(odd)
+
     @pytest.mark.parametrize("value", [LOOP, DEEP])
     def test_too_deep_nesting_is_refused(self, value):
         assert "nested deeper than 100 levels" in refusal(Request(URL, meta={"loop": value}))
@@ -468,7 +697,7 @@ class TestRefusals:
     def test_other_attributes_are_refused_by_name(self):
         assert refusal(Request(URL, flags=[object()])).startswith("flags[0] is an object")
         assert refusal(Request(URL, cookies={"a": object()})).startswith("cookies['a'] is")
-        assert refusal(ProxiedRequest(URL, via=Data())).startswith("via is a Data, which")
+        assert refusal(ProxiedRequest(URL, via=Plain())).startswith("via is a Plain, which")
         odd = Request(URL)
         dict.__setitem__(odd.headers, b"X", ["text"])
         assert refusal(odd).startswith("its header b'X' is not bytes")
@@ -598,6 +827,7 @@ JSON_VALUES = st.recursive(
                     ["$set", "$frozenset", "$dict", "$str", "$float", "$decimal", "$item"]
                 ),
                 st.sampled_from(["$date", "$time", "$timedelta", "$datetime", "py/object"]),
+                st.sampled_from(["$object", "$numpy", *(tag for tag in _BUILT)]),
             ),
             inner,
             max_size=2,
@@ -614,7 +844,7 @@ class TestHostile:
     @given(
         st.dictionaries(FIELDS, JSON_VALUES, max_size=5), st.sampled_from([URL, "", None, "\x1b"])
     )
-    @settings(max_examples=300, deadline=None)
+    @settings(max_examples=examples(300), deadline=None)
     def test_any_json_is_a_request_or_refused_and_runs_nothing(self, fields, url):
         if url is not None:
             fields["url"] = url
@@ -673,6 +903,59 @@ class TestHostile:
             '{"$timedelta": [1]}',
             '{"$datetime": "yesterday"}',
             '{"$item": ["scrapy.http.request.Request", {}]}',
+            '{"$bytearray": [1000000000000]}',
+            '{"$fraction": ["1e1000000000"]}',
+            '{"$fraction": [1, 0]}',
+            '{"$complex": ["1", 2]}',
+            '{"$range": [1, 2]}',
+            '{"$range": [1, 2, 0]}',
+            '{"$uuid": "x"}',
+            '{"$uuid": [1]}',
+            '{"$ipv4address": [7]}',
+            '{"$pattern": ["(", 0]}',
+            '{"$pattern": ["' + "x" * 201 + '", 0]}',
+            '{"$pattern": ["x", 4]}',
+            '{"$pattern": [7, 0]}',
+            '{"$deque": [[1], "5"]}',
+            '{"$deque": [[1], -1]}',
+            '{"$counter": [[1, 1]]}',
+            '{"$defaultdict": ["eval", {}]}',
+            '{"$defaultdict": [["list"], {}]}',
+            '{"$defaultdict": ["list", [1]]}',
+            '{"$ordereddict": [[["a", 1]]]}',
+            '{"$posixpath": [["a"]]}',
+            '{"$zoneinfo": "../../etc/passwd"}',
+            '{"$zoneinfo": "/etc/passwd"}',
+            '{"$zoneinfo": ""}',
+            '{"$datetime": ["2020-01-01", 0, 7]}',
+            '{"$datetime": ["2020-01-01", 2, null]}',
+            '{"$timezone": [{"$timedelta": [9, 0, 0]}, null]}',
+            '{"$struct_time": [{"$tuple": [1]}, {}]}',
+            '{"$numpy": ["O", "AAAAAAAAAAA="]}',
+            '{"$numpy": ["<i8", ""]}',
+            '{"$numpy": ["<i8", "AAAAAAAAAAAAAAAAAAAAAA=="]}',
+            '{"$numpy": ["(1000000000,)<f8", "AAAA"]}',
+            '{"$object": ["os:system", "id"]}',
+            '{"$object": ["antigravity:Item", {}]}',
+            '{"$object": ["builtins:object", {}]}',
+            '{"$object": ["pathlib:Path", {}]}',
+            '{"$object": ["subprocess:Popen", {"args": "id"}]}',
+            '{"$object": [["x"], {}]}',
+            '{"$object": [7]}',
+            f'{{"$object": ["{__name__}:Data", {{"__class__": 1}}]}}',
+            f'{{"$object": ["{__name__}:Data", {{"colour": 1}}]}}',
+            f'{{"$object": ["{__name__}:Data", [1]]}}',
+            f'{{"$object": ["{__name__}:Watched", {{"name": 1}}]}}',
+            f'{{"$object": ["{__name__}:Deleted", {{"name": 1}}]}}',
+            f'{{"$object": ["{__name__}:Point", [1, 2, 3]]}}',
+            f'{{"$object": ["{__name__}:Point", "ab"]}}',
+            f'{{"$object": ["{__name__}:Colour", "GREEN"]}}',
+            f'{{"$object": ["{__name__}:Colour", [1]]}}',
+            f'{{"$object": ["{__name__}:Right", "READ|EXECUTE"]}}',
+            f'{{"$object": ["{__name__}:SPIDER", {{}}]}}',
+            f'{{"$object": ["{__name__}:SPIDER.asked", {{}}]}}',
+            f'{{"$object": ["{__name__}:Shop.parse_property", {{}}]}}',
+            f'{{"$set": [{{"$object": ["{__name__}:Frozen", {{}}]}}]}}',
             '{"$item": ["antigravity.Item", {}]}',
             '{"$item": [["x"], {}]}',
             f'{{"$item": ["{__name__}.Item", {{"colour": 1}}]}}',

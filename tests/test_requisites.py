@@ -5,11 +5,11 @@ import tracemalloc
 from typing import Any
 
 import pytest
+from archived_crawls import OneRetry, crawl, store_of
 from crawls import ADDON, Answer, Site, n_recorded, page, run_spider, signalled
 from forked import run_forked
 from scrapy.utils.asyncio import call_later
 from stores import query
-from test_archive import OneRetry, crawl, store_of
 from warcs import check_archive, responses
 
 from crawlprio.plugins.archive.requisite_fetches import (

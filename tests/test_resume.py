@@ -7,14 +7,7 @@ from collections import Counter
 
 import pytest
 import scrapy
-from crawls import (
-    ADDON,
-    ONE_AT_A_TIME,
-    Answer,
-    Site,
-    page,
-    run_spider,
-)
+from crawls import ADDON, ONE_AT_A_TIME, Answer, Site, page, run_spider
 from stores import change, query
 
 from crawlprio.frontier import Politeness
@@ -304,8 +297,12 @@ class Secrets(scrapy.Spider):
     async def start(self):
         for number in range(4):
             headers = {"Authorization": "Basic secret", "X-Ask": str(number)}
+            # Of a higher priority, all are queued at once.
             yield scrapy.Request(
-                f"http://a.test/{number}", headers=headers, cookies={"session": "secret"}
+                f"http://a.test/{number}",
+                headers=headers,
+                cookies={"session": "secret"},
+                priority=1,
             )
 
     def parse(self, response):

@@ -1,12 +1,16 @@
 """What a run refused by its own settings waits for the next run, and no folder runs code."""
 
+import json
 import os
 import pickle
+import sqlite3
+from contextlib import closing
 
 import pytest
 from crawls import ADDON, Answer, Site, page, run_spider
 from hostile import BUNDLED
 from scrapy import Request, Spider
+from stores import change, visited_pages
 
 from crawlprio.errors import StoreError
 from crawlprio.live.spider_arguments import is_plain, read_arguments
@@ -132,3 +136,26 @@ def test_a_resumed_folder_runs_no_code(tmp_path):
         crawl(folder, site)
         assert sorted(site.paths()) == ["/", "/x", "/y"]
     assert not ran.exists()
+
+
+def test_the_store_of_a_shard_of_an_earlier_version_is_read_but_not_resumed(tmp_path):
+    path = tmp_path / "crawl.sqlite"
+    with Site({"a.test/": page("/1"), "/1": page()}) as site:
+        crawl(tmp_path, site)
+        with closing(sqlite3.connect(path)) as db, db:
+            foreign = "status = 0, error = 'fetched by another shard'"
+            db.execute(f"UPDATE visits SET {foreign} WHERE seq = 2")
+            db.execute("CREATE TABLE foreign_masses(seq INTEGER PRIMARY KEY, mass REAL NOT NULL)")
+            db.execute("CREATE TABLE outbox(shard INTEGER, number INTEGER, message BLOB)")
+            facts = {"id": "1", "shards": {"shards": 3, "key": "0", "by_domain": 0}}
+            db.execute("INSERT INTO meta VALUES('mailbox', ?)", [json.dumps(facts)])
+        assert len(visited_pages(path)) == 2
+        run = crawl(tmp_path, site)
+        assert run.messages() == [
+            f"{path}: this is the store of one of several shards, which crawls do not have any "
+            "more; begin a new crawl in another folder. Its pages can still be read."
+        ]
+        one = {"id": "1", "shards": {"shards": 1, "key": "", "by_domain": 0}}
+        for facts in (json.dumps(one), '{"id": "1"}', "[", "[]"):
+            assert change(path, "UPDATE meta SET value = ? WHERE key = 'mailbox'", facts) == 1
+            assert crawl(tmp_path, site).messages() == []

@@ -7,10 +7,12 @@ import gzip
 
 import pytest
 from crawls import Answer, Site, run_spider
+from log_judge import RobotsRules
 from robots_cases import BOT, CASES
+from scrapy import Request
 
 from crawlprio.commands.crawl import bundled_settings
-from crawlprio.plugins.manners.judge import RobotsRules
+from crawlprio.middlewares import RobotsMiddleware
 from crawlprio.spiders.site import SiteSpider
 from crawlprio.web.robots_txt import MAX_BYTES, decoded
 
@@ -101,7 +103,7 @@ def test_robots_txt_is_fetched_as_rfc_9309_says():
     }
     seeds = ",".join(f"http://{host}{path}" for host in names for path in ALL)
     with Site({}, answer) as site:
-        run_spider(SiteSpider, settings, site=site, seeds=seeds)
+        run = run_spider(SiteSpider, settings, site=site, seeds=seeds)
     fetched = {
         name: sorted(f.path for f in site.fetches if f.host == host and f.path in ALL)
         for host, name in names.items()
@@ -109,6 +111,11 @@ def test_robots_txt_is_fetched_as_rfc_9309_says():
     assert fetched == {name: allowed for name, (_, allowed) in FETCHES.items()}
     asked = [f.host for f in site.fetches if f.path == "/robots.txt"]
     assert sorted(asked) == sorted(names)
+    # What is permitted at once is permitted after waiting, too; only files that were read count.
+    robots = run.crawler.get_downloader_middleware(RobotsMiddleware)
+    for host, name in names.items():
+        at_once = [path for path in ALL if robots.permits(Request(f"http://{host}{path}"))]
+        assert at_once == fetched[name] or (at_once == [] and fetched[name] == ALL)
 
 
 def test_a_packed_robots_txt_is_unpacked():

@@ -10,7 +10,7 @@ import pytest
 from scrapy.utils.test import get_crawler
 
 from crawlprio.errors import ConfigError
-from crawlprio.frontier.protocol import Entry, PageVisit
+from crawlprio.frontier.protocol import PageVisit, QueueEntry
 from crawlprio.graph import compiled
 from crawlprio.items import LinkPairs
 from crawlprio.live import state_keeper
@@ -18,7 +18,7 @@ from crawlprio.live.local_frontier import LocalFrontier
 from crawlprio.live.recorder import Recorder
 from crawlprio.live.requests import Identities
 from crawlprio.orderings import ORDERINGS, make_ordering
-from crawlprio.orderings.guard import is_by_rule_alone
+from crawlprio.orderings.ordering_validation import is_by_rule_alone
 from crawlprio.settings_table.config import CrawlConfig
 from crawlprio.store.outcomes import ROBOTS
 from crawlprio.store.saved_state import FORMAT
@@ -77,16 +77,22 @@ def fetch(frontier, n_visits, *, keep=0):
     order = []
     while len(order) < n_visits:
         n_asked = min(4, n_visits - len(order))
-        handouts = [each for _ in range(n_asked) if (each := frontier.next_page(0.0)) is not None]
-        if not handouts:
+        leased_pages = [
+            each for _ in range(n_asked) if (each := frontier.next_page(0.0)) is not None
+        ]
+        if not leased_pages:
             break
-        for handout in handouts:
-            order.append(handout.url)
-            page = int(handout.url.rpartition("=")[2])
+        for leased_page in leased_pages:
+            order.append(leased_page.url)
+            page = int(leased_page.url.rpartition("=")[2])
             status = 500 if page % 11 == 10 else 200
-            pairs = LinkPairs(handout.url, links_of(page) if status == 200 else [], status=status)
+            pairs = LinkPairs(
+                leased_page.url, links_of(page) if status == 200 else [], status=status
+            )
             pairs.content_hash = page // 2 + 1
-            frontier.observe(handout.lease, PageVisit(pairs, fetched_at=1e9 + page, elapsed=0.1))
+            frontier.observe(
+                leased_page.lease, PageVisit(pairs, fetched_at=1e9 + page, elapsed=0.1)
+            )
     for _ in range(keep):
         assert frontier.next_page(0.0) is not None
     return order
@@ -108,8 +114,8 @@ def test_a_state_is_used_whether_the_ordering_has_been_compiled_or_not(tmp_path)
 def ask_for(frontier, page):
     """Add a request that is more than a link."""
     url = url_of(page)
-    entry = Entry(f"POST {url}", url, f"s{page % 7}.d{page % 3}.test", 1, 2, b"{}")
-    frontier._priority_of = lambda request: 2
+    entry = QueueEntry(f"POST {url}", url, f"s{page % 7}.d{page % 3}.test", 1, 2, b"{}")
+    frontier._requests.priority_of = lambda request: 2
     assert frontier.add(entry)
 
 
@@ -125,15 +131,18 @@ def rest_of(folder, *, from_state, **settings):
         state_keeper.state_path(folder / "crawl.sqlite").unlink(missing_ok=True)
     with crawl_in(folder, **settings) as (frontier, recorder):
         assert (recorder.state is not None) == from_state
+        budgets = recorder.discovery._budgets
         counts = [
             recorder.figures.n_unique,
             recorder.figures.n_links,
             recorder.figures.n_sites,
             sorted(recorder.figures.failures.items()),
             list(recorder.figures.visited),
-            [recorder._budgets.is_claim(page) for page in range(len(recorder.pages))],
+            [budgets.is_claim(page) for page in range(len(recorder.pages))],
             [
-                recorder._budgets.refuses(site, recorder.pages.host(site), url_of(site), 0)
+                recorder.discovery._budgets.refuses(
+                    site, recorder.pages.host(site), url_of(site), 0
+                )
                 for site in range(recorder.pages.n_sites)
             ],
             [recorder.pages.find(url_of(page)) for page in range(N_PAGES)],
@@ -202,8 +211,8 @@ def test_requests_that_wait_are_kept_beside_the_state(tmp_path):
         ask_for(frontier, 350)
     with crawl_in(tmp_path / "job", CONCURRENT_REQUESTS=1) as (frontier, recorder):
         assert recorder.state is not None
-        handout = frontier.next_page(0.0)
-        assert (handout.url, handout.request) == (url_of(350), b"{}")
+        leased_page = frontier.next_page(0.0)
+        assert (leased_page.url, leased_page.request) == (url_of(350), b"{}")
 
 
 def test_what_was_refused_waits_again_and_is_not_counted_twice(tmp_path):

@@ -1,6 +1,7 @@
 """Scrapy's promises to a spider, kept by crawlprio's scheduler and priority queues."""
 
 import asyncio
+import itertools
 import logging
 import pickle
 import random
@@ -8,7 +9,7 @@ from collections import Counter
 
 import pytest
 from crawls import ADDON, Answer, Site, page, run_spider
-from scrapy import Request
+from scrapy import Request, Spider
 from scrapy.utils.engine import get_engine_status
 from scrapy.utils.misc import load_object
 from spiders import Follower, OneByOne
@@ -179,26 +180,102 @@ def test_a_redirect_to_another_host_counts_for_that_host():
     ]
 
 
+class Starting(Spider):
+    """Starts with many pages, each of which links to `n_children` others without links."""
+
+    name = "starting"
+    custom_settings = {"CONCURRENT_REQUESTS": 1, "CLOSESPIDER_PAGECOUNT": 60}
+    n_starts = 40
+    n_children = 3
+    priorities = itertools.repeat(0)
+
+    async def start(self):
+        numbers = itertools.count() if self.n_starts is None else range(self.n_starts)
+        for number, priority in zip(numbers, self.priorities, strict=False):
+            yield Request(f"http://a.test/{number}", priority=priority)
+
+    def parse(self, response):
+        for number in range(self.n_children):
+            yield response.follow(f"{response.url}/{number}", self.parse_child)
+
+    def parse_child(self, response):
+        pass
+
+
+def starts_and_children(cls, ordering, **settings):
+    """Return which of the fetches of a `Starting` spider were of children, in order."""
+    with Site({}, lambda host, path: page()) as site:
+        run_spider(cls, {**ADDON, "ORDERING": ordering, **settings}, site=site)
+    return [path.count("/") > 1 for path in site.paths()]
+
+
+@pytest.mark.parametrize("ordering", ["breadth-first", "opic", "backlink-count"])
+@pytest.mark.parametrize("delay", [0, 0.01])
+def test_requests_of_callbacks_do_not_wait_behind_all_start_requests(ordering, delay):
+    settings = {"DOWNLOAD_DELAY": delay, "CONCURRENT_REQUESTS": 1}
+    are_children = starts_and_children(Starting, ordering, **settings)
+    assert are_children[:2] == [False, True], "the first start request, then what it led to"
+
+
+@pytest.mark.parametrize("ordering", ["breadth-first", "opic"])
+def test_an_endless_start_shares_the_crawl_with_what_its_pages_lead_to(ordering):
+    class Endless(Starting):
+        n_starts = None
+        n_children = 1
+
+    are_children = starts_and_children(Endless, ordering)
+    assert 60 <= len(are_children) < 65
+    assert abs(sum(are_children) - 30) <= 3, "30 of 60 with Scrapy alone"
+
+
+def test_start_requests_of_a_higher_priority_precede_what_callbacks_yield():
+    class Hasty(Starting):
+        priorities = itertools.repeat(1)
+
+    class Deep(Starting):
+        custom_settings = {**Starting.custom_settings, "DEPTH_PRIORITY": 1}
+
+    for cls in (Hasty, Deep):
+        are_children = starts_and_children(cls, "breadth-first")
+        assert are_children == [False] * 40 + [True] * 20
+
+
+def test_start_requests_of_many_sites_are_fetched_side_by_side():
+    """No site has to be finished before the next one begins."""
+
+    class Wide(Follower):
+        async def start(self):
+            for number in range(40):
+                yield Request(f"http://h{number}.test/")
+
+    settings = {**ADDON, "CONCURRENT_REQUESTS": 2, "DOWNLOAD_DELAY": 1000}
+    with Site({}, lambda host, path: page(*(f"/{n}" for n in range(5)))) as site:
+        run_spider(Wide, {**settings, "CLOSESPIDER_PAGECOUNT": 40}, site=site)
+    # Two fetches are under way at once, so that neighbours may arrive in either order.
+    assert sorted(fetch.host for fetch in site.fetches) == sorted(f"h{n}.test" for n in range(40))
+
+
 def test_an_endless_start_does_not_flood_the_frontier(monkeypatch):
     monkeypatch.setattr(dispatch, "MAX_WAITING", 20)
     most = 0
 
-    class Endless(Follower):
+    class Endless(Starting):
+        n_starts = None
+        priorities = itertools.repeat(1)
+
         async def start(self):
             nonlocal most
-            number = 0
-            while True:
+            async for request in super().start():
                 assert self.crawler.engine.scheduler is not None
                 most = max(most, len(self.crawler.engine.scheduler))
-                yield Request(f"http://a.test/{number}")
-                number += 1
+                yield request
 
-    settings = {**ADDON, "CLOSESPIDER_PAGECOUNT": 60}
-    with Site({}, lambda host, path: page("/x")) as site:
-        run = run_spider(Endless, settings, site=site)
+    with Site({}, lambda host, path: page()) as site:
+        run = run_spider(Endless, ADDON, site=site)
     assert run.reason == "closespider_pagecount"
     assert 60 <= len(site.fetches) < 100
-    assert 10 < most <= 21
+    assert most > 10
+    assert len([fetch for fetch in site.fetches if fetch.path.count("/") > 1]) == 0
 
 
 def test_one_at_a_time_waits_for_callbacks():
@@ -233,6 +310,38 @@ def test_scrapys_scheduler_stats_and_telnet_console_work():
     for key in ("enqueued", "enqueued/memory", "dequeued", "dequeued/memory"):
         assert run.stats[f"scheduler/{key}"] == 9
     assert run.stats["dupefilter/filtered"] == 2
+
+
+def test_requests_that_are_stored_are_counted_as_on_disk(tmp_path):
+    class Mixed(OneByOne):
+        def parse(self, response):
+            yield from super().parse(response)
+            if response.url.endswith("/"):
+                yield response.follow("/own", lambda response: None)  # JSON cannot hold it
+
+    job = {"JOBDIR": str(tmp_path / "job"), "CRAWLPRIO_STORE": "crawl.sqlite"}
+    with Site({**TREE, "/own": page()}) as site:
+        run = run_spider(Mixed, {**BREADTH_FIRST, **job}, site=site)
+    for what in ("enqueued", "dequeued"):
+        counts = [run.stats.get(f"scheduler/{what}/{where}", 0) for where in ("disk", "memory")]
+        assert counts == [9, 1]
+        assert run.stats[f"scheduler/{what}"] == 10
+
+
+def test_extensions_find_the_dupefilter_which_has_seen_what_is_queued():
+    seen = []
+
+    class Asking(OneByOne):
+        def parse(self, response):
+            if response.url.endswith("/"):
+                df = self.crawler.engine.scheduler.df
+                seen.extend(df.request_seen(response.follow(path)) for path in ("/", "/2", "/2"))
+            yield from super().parse(response)
+
+    with Site(TREE) as site:
+        run = run_spider(Asking, BREADTH_FIRST, site=site)
+        assert seen == [True, False, True]
+        assert "/2" not in visits(run, site), "the extension took it"
 
 
 def test_the_priority_queue_orders_under_scrapys_scheduler():

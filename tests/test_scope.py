@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from crawlprio.errors import ConfigError
+from crawlprio.web.addresses import PrivateAddresses
 from crawlprio.web.scope import DYNAMIC, SKIP_EXTENSIONS, Scope, Traps, read_seeds
 from crawlprio.web.urls import MAX_URL_LENGTH
 
@@ -50,6 +51,20 @@ def test_web_means_every_host():
         "http://c.org:81/",
     ]
     assert followed(Scope(["http://a.org/"], hosts=["b.org"]), urls) == []
+
+
+@pytest.mark.parametrize(
+    "host", ["localhost", "127.0.0.1:8000", "10.0.0.1", "[::1]", "printer.local"]
+)
+def test_a_private_host_that_is_another_site_is_refused_as_any_other_site(host):
+    private = PrivateAddresses("refuse")
+    refusals = {
+        follow: Scope([SEED], follow, private=private).refuses(f"http://{host}/x", 1)
+        for follow in ("site", "domain", "web")
+    }
+    assert refusals == {"site": "out-of-scope", "domain": "out-of-scope", "web": "private-address"}
+    own = Scope([f"http://{host}/"], private=private)
+    assert own.refuses(f"http://{host}/x", 1) == "private-address"
 
 
 def test_a_seed_added_later_widens_the_scope_at_once():

@@ -28,6 +28,7 @@ from crawlprio.measure.crawl_models import pagerank_seen
 from crawlprio.measure.crawl_order import cumulative_pagerank, kendall_tau
 from crawlprio.measure.importance import importance_of, open_repository
 from crawlprio.ranking.pagerank import round_significant
+from crawlprio.show.figures import ORDERING_STYLES
 from crawlprio.store import Store
 from crawlprio.store.graph_files import read_graph
 
@@ -126,11 +127,22 @@ def test_both_orderings_of_a_crawl_are_named_and_drawn_from_where_they_ruled(fol
     gids = re.findall(
         r'id="((?:opic|breadth-first|this|reference).*?)"', Path("more.svg").read_text()
     )
-    assert [gid for gid in gids if "ideal" not in gid and "random" not in gid] == [
+    assert [gid for gid in gids if "upper-bound" not in gid and "random" not in gid] == [
         *(f"{name} ({panel})" for panel in (1, 2, 3) for name in ("breadth-first", "opic")),
         "reference (4): change to breadth-first",
         "this order (4)",
     ]
+
+
+def test_every_line_of_the_only_ordering_has_its_name_and_colour(folder):
+    several = ["--model", "buffer", "--by-day", "6", "--top", "10,20", "--overlap", "50"]
+    assert score("crawl.sqlite", *several, "--plot", "more.svg") == 0
+    drawn = Path("more.svg").read_text()
+    assert "this order" not in drawn
+    blue = ORDERING_STYLES["breadth-first"][0].lower()
+    for panel in range(1, 6):
+        line = drawn.partition(f'id="breadth-first ({panel})"')[2].partition("</g>")[0]
+        assert f"stroke: {blue}" in line
 
 
 def test_a_store_is_scored_by_the_pagerank_of_everything_seen_in_visit_order(folder, capsys):
@@ -254,15 +266,20 @@ def test_days_and_tops_match_najork_and_wiener(folder, capsys):
     assert [mean for _, mean in scored["by_day"]] == pytest.approx(means.tolist())
     falling = sorted(range(N_FETCHED), key=lambda page: -ranks[page])
     first, thirty = scored["tops"]
-    assert first == [1, pytest.approx((falling[0] + 1) / N_FETCHED)]
+    day_of = [page * 6 // N_FETCHED + 1 for page in range(N_FETCHED)]
+    assert first == [1, pytest.approx((falling[0] + 1) / N_FETCHED), day_of[falling[0]]]
     bound = ranks[falling[29]]
     tied = [page for page in falling if ranks[page] == bound]
     above = [page for page in falling if ranks[page] > bound]
     total = sum(p + 1 for p in above) + (30 - len(above)) * np.mean([p + 1 for p in tied])
-    assert thirty == [30, pytest.approx(total / 30 / N_FETCHED)]
+    days = sum(day_of[p] for p in above)
+    days += (30 - len(above)) * np.mean([day_of[p] for p in tied])
+    assert thirty == [30, pytest.approx(total / 30 / N_FETCHED), pytest.approx(days / 30)]
     printed = capsys.readouterr().out
     assert "6 stretches of the crawl" in printed
-    assert "When the best pages were fetched" in Path("out.svg").read_text()
+    drawn = Path("out.svg").read_text()
+    assert "When the best pages were fetched" in drawn
+    assert "mean day" in drawn
 
 
 def test_overlap_and_depth_are_of_the_links_seen_and_of_the_seeds(folder):
@@ -431,7 +448,7 @@ BAD_INPUT = [
     (["crawl.sqlite", "--topic", "?!"], "TOPIC is '?!', which contains no word"),
     (["crawl.sqlite", "--topic", "web", "--importance", "hubs"], "none of hubs uses a topic"),
     (["bare.npz", "--importance", "location"], "bare.npz has no URLs, which the importance loc"),
-    (["bare.npz", "--csv", "a.csv"], "bare.npz has no URLs, which --csv writes; leave --csv out."),
+    (["bare.npz", "--csv", "a.csv"], "bare.npz has no URLs for --csv to write; leave --csv out."),
     (["graph.npz", "--plot", "a.png"], "--plot draws an order, but graph.npz has none; give --ord"),
     (
         ["young.sqlite", "--plot", "a.png"],
@@ -446,7 +463,7 @@ BAD_INPUT = [
     (["crawl.sqlite", "--json", "absent/a.json"], "--json absent/a.json cannot be written"),
     (["graph.npz", "--order", "absent.txt"], "--order absent.txt: the file cannot be read"),
     (["graph.npz", "--order", "words.txt"], "words.txt:2: expected a page id; found 'one'."),
-    (["graph.npz", "--order", "nothing.txt"], "--order nothing.txt names no page"),
+    (["graph.npz", "--order", "nothing.txt"], "--order nothing.txt has no page ids"),
     (
         ["graph.npz", "--order", "far.txt"],
         "the order has page 200, which is not a page of graph.npz",
@@ -558,7 +575,7 @@ def test_in_80_columns_the_table_of_an_order_is_complete_and_the_distribution_a_
     assert [line for line in printed.splitlines() if len(line) > 80] == []
     (row,) = re.findall(r"^ ?pagerank +larger-sites-first .*$", printed, re.MULTILINE)
     assert row.split()[:2] == ["pagerank", "larger-sites-first"]
-    spread = r"the top 1 % of pages hold [0-9.]+% of all importance, which sums to 1\."
+    spread = r"the top 1 % of pages hold [0-9.]+% of the importance of all pages, which sums to 1\."
     assert re.search(spread, " ".join(printed.split()))
 
 

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from browsers import Tab, in_browser, running_browser
 from commands import refusal, run_command
+from hostile import TITLES
 from waiting import until
 
 from crawlprio.graph.linkgraph import LinkGraph
@@ -15,15 +16,6 @@ from crawlprio.graph.pages import PageTable, Visit
 from crawlprio.show import report_page, report_parts
 from crawlprio.store import Store
 
-TITLES = {
-    1: "<script>window.hacked = 1</script>",
-    2: "\"'><img src=x onerror='window.hacked = 2'>",
-    3: "\u202egnp.exe \u2067\u200f",
-    4: "</script><script>window.hacked = 4</script>",
-    5: "M" * 1_000_000,
-    6: "{{ 7 * 7 }} {% raw %} &lt;b&gt;",
-    7: "\u05e9\u05dc\u05d5\u05dd \u0645\u0631\u062d\u0628\u0627",
-}
 PATHS = {8: "?<svg/onload=window.hacked=8>", 9: "\"onmouseover='window.hacked=9'", 10: "%00\u202e"}
 HOST = "<img src=x onerror='window.hacked=11'>\u202e" + "h" * 1_000_000
 N_PAGES, N_SITES = 60, 6
@@ -80,7 +72,7 @@ def test_a_report_is_one_small_file_that_names_no_other(report):
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (["graph.npz", "--report", "a.html"], "--report is about a crawl, and graph.npz is"),
+        (["graph.npz", "--report", "a.html"], "--report needs a crawl, and graph.npz is"),
         (["crawl.sqlite", "--report", "crawl.sqlite"], "is also the file of STORE"),
         (["crawl.sqlite", "--report", "no/a.html"], "no/a.html cannot be written"),
     ],
@@ -169,7 +161,7 @@ def test_options_that_are_about_one_crawl_are_refused_for_two(tmp_path, capsys):
         == 2
     )
     assert capsys.readouterr().err == (
-        "--csv is about one crawl, and two are named; leave it out.\n"
+        "--csv works with one crawl, and two are given; leave it out.\n"
     )
 
 
@@ -228,7 +220,7 @@ class TestInABrowser:
         until(lambda: opened.page.evaluate(painted) == expected)
         names = opened.page.evaluate("""() => [...Bokeh.documents[0].all_models]
             .filter((model) => model.type === "GlyphRenderer").map((model) => model.name)""")
-        assert names == ["this crawl (opic)", "breadth-first", "random", "best possible"]
+        assert names == ["opic (this crawl)", "breadth-first", "random", "upper-bound"]
 
     def test_tables_are_sorted_by_a_click_or_a_key_and_say_so(self, opened):
         caption = "Sites by pagerank"

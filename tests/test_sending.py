@@ -14,11 +14,13 @@ from crawls import ADDON, Answer, Site, _called, _in_loop, _reactor, page, run_s
 from scrapy import Request
 from scrapy.core.downloader.handlers.http11 import HTTP11DownloadHandler
 from scrapy.utils.test import get_crawler
-from shared_crawls import brain_of
+from shared_crawls import coordinator_of
 from twisted.internet import ssl
 from twisted.internet.protocol import Factory, Protocol
 
-from crawlprio.middlewares.fetch_gate import Sending, check_sends, sending
+from crawlprio.live.http_handler import HttpHandler
+from crawlprio.live.leases import Sending, sending
+from crawlprio.middlewares.fetch_gate import check_sends
 from crawlprio.spiders.site import SiteSpider
 
 ANSWER = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
@@ -62,12 +64,12 @@ def certificate():
 
 
 class Fetcher:
-    """Scrapy's download handler for HTTP/1.1, whose writes are checked."""
+    """A download handler for HTTP/1.1, whose writes are checked."""
 
-    def __init__(self):
+    def __init__(self, handler):
         self.crawler = get_crawler()
         self.crawler.spider = None
-        self.handler = HTTP11DownloadHandler.from_crawler(self.crawler)
+        self.handler = handler.from_crawler(self.crawler)
         handlers = SimpleNamespace(_get_handler=lambda scheme: self.handler)
         self.crawler.engine = SimpleNamespace(downloader=SimpleNamespace(handlers=handlers))
         check_sends(self.crawler)
@@ -89,9 +91,9 @@ class Fetcher:
         _in_loop(self.handler.close(), 60.0)
 
 
-@pytest.fixture
-def fetcher():
-    fetcher = _in_loop(_called(Fetcher), 30.0)
+@pytest.fixture(params=[HTTP11DownloadHandler, HttpHandler])
+def fetcher(request):
+    fetcher = _in_loop(_called(lambda: Fetcher(request.param)), 30.0)
     yield fetcher
     fetcher.close()
 
@@ -139,7 +141,7 @@ def test_a_proxy_is_asked_for_a_tunnel_and_passes_on_nothing_after_the_lease_is_
 def test_a_request_is_not_sent_again_after_its_connection_turned_out_to_be_stale(
     is_allowed, fetcher
 ):
-    """Twisted connects again when a kept connection closes without an answer."""
+    """Handlers connect again when a kept connection closes without an answer."""
 
     def close_second(connection, data):
         if len(server.heard) == 2:
@@ -179,8 +181,8 @@ def test_a_fetch_is_aborted_before_its_lease_is_lost_to_a_server_that_hangs(redi
         "DOWNLOAD_TIMEOUT": 600,
         "ROBOTSTXT_OBEY": False,
     }
-    with Slow({}) as site, brain_of(tmp_path, "site", settings):
-        worker = {**settings, "CRAWLPRIO_BRAIN": "never"}
+    with Slow({}) as site, coordinator_of(tmp_path, "site", settings):
+        worker = {**settings, "CRAWLPRIO_COORDINATOR": "never"}
         run = run_spider(SiteSpider, worker, site=site, seeds="http://a.test/")
     assert run.reason == "finished", run.messages()
     assert site.paths() == ["/", "/slow", "/slow"]

@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 from crawls import ADDON, ROOT, Answer, Site, page, run_spider, scrapy
 from scrapy.settings import BaseSettings, Settings, default_settings
-from test_addon import Plain
+from spiders import Plain
 from twisted.internet.defer import Deferred
 
 from crawlprio.errors import ConfigError
-from crawlprio.live.virtual import plot_path
+from crawlprio.live.replay_server import plot_path
 from crawlprio.middlewares import RefusalMiddleware
 from crawlprio.settings_table import SECTIONS, SETTINGS
 from crawlprio.settings_table.config import CrawlConfig, misspelt_names, read_setting
@@ -134,6 +134,7 @@ DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 def test_no_text_names_a_setting_that_does_not_exist():
     known = SETTINGS.keys() | {"CRAWLPRIO_MAX_PAGES_PER", "CRAWLPRIO_TEST_DRAWS"}  # "..._PER_*"
+    known |= {"CRAWLPRIO_REDIS_SHARDS", "CRAWLPRIO_BRAIN"}  # which have gone
     texts = [(file, file.read_text("utf-8")) for file in DOCUMENTS]
     for file, tree in SOURCES.items():
         constants = (node.value for node in ast.walk(tree) if isinstance(node, ast.Constant))
@@ -156,6 +157,7 @@ BAD = {
     "CRAWLPRIO_SERVER_LOG": "no/such/folder/log",
     "CRAWLPRIO_REPLAY": 5,
     "CRAWLPRIO_WARC": 5,
+    "CRAWLPRIO_BROWSER": 5,
     "CRAWLPRIO_SIGNING_KEY": 5,
     "CRAWLPRIO_REDIS_CRAWL": "a{b}",
     "CRAWLPRIO_KEPT_HEADERS": "X-A: 1",
@@ -266,6 +268,16 @@ def test_an_unknown_crawlprio_setting_stops_the_crawl(name, nearest):
         run = run_spider(Plain, {**ADDON, name: 5}, site=site)
         assert site.fetches == []
     assert run.messages() == [sentence]
+
+
+def test_shards_that_are_set_are_refused_and_one_is_what_every_crawl_is():
+    sentence = refusal(CRAWLPRIO_REDIS_SHARDS=4)
+    assert sentence.startswith("CRAWLPRIO_REDIS_SHARDS is 4, but crawls are not spread over shards")
+    assert "'crawlprio links collect'" in sentence
+    for value in (1, "1", None):
+        with Site({"a.test/": page()}) as site:
+            run = run_spider(Plain, {**ADDON, "CRAWLPRIO_REDIS_SHARDS": value}, site=site)
+        assert run.messages() == []
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from http_message_signatures import (
 )
 
 from crawlprio.commands.crawl import bundled_settings
-from crawlprio.plugins.manners.signatures import key_directory, thumbprint
+from crawlprio.plugins.signing.signatures import key_directory, thumbprint
 from crawlprio.spiders.site import SiteSpider
 
 AGENT = "https://bot.example"

@@ -218,7 +218,7 @@ BAD_INPUT = [
     (["graph.npz", "--page-bytes", "1", "--bandwidth", "0"], "--bandwidth is '0'; give a number a"),
     (["graph.npz", "--page-bytes", "1", "--site-speed", "0"], "--site-speed is '0'; give a number"),
     (["graph.npz", "--bandwidth", "9"], "--bandwidth is 9, but pages have no size; give --page-b"),
-    (["graph.npz", "--latency", "recorded"], "--latency is recorded, but graph.npz is not a crawl"),
+    (["graph.npz", "--latency", "recorded"], "--latency is 'recorded', but graph.npz is not a"),
     (["graph.npz", "--order", "order.txt"], "--order is 'order.txt' for 7 orderings; write %s"),
     (["graph.npz", "--json", "absent/out.json"], "--json absent/out.json cannot be written"),
     (["graph.npz", "--order", "absent/%s.txt"], "--order absent/omniscient.txt cannot be w"),
@@ -290,6 +290,7 @@ def test_a_timed_crawl_uses_the_network_and_is_reported_by_the_hour(folder, caps
         assert order_in(folder / f"{name}.txt") == crawl.order.tolist()
         assert run["hours"] == crawl.seconds / 3600
         assert run["pages_per_hour"] == pytest.approx(run["fetched"] / run["hours"])
+        assert run["optimal_hours"] == run["fetched"] * 2000 / 5000 / 3600 < run["hours"]
         assert 0 < run["mean_active_robots"] <= 3
         assert 0 < run["average_pagerank_by_time"] < 1
         assert list(run["pagerank_at_time"]) == ["0.1", "0.25", "0.5"]
@@ -306,6 +307,7 @@ def test_a_timed_crawl_uses_the_network_and_is_reported_by_the_hour(folder, caps
         "0.25 s, pages of 2,000 bytes, sites of 3,000 bytes/s:" in " ".join(printed.out.split())
     )
     assert "pages/hour" in printed.out
+    assert "T*: hours in which the link, if it were always full" in " ".join(printed.out.split())
 
 
 def test_each_number_of_robots_has_its_crawl_and_its_speed_up(folder, capsys):
@@ -321,6 +323,8 @@ def test_each_number_of_robots_has_its_crawl_and_its_speed_up(folder, capsys):
         assert run["hours"] == crawl.seconds / 3600
     printed = capsys.readouterr().out
     assert "1 and 4 robots, delay 1 s:" in printed
+    assert "T*" not in printed
+    assert runs[0]["optimal_hours"] is None
     (row,) = [line.split() for line in printed.splitlines() if "r = 4" in line][1:]
     assert float(row[6]) == pytest.approx(runs[0]["hours"] / runs[1]["hours"], abs=0.006)
 

@@ -8,13 +8,13 @@ import numpy as np
 import oracles
 import pytest
 from driver import WebPages, fetch_order, hot_queue_of
+from examples import examples
 from graphs import TOPIC_PHRASES, power_law_web, seeds_of, webs
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from linkgraphs import graph_of_web
 from numpy.typing import NDArray
 from oracles import Topic
-from test_orderings import ALL_CASES, CASES, ours, url_of
+from ordering_cases import ALL_CASES, CASES, graph_of, ordering_of, url_of
 
 from crawlprio.errors import ConfigError, GraphError
 from crawlprio.frontier import PageQueue
@@ -27,7 +27,7 @@ from crawlprio.orderings.baseline import BacklinkCount, BreadthFirst
 from crawlprio.orderings.historical import Omniscient
 from crawlprio.orderings.opic import Opic
 from crawlprio.ranking.pagerank import pagerank, with_room
-from crawlprio.show.simulated import Simulation
+from crawlprio.show.simulation_results import Simulation
 from crawlprio.simulator.graph_pages import Source
 from crawlprio.simulator.network import Network
 from crawlprio.simulator.order_only import runs_compiled
@@ -38,15 +38,6 @@ WORDS = list(TOPIC_PHRASES)
 EVERY_SO_OFTEN = ("pagerank", {})
 """Whose oracle has to be told how often it computes."""
 PAGE_BY_PAGE = ["location", "anchor-similarity", "batched", "combined"]
-
-
-def graph_of(web):
-    """Convert a web of the oracle, whose pages are numbered from 0, to a graph."""
-    return graph_of_web(web, urls=[url_of(web, page) for page in range(max(web.pages) + 1)])
-
-
-def ordering_of(web, name, options):
-    return make_ordering(name, ours(web, options))
 
 
 def both_drivers(web, seeds, name, options, **more):
@@ -99,7 +90,7 @@ def test_the_simulator_fetches_like_the_oracle(name, options):
         assert loop == oracles.crawl(web, seeds, name, **options)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.data())
 def test_on_any_small_web_loop_page_by_page_driver_and_oracle_agree(data):
     web = data.draw(webs())
@@ -120,7 +111,7 @@ def test_the_loop_lets_sites_take_turns_like_the_page_by_page_driver(name, share
     options = {"site_share": share, **({"every": 13} if name == "batch-pagerank" else {})}
     web = power_law_web(400, seed=21)
     loop, pages = both_drivers(web, [0, 5], name, options)
-    assert loop == pages
+    assert loop == pages == oracles.crawl(web, [0, 5], name, **options)
     assert loop != both_drivers(web, [0, 5], name, {**options, "site_share": 10**9})[0]
 
 

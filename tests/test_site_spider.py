@@ -13,7 +13,7 @@ from scrapy.settings import Settings
 
 from crawlprio.errors import ConfigError
 from crawlprio.items import LinkPairs
-from crawlprio.live.running import RunningCrawl
+from crawlprio.live.crawl_context import CrawlContext
 from crawlprio.spiders.site import SiteSpider
 
 SEED = "http://a.org/"
@@ -22,7 +22,7 @@ SEED = "http://a.org/"
 def make_spider(settings=None, **arguments):
     crawler = Crawler(SiteSpider, Settings(settings or {}))
     spider = SiteSpider.from_crawler(crawler, **arguments)
-    assert RunningCrawl.of(crawler).failure is None
+    assert CrawlContext.of(crawler).failure is None
     return spider
 
 
@@ -89,7 +89,7 @@ def test_text_is_filled_only_if_somebody_needs_it():
         ("text/html", HtmlResponse, 1),
         ("Application/XHTML+xml;charset=utf-8", Response, 1),
         (None, HtmlResponse, 1),
-        (None, Response, 0),
+        (None, Response, 1),
         ("text/plain", HtmlResponse, 0),
         ("application/pdf", Response, 0),
     ],
@@ -136,11 +136,68 @@ def test_the_skipped_extensions_are_a_setting():
         ("noindex", True),
         ("otherbot: noindex, nofollow", True),
         ("otherbot: none, *: noindex", True),
+        ("unavailable_after: Fri, 25 Jun 2027 15:00:00 GMT, nofollow", False),
+        ("unavailable_after: Friday, 25-Jun-27 15:00:00 GMT, none", False),
+        ("UNAVAILABLE_AFTER:Fri, 25 Jun 2027, 15:00:00 GMT, NoFollow", False),
+        ("unavailable_after: 2027-06-25T15:00:00Z,nofollow", False),
+        ("nofollow, unavailable_after: Fri, 25 Jun 2027 15:00:00 GMT", False),
+        ("unavailable_after: Fri, 25 Jun 2027 15:00:00 GMT", True),
+        ("otherbot: unavailable_after: Fri, 25 Jun 2027 15:00:00 GMT, nofollow", True),
+        ("otherbot: noindex, crawlprio: nofollow", False),
+        ("CrawlPrio: NoFollow", False),
+        ("crawlprio/1.0: none", False),
+        ("crawlprio: noindex, otherbot: nofollow", True),
+        ("crawlprio-news: nofollow", True),
+        ("crawl: nofollow", True),
+        (["otherbot: noindex", "nofollow"], False),
+        (["nofollow", "otherbot: noindex"], False),
+        (["otherbot: nofollow", "crawlprio: noindex"], True),
+        ("max-image-preview: none", True),
+        ("max-snippet: -1, max-image-preview:large, nofollow", False),
+        ("otherbot: max-snippet: 20, nofollow", True),
+        ("something, nofollow", False),
+        ("something: other, nofollow", False),
+        ("noindex nofollow", False),
+        ("noindex; nofollow", False),
+        ("nofollowing, nonesuch", True),
+        (":, ,,*:", True),
+        ("follow", True),
+        ("", True),
     ],
 )
 def test_x_robots_tag_nofollow_is_honoured(header, followed):
     response = answer("<a href=x>x</a>", headers={"X-Robots-Tag": header})
-    assert bool(only_item(make_spider(seeds=SEED), response).targets) is followed
+    spider = make_spider({"USER_AGENT": "crawlprio/1.0 (a crawler)"}, seeds=SEED)
+    assert bool(only_item(spider, response).targets) is followed
+
+
+@pytest.mark.parametrize(
+    ("settings", "name", "is_ours"),
+    [
+        ({"USER_AGENT": "crawlprio/1.0 (a Scrapy crawler)"}, "CrawlPrio", True),
+        ({"USER_AGENT": "crawlprio/1.0 (a Scrapy crawler)"}, "scrapy", False),
+        ({"USER_AGENT": "mybot/1.0 crawlprio/0 (me@a.test)"}, "mybot", True),
+        ({"USER_AGENT": "mybot/1.0"}, "crawlprio", False),
+        ({"USER_AGENT": "Mozilla/5.0", "ROBOTSTXT_USER_AGENT": "mybot/2"}, "mybot", True),
+        ({"USER_AGENT": "Mozilla/5.0", "ROBOTSTXT_USER_AGENT": "mybot/2"}, "mozilla", False),
+    ],
+)
+@pytest.mark.parametrize("where", ["header", "meta"])
+def test_what_is_said_to_one_robot_is_for_those_who_bear_its_name(settings, name, is_ours, where):
+    body, headers = "<a href=x>x</a>", {}
+    if where == "header":
+        headers = {"X-Robots-Tag": f"{name}: nofollow"}
+    else:
+        body = f"<meta name=robots content=follow><meta name='{name}' content=nofollow>{body}"
+    spider = make_spider(settings, seeds=SEED)
+    assert bool(only_item(spider, answer(body, headers=headers)).targets) is not is_ours
+
+
+def test_the_user_agent_that_a_request_was_sent_with_names_the_robot():
+    spider = make_spider(seeds=SEED)
+    request = Request(SEED, headers={"User-Agent": "hired/1.0"})
+    response = answer("<a href=x>x</a>", headers={"X-Robots-Tag": "hired: nofollow"})
+    assert only_item(spider, response.replace(request=request)).targets == []
 
 
 def test_depth_counts_from_the_page_and_links_too_deep_are_outside():
@@ -263,7 +320,7 @@ def test_a_bad_argument_or_setting_is_one_sentence_and_refuses_the_crawl(
 ):
     crawler = Crawler(SiteSpider, Settings(settings))
     SiteSpider.from_crawler(crawler, **arguments)
-    refusal = RunningCrawl.of(crawler).failure
+    refusal = CrawlContext.of(crawler).failure
     assert isinstance(refusal, ConfigError)
     assert str(refusal).startswith(message)
     assert "\n" not in str(refusal)

@@ -138,6 +138,75 @@ def test_what_is_broken_is_read_as_far_as_it_goes():
     assert named[1_000].url == "http://a.test/1000"
 
 
+BROKEN = {
+    "unclosed loc": ("<url><loc>http://a.test/2</url>", 40),
+    "unclosed url": ("<url><loc>http://a.test/2</loc>", 40),
+    "bare less": ("<url><loc>http://a.test/2</loc><t>a < b</t></url>", 40),
+    "one loc too many": ("<url><loc>http://a.test/2</loc></loc></url>", 2),
+    "raw and": ("<url><loc>http://a.test/2?a&b</loc></url>", 40),
+}
+
+
+@pytest.mark.parametrize("piece", [50, 65_536])
+@pytest.mark.parametrize("kind", list(BROKEN))
+def test_broken_xml_is_read_as_far_as_it_can_be_and_said(kind, piece, monkeypatch):
+    monkeypatch.setattr(sitemaps, "PIECE", piece)
+    entry, n_read = BROKEN[kind]
+    body = urlset(*(f"http://a.test/{n}" for n in (1, *range(3, 41)))).decode()
+    named, reader = read(body.replace("<url>", f"{entry}<url>", 2).replace(entry, "", 1).encode())
+    assert len(named) >= n_read
+    is_mended = kind in ("raw and", "bare less")
+    assert reader.remark == ("" if is_mended else sitemaps.BROKEN_XML)
+
+
+def test_xml_that_is_cut_is_said():
+    body = urlset(*(f"http://a.test/{n}" for n in range(40)))
+    named, reader = read(body[:-300])
+    assert (len(named) > 30, reader.remark) == (True, sitemaps.BROKEN_XML)
+    assert read(body)[1].remark == ""
+
+
+@pytest.mark.parametrize("piece", [1, 65_536])
+@pytest.mark.parametrize(
+    ("declared", "charset", "codec"),
+    [
+        ("", "windows-1251", "windows-1251"),
+        ("<?xml version='1.0' encoding='utf-8'?>", "windows-1251", "windows-1251"),
+        ("<?xml version='1.0' encoding='windows-1251'?>", "", "windows-1251"),
+        ("<?xml version='1.0' encoding='bogus'?>", "bogus", "utf-8"),
+        ("<?xml version='1.0' encoding='windows-1251'?>", "koi8-r", "utf-8-sig"),
+        ("", "", "utf-16"),
+        ("<?xml version='1.0' encoding='utf-16'?>", "", "utf-16-be"),
+    ],
+)
+def test_a_mark_counts_before_the_header_and_the_header_before_a_declaration(
+    declared, charset, codec, piece, monkeypatch
+):
+    monkeypatch.setattr(sitemaps, "PIECE", piece)
+    body = declared + urlset("http://a.test/\u0436").decode()
+    reader = SitemapReader("", charset)
+    named = [each.url for some in reader.read(body.encode(codec)) for each in some]
+    assert (named, reader.remark) == (["http://a.test/%D0%B6"], "")
+
+
+def test_a_list_of_urls_has_the_encoding_of_its_header():
+    reader = SitemapReader("", "koi8-r")
+    named = [
+        each.url for some in reader.read("http://a.test/\u0436\n".encode("koi8-r")) for each in some
+    ]
+    assert named == ["http://a.test/%D0%B6"]
+
+
+def test_xml_base_counts_inside_its_element():
+    body = b"""<feed xmlns="http://www.w3.org/2005/Atom" xml:base="/one/">
+        <entry xml:base="two/"><link href="a"/></entry><entry><link href="b"/></entry>
+        <entry><link xml:base="http://b.test/" href="c"/></entry>
+        <entry xml:base="http://["><link href="/d"/></entry></feed>"""
+    assert [each.url for each in read(body, "http://a.test/feed")[0]] == [
+        *("http://a.test/one/two/a", "http://a.test/one/b", "http://b.test/c", "http://a.test/d")
+    ]
+
+
 @pytest.mark.parametrize("piece", [1, 7, 65_536])
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-16"])
 def test_a_raw_ampersand_is_an_ampersand(piece, encoding, monkeypatch):

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from stores import change, letters, query, table, visit
@@ -18,7 +19,7 @@ from stores import change, letters, query, table, visit
 from crawlprio.errors import StoreError
 from crawlprio.graph.pages import NO_PAGE
 from crawlprio.store import MAX_TEXT, SCHEMA_VERSION, Store, StoreInUse, keep_existing
-from crawlprio.store.crawl_state import MAX_RULES
+from crawlprio.store.pending import MAX_RULES
 
 ANY_TEXT = st.text(st.characters(codec=None, exclude_categories=()), max_size=12)
 
@@ -198,10 +199,10 @@ class TestRecording:
         with Store.create(path) as store:
             store.record_pages(pages, requests=[(1, 1, b"first")])
             for page in (1, 2, 3):
-                store.mark_leased(page)
+                store.pending.leased.set(page)
             store.record(visit(1), pages, ended=1, commits=False)
             store.record(visit(2), pages, [(2, 1, b"again"), (3, 0, b"new")], commits=False)
-            store.mark_leased(1)
+            store.pending.leased.set(1)
             store.record(visit(0), pages, ended=3)
             assert list(store.requests()) == [(2, 1, b"again")]
             assert query(path, "SELECT page FROM leased ORDER BY page") == [(1,), (3,)]
@@ -211,8 +212,8 @@ class TestRecording:
             store.record(visit(2), pages, [(3, 0, b"new")], commits=False)
             store.record(visit(0), pages, ended=3)
             assert list(store.requests()) == []
-            store.mark_leased(1)
-            store.mark_leased(3)
+            store.pending.leased.set(1)
+            store.pending.leased.set(3)
             store.record(visit(0), pages)
         with Store.open(path) as store:
             assert store.leased() == [1, 3]
@@ -233,7 +234,7 @@ class TestRecording:
         outside=st.lists(st.tuples(ANY_TEXT, ANY_TEXT), max_size=2),
         url=ANY_TEXT,
     )
-    @settings(max_examples=60, deadline=None)
+    @settings(max_examples=examples(60), deadline=None)
     def test_no_text_is_refused_and_characters_outside_utf8_are_replaced(
         self, title, text, error, anchors, outside, url
     ):
@@ -296,7 +297,8 @@ class TestRecording:
                 seen.append(one.page)
                 store.record(visit(4), pages)
             assert seen == [0, 1]
-            assert [one.page for one in store.visits()] == [0, 1, 4, 4]
+            assert [one.page for one in store.visits(history=True)] == [0, 1, 4, 4]
+            assert [one.page for one in store.visits()] == [0, 1, 4]
 
 
 class TestPages:
@@ -388,7 +390,7 @@ class TestRequests:
                 store.request(3)
 
     @given(st.text(st.characters(codec="utf-8"), max_size=20))
-    @settings(max_examples=50, deadline=None)
+    @settings(max_examples=examples(50), deadline=None)
     def test_a_request_is_restored_byte_by_byte_and_is_json_to_sqlite(self, text):
         request = json.dumps({"url": text}, ensure_ascii=False).encode()
         with tempfile.TemporaryDirectory() as folder:
@@ -426,8 +428,8 @@ class TestViews:
         assert found == [
             (False, [(1,)]),
             (True, [(1,)]),
-            (False, [(1,), (2,)]),
-            (True, [(1,), (2,)]),
+            (False, [(2,)]),
+            (True, [(2,)]),
         ]
 
     def test_the_queries_in_the_documentation_return_rows(self, path):
@@ -504,7 +506,10 @@ class TestBadFiles:
         (tmp_path / "file").touch()
         for folder in ("file", "none"):
             for make in (Store.create, Store.create_numbered, Store.open, keep_existing):
-                with pytest.raises(StoreError, match=r"crawl.*sqlite: there is no"):
+                with pytest.raises(
+                    StoreError,
+                    match=r"crawl.*sqlite: (there is no|it cannot be opened|no such crawl store)",
+                ):
                     make(tmp_path / folder / "crawl.sqlite")
 
     def test_a_store_opened_for_reading_refuses_to_write(self, path):
@@ -565,7 +570,7 @@ class TestWriters:
             "    except StoreInUse: continue\n"
             "    os.close(os.open(f'{path}-held', os.O_CREAT | os.O_EXCL))\n"
             "    os.unlink(f'{path}-held')\n"
-            "    lock.release()\n"
+            "    lock.close()\n"
             "    n_held += 1\n"
         )
         args = [sys.executable, "-c", code, str(path)]
@@ -619,17 +624,17 @@ def test_what_a_running_callback_yielded_is_recognised_once_for_each_time_after_
     pages, source, request = letters(1), (0, 7), b'{"url": "http://site0.example/0"}'
     with Store.create(path) as store:
         store.record_pages(pages)
-        store.marks.add_yielded(source, request)
-        store.marks.add_yielded(source, request)
+        store.pending.yielded.add(source, request)
+        store.pending.yielded.add(source, request)
         store.keep_items([(0, "{}")])
         store.record_pages(pages)
     with Store.open(path) as store:
-        again = [store.marks.was_yielded(source, request) for _ in range(3)]
+        again = [store.pending.yielded.recognises(source, request) for _ in range(3)]
         assert again == [True, True, False]
-        store.marks.end_source(source)
+        store.pending.yielded.end(source)
         store.record(visit(0), pages)
     with Store.open(path) as store:
-        assert not store.marks.was_yielded(source, request)
+        assert not store.pending.yielded.recognises(source, request)
 
 
 def test_rules_of_a_robots_txt_are_kept_up_to_their_limit(path):
@@ -639,7 +644,7 @@ def test_rules_of_a_robots_txt_are_kept_up_to_their_limit(path):
     pages = letters(1)
     with Store.create(path) as store:
         for number, (site, rules) in enumerate([("h", short), ("i", long), ("h", long), ("h", "")]):
-            store.marks.keep_robots(site, rules)
+            store.pending.keep_robots(site, rules)
             store.record(visit(0), pages)
             kept = store.robots("h"), store.robots("i")
             assert kept == [(short, None), (short, None), (None, None), ("", None)][number]

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from crawls import Site, page
+from examples import examples
 from forked import run_forked
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -56,7 +57,12 @@ def damaged(path, table, column, value, *, one_row):
     return True
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck), print_blob=True)
+@settings(
+    max_examples=examples(100),
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
+    print_blob=True,
+)
 @given(damage=DAMAGE, value=VALUES, one_row=st.booleans())
 def test_a_damaged_row_is_read_as_something_or_refused_in_one_sentence(damage, value, one_row):
     with tempfile.TemporaryDirectory() as folder:

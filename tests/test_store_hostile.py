@@ -13,8 +13,19 @@ from stores import change, letters, query, read_all, visit, write_full
 
 from crawlprio.errors import StoreError
 from crawlprio.graph.pages import PageTable
-from crawlprio.store import MAX_TEXT, Store
+from crawlprio.plugins.archive import requisite_fetches
+from crawlprio.plugins.value.kept_texts import kept_texts
+from crawlprio.store import (
+    MAX_TEXT,
+    Store,
+    archive_rows,
+    pending,
+    reader,
+    side_tables,
+    sitemap_rows,
+)
 from crawlprio.store.files import STEPS, STEPS_PER_BYTE, connect
+from crawlprio.store.side_tables import SideTable
 
 TABLES = [
     *("meta", "sites", "pages", "aliases", "visits", "requests", "unfiltered", "leased"),
@@ -76,8 +87,8 @@ class TestSchema:
         [
             ("page_values", lambda store: list(store.visits())),
             ("fingerprints", lambda store: list(store.visits())),
-            ("text_notes", lambda store: list(store.texts())),
-            ("directives", lambda store: list(store.texts())),
+            ("text_notes", lambda store: list(kept_texts(store))),
+            ("directives", lambda store: list(kept_texts(store))),
             ("bodies", lambda store: list(store.bodies())),
             ("items", lambda store: list(store.kept_items())),
             ("refusals", lambda store: store.refusals()),
@@ -180,7 +191,7 @@ class TestEndlessTables:
             read_all(path)
 
     def test_a_query_proportional_to_the_file_is_not_stopped(self, path):
-        """The most expensive query of crawlprio takes a tenth of the steps allowed."""
+        """The most expensive query of crawlprio takes an eighth of the steps allowed."""
         pages = PageTable()
         for n in range(20_000):
             pages.add(str(n), str(n), pages.site(str(n % 50)))
@@ -189,7 +200,7 @@ class TestEndlessTables:
             store.record_pages(pages, range(20_000))
             for page in range(10_000):
                 store.record(visit(page, page + 1, status=302), pages, commits=False)
-                store.mark_leased(page)
+                store.pending.leased.set(page)
             store.commit()
         size = store_path.stat().st_size
         with Store.open(store_path) as store:
@@ -207,7 +218,7 @@ class TestEndlessTables:
             ):
                 taken[0] = 0
                 read()
-                assert taken[0] * 1000 < (STEPS + STEPS_PER_BYTE * size) / 10
+                assert taken[0] * 1000 < (STEPS + STEPS_PER_BYTE * size) / 8
 
 
 def make_endless(path, table, depth=4, fan=300):
@@ -305,6 +316,10 @@ class TestRows:
             ("pages", "site", 2**62),
             ("pages", "depth", "deep"),
             ("pages", "id", 2**62),
+            ("pages", "seed", "yes"),
+            ("pages", "seed", 0.5),
+            ("meta", "value", b"bytes"),
+            ("meta", "key", b"bytes"),
             ("sites", "host", b"\x1b[2J"),
             ("aliases", "key", b"bytes"),
             ("aliases", "page", "page"),
@@ -357,6 +372,68 @@ class TestRows:
                 store.record(visit(n % 8, (n + 1 + n // 8) % 8, status=301), pages, commits=False)
             store.commit()
             store.redirected_seeds()
+
+
+def declared():
+    """Return all tables that parts of a crawl declare, by name."""
+    modules = archive_rows, pending, reader, sitemap_rows, side_tables, requisite_fetches
+    found = [each for module in modules for each in vars(module).values()]
+    return {each.name: each for each in found if isinstance(each, SideTable)}
+
+
+VALUES = {"INTEGER": 1, "REAL": 0.5, "TEXT": "text", "BLOB": b"bytes", "NULL": None}
+
+
+class TestTypes:
+    """SQLite keeps a value of any type in any column."""
+
+    @pytest.mark.parametrize("table", declared().values(), ids=declared())
+    def test_a_value_of_another_type_than_its_column_is_named(self, table):
+        with closing(sqlite3.connect(":memory:")) as db:
+            table.check(db)
+            table.create(db)
+            columns = db.execute(f"PRAGMA table_info({table.name})").fetchall()
+            table.put(db.cursor(), [[VALUES[kind] for _, _, kind, *_ in columns]])
+            table.check(db)
+            assert len(list(table.rows(db, "*", "rowid"))) == 1
+            n_refused = 0
+            for _, name, kind, *_ in columns:
+                for value in VALUES.values():
+                    db.execute("SAVEPOINT s")
+                    try:
+                        db.execute(f"UPDATE {table.name} SET {name} = ?", (value,))
+                        ((stored,),) = db.execute(f"SELECT typeof({name}) FROM {table.name}")
+                    except sqlite3.Error:
+                        stored = kind.lower()  # SQLite itself refuses it
+                    if stored not in (kind.lower(), "null"):
+                        n_refused += 1
+                        named = f"{name} of row 1 of its table {table.name} has another type"
+                        with pytest.raises(TypeError, match=named):
+                            table.check(db)
+                        with pytest.raises(TypeError, match=named):
+                            table.rows(db, "*", "rowid")
+                    db.execute("ROLLBACK TO s")
+            assert n_refused >= len(columns) - 1
+
+    @pytest.mark.parametrize(
+        ("table", "rows", "read"),
+        [
+            ("items", [(None, 0, b"item")], lambda store: list(store.kept_items())),
+            ("refusals", [("depth", "many", "[]")], lambda store: store.refusals()),
+            ("refusals", [("depth", 1, "{}")], lambda store: store.refusals()),
+            ("yielded", [(0, "text", 1)], lambda store: Store.open(store.path)),
+            ("sitemaps", [(1, "u", "h", "n", 0, "then", 0, "")], lambda store: store.sitemaps()),
+        ],
+    )
+    def test_a_store_with_one_is_refused_where_it_is_read(self, path, table, rows, read):
+        tables = declared()
+        with closing(sqlite3.connect(path)) as db, db:
+            for each in [table, *(["sitemap_urls"] if table == "sitemaps" else [])]:
+                tables[each].create(db)
+            tables[table].put(db.cursor(), rows)
+        with Store.open(path, readonly=True) as store, pytest.raises(StoreError) as caught:
+            read(store)
+        assert str(caught.value).startswith(f"{path}: the file is damaged (")
 
 
 def set_last(path, table, column, value):

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -44,7 +45,7 @@ def same(one, other):
     dangling=st.floats(0, 0.9),
     seed=st.integers(0, 2**31),
 )
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 def test_rows_are_distinct_and_no_page_links_to_itself(
     sizes, links_per_page, share, dangling, seed
 ):
@@ -66,7 +67,7 @@ def test_rows_are_distinct_and_no_page_links_to_itself(
 
 
 @given(st.integers(1, 200), st.integers(1, 20), st.integers(0, 1000))
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=examples(40))
 def test_every_page_is_reachable_from_the_home_page_of_its_site(n_pages, n_sites, seed):
     web = synthetic_web(max(n_pages, n_sites), n_sites, links_per_page=2.0, seed=seed)
     for home in home_pages(web).tolist():

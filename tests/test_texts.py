@@ -9,8 +9,9 @@ import duckdb
 import numpy as np
 import pytest
 from commands import refusal, run_command
-from crawls import ADDON, ONE_AT_A_TIME, Answer, Site, killed_once, options, run_spider
+from crawls import ADDON, Site, killed_once, options, run_spider
 from forked import run_forked
+from kept_crawls import ENGLISH, FRENCH, GERMAN, crawl, html, rows
 from spiders import Follower
 from stores import query
 
@@ -22,44 +23,11 @@ from crawlprio.items import TextNotes
 from crawlprio.measure.arrow_tables import TEXT_COLUMNS
 from crawlprio.plugins.value.kept_texts import KeptText, first_pages, kept_texts
 from crawlprio.plugins.value.model import LEAST, language_of
-from crawlprio.spiders.site import SiteSpider
 from crawlprio.store import Store
 from crawlprio.web.html import parse_page
 
 N_KILLS = int(os.environ.get("CRAWLPRIO_TEXT_KILLS", "2"))
 SEED = int(os.environ.get("CRAWLPRIO_KILLS_SEED", "20261121"))
-
-GERMAN = "Der Hund läuft durch den Wald und sieht dort einen Hasen, der schnell verschwindet."
-ENGLISH = "The dog runs through the forest and sees a hare there, which is gone in a moment."
-FRENCH = "Le chien court dans la forêt et y voit un lièvre, qui disparaît en un instant."
-
-
-def html(text, *links, head="", lang="", **headers):
-    anchors = "".join(f'<nav><a href="{link}">to {link}</a></nav>' for link in links)
-    body = f"<!doctype html><html{lang}><head>{head}</head><body>{text}{anchors}</body></html>"
-    named = {name.replace("_", "-"): value for name, value in headers.items()}
-    return Answer(body, headers={"Content-Type": "text/html; charset=utf-8", **named})
-
-
-WEB = {
-    "/": html(
-        ENGLISH,
-        *(f"/{n}" for n in range(1, 7)),
-        head="<title>Dogs</title><link rel=license href=/terms>",
-        lang=' lang="en-GB"',
-    ),
-    "/1": html(
-        f'{GERMAN} <a rel="nofollow License" href="https://license.test/by#4">CC BY</a>',
-        head="<meta name=robots content=noarchive>",
-        X_Robots_Tag="noai",
-        Content_Usage="train-ai=n",
-    ),
-    "/2": html(FRENCH, lang=" xml:lang=fr"),
-    "/3": html(f"<p>{ENGLISH.upper()}"),
-    "/4": html("too short"),
-    "/5": html(""),
-    "/6": Answer(ENGLISH, 404, {"Content-Type": "text/html"}),
-}
 
 
 def expected(host):
@@ -89,28 +57,6 @@ def expected(host):
             "/4": {"text": "too short"},
         }.items()
     ]
-
-
-def crawl(store, spider=SiteSpider, **settings):
-    given = {
-        **ADDON,
-        **ONE_AT_A_TIME,
-        "ORDERING": "breadth-first",
-        "CRAWLPRIO_STORE": str(store),
-        "CRAWLPRIO_KEEP_TEXT": True,
-        **settings,
-    }
-    arguments = {"seeds": "http://a.test/"} if spider is SiteSpider else {}
-    with Site(WEB) as site:
-        return run_spider(spider, given, site=site, **arguments)
-
-
-def rows(store):
-    """Return the texts in a store, without the times."""
-    with Store.open(store, readonly=True) as opened:
-        found = [kept._asdict() for kept in kept_texts(opened)]
-    assert all(row.pop("fetched_at") > 1e15 for row in found)
-    return found
 
 
 def export(store, file):
@@ -264,14 +210,15 @@ def test_a_text_that_differs_in_a_few_words_names_the_first_page_and_another_doe
     assert first_pages([]).tolist() == []
 
 
-def test_a_page_that_was_fetched_twice_has_the_text_of_its_last_visit_that_has_one(tmp_path):
+def test_a_page_that_was_fetched_twice_has_the_text_of_its_last_visit(tmp_path):
     with Store.create(tmp_path / "crawl.sqlite") as store:
         table = PageTable()
-        for n in range(2):
+        for n in range(3):
             table.add(f"http://a.test/{n}", f"http://a.test/{n}", table.site("a.test"))
-        for page, text in ((0, "old"), (1, "new"), (0, "New"), (0, "")):
+        for page, text in ((0, "old"), (1, "new"), (2, "gone"), (0, "New"), (2, "")):
+            extras = {"text_notes": TextNotes("en")} if text else {}
             links = np.empty(0, np.int32)
-            store.record(Visit(page, links, text=text, notes=TextNotes("en")), table)
+            store.record(Visit(page, links, text=text, extras=extras), table)
         found = list(kept_texts(store))
     assert [(kept.url, kept.text, kept.near_duplicate_of) for kept in found] == [
         ("http://a.test/1", "new", None),
@@ -293,7 +240,7 @@ def test_a_damaged_text_is_one_sentence(sql, tmp_path):
         table = PageTable()
         table.add("http://a.test/", "http://a.test/", table.site("a.test"))
         links = np.empty(0, np.int32)
-        store.record(Visit(0, links, text="text", notes=TextNotes("en")), table)
+        store.record(Visit(0, links, text="text", extras={"text_notes": TextNotes("en")}), table)
         store._db.executescript(sql)
     with (
         Store.open(tmp_path / "crawl.sqlite", readonly=True) as store,
@@ -312,7 +259,7 @@ def test_texts_need_a_store():
     [
         (["export", "crawl.sqlite"], ["expected", "export STORE"]),
         (["export", "crawl.sqlite", "pages.csv"], ["pages.csv", ".parquet or .jsonl"]),
-        (["export", "crawl.sqlite", "none/pages.jsonl"], ["none/pages.jsonl", "cannot be written"]),
+        (["export", "none.sqlite", "none/pages.jsonl"], ["none.sqlite", "no such crawl store"]),
         (["export", "none.sqlite", "pages.jsonl"], ["none.sqlite", "no such crawl store"]),
         (["export", "none.sqlite", "pages.parquet"], ["none.sqlite", "no such crawl store"]),
     ],

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from drawn_network import drawn_network
 from driver import WebPages, hot_queue_of
+from examples import examples
 from graphs import TOPIC_PHRASES, power_law_web, seeds_of, webs
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -16,8 +17,7 @@ from oracles import Topic, Web
 from oracles.timed import Roads, shares
 from oracles.timed import pause as oracle_pause
 from oracles.timed import timed_crawl as oracle_crawl
-from test_orderings import ALL_CASES, url_of
-from test_simulator import graph_of, ordering_of
+from ordering_cases import ALL_CASES, graph_of, ordering_of, url_of
 
 from crawlprio.errors import ConfigError
 from crawlprio.frontier import Politeness
@@ -26,7 +26,7 @@ from crawlprio.orderings import Ordering, make_ordering
 from crawlprio.orderings.baseline import BacklinkCount, BreadthFirst
 from crawlprio.orderings.opic import Opic
 from crawlprio.ranking.pagerank import pagerank
-from crawlprio.show.simulated import Simulation, simulate
+from crawlprio.show.simulation_results import Simulation, simulate
 from crawlprio.simulator.network import Network
 from crawlprio.simulator.timed import Polite, crawl_order, pause, timed_crawl
 from crawlprio.simulator.transfers import fair_share
@@ -122,7 +122,7 @@ def roads_of(draw, web):
 
 
 @pytest.mark.slow
-@settings(max_examples=125, deadline=None)
+@settings(max_examples=examples(125), deadline=None)
 @given(st.data())
 def test_on_any_small_web_loop_driver_and_oracle_agree_on_pages_and_times(data):
     web = data.draw(webs())
@@ -137,7 +137,7 @@ def test_on_any_small_web_loop_driver_and_oracle_agree_on_pages_and_times(data):
     assert loop == events == expected
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(st.data())
 def test_with_a_hot_queue_driver_and_oracle_agree(data):
     web = data.draw(webs(max_pages=25))
@@ -350,7 +350,7 @@ def test_custom_delay_rules_are_obeyed():
     assert crawl.started.tolist() == [0, 6, 12]
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(
     st.builds(
         Roads,
@@ -383,7 +383,7 @@ def test_the_compiled_pause_matches_the_live_crawl(roads, site, elapsed, n_bytes
     assert oracle_pause(roads, site, elapsed, n_bytes, n_pages) == live
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(
     st.lists(st.floats(0.1, 1e6) | st.sampled_from([1.0, 10.0, math.inf]), min_size=1),
     st.floats(0.1, 1e6),
@@ -400,6 +400,14 @@ def test_the_share_is_max_min_fair(speeds, bandwidth):
         assert sum(rates) == pytest.approx(bandwidth, rel=1e-9)
         slowed = {rate for rate, speed in zip(rates, speeds, strict=True) if rate < speed}
         assert slowed == {max(rates)}
+
+
+def test_the_optimal_time_is_all_bytes_over_the_bandwidth_whatever_sites_and_delays_allow():
+    sizes = [7200.0, 3600.0, 0.0, 1800.0]
+    network = Network(bandwidth=2.0, page_bytes=sizes, politeness=Politeness(delay=99.0))
+    for budget, n_bytes in ((None, 12600.0), (2, 10800.0)):
+        (run,) = simulate(fork(3), [0], ["breadth-first"], network=network, budget=budget)
+        assert run.timed.optimal_hours == n_bytes / 2.0 / 3600 <= run.timed.hours
 
 
 def test_figures_by_time_match_the_ends_of_fetches():

@@ -1,6 +1,6 @@
-"""Scrapy's own tests of its engine, scheduler, retries and redirects pass with the add-on too.
+"""Scrapy's own tests of its engine, scheduler, retries and redirects pass with crawlprio too.
 
-`make upstream` runs the whole suite, and with parts of crawlprio as well. `docs/compatibility.md`
+`make upstream` runs the whole suite, and with a priority queue as well. `docs/compatibility.md`
 lists the expected differences.
 """
 
@@ -24,19 +24,23 @@ SELECTION = (
 )
 """Tests of crawls, the engine, AutoThrottle, the scheduler, retries and redirects."""
 
-
 GIVES_UP_EARLY = "tests/test_engine.py::TestEngine::test_short_timeout"
 """Gives a process that fetches from the internet 15 seconds, which a busy machine exceeds."""
 
 N_TRIES = 3
 """How often a test may fail that a busy machine makes fail."""
 
+_needs_suite = pytest.mark.skipif(
+    not is_ready(), reason="Scrapy's tests are not fetched: make upstream-tests"
+)
 
-@pytest.mark.skipif(not is_ready(), reason="Scrapy's tests are not fetched: make upstream-tests")
-def test_scrapys_own_tests_end_with_the_add_on_as_listed(tmp_path):
-    outcomes = run_tests(suite(), "addon", SELECTION, tmp_path / "ours.jsonl", n_processes=0)
+
+@_needs_suite
+@pytest.mark.parametrize("part", ["addon", "scheduler"])
+def test_scrapys_own_tests_end_with_the_add_on_or_the_scheduler_as_listed(part, tmp_path):
+    outcomes = run_tests(suite(), part, SELECTION, tmp_path / "ours.jsonl", n_processes=0)
     assert len(outcomes) > 250
-    known = {test for test, found in listed().items() if "addon" in found.parts}
+    known = {test for test, found in listed().items() if part in found.parts}
     failed = {test for test, outcome in outcomes.items() if outcome == "failed"}
     unlisted = sorted(failed - known - {GIVES_UP_EARLY})
     for again in range(N_TRIES - 1):
@@ -44,8 +48,21 @@ def test_scrapys_own_tests_end_with_the_add_on_as_listed(tmp_path):
             break
         # What also fails with Scrapy alone is not crawlprio's fault.
         plain, ours = (
-            run_tests(suite(), part, unlisted, tmp_path / f"{part}{again}.jsonl", n_processes=0)
-            for part in ("", "addon")
+            run_tests(suite(), name, unlisted, tmp_path / f"{name}{again}.jsonl", n_processes=0)
+            for name in ("", part)
         )
         unlisted = list(differing(plain, ours))
     assert unlisted == []
+
+
+@_needs_suite
+def test_scrapys_own_tests_of_its_http_handler_pass_with_ours(tmp_path):
+    tests = ["tests/test_downloader_handler_twisted_http11.py"]
+    for again in range(N_TRIES):
+        file = tmp_path / f"{again}.jsonl"
+        outcomes = run_tests(suite(), "handler", tests, file, n_processes=0)
+        tests = sorted(test for test, outcome in outcomes.items() if outcome == "failed")
+        assert again or len(outcomes) > 250
+        if not tests:
+            break
+    assert tests == []

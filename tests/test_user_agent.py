@@ -7,7 +7,7 @@ from crawlprio import __version__
 from crawlprio.commands.crawl import bundled_settings
 from crawlprio.errors import ConfigError
 from crawlprio.settings_table import SETTINGS
-from crawlprio.settings_table.kinds import checked
+from crawlprio.settings_table.setting_types import checked
 from crawlprio.spiders.site import SiteSpider
 
 OURS = f"crawlprio/{__version__}"

@@ -336,7 +336,7 @@ def test_a_resume_asks_for_a_model_that_the_store_may_not_name(tmp_path, capsys)
         store.set_meta("given", json.dumps({"arguments": {"seeds": ["x"]}, "settings": given}))
         store.set_meta("value_model", "os.Model")
     assert run_command("resume", str(tmp_path)) == 2
-    assert "value model os.Model, and a store names no code" in capsys.readouterr().err
+    assert "value model os.Model, and a store must not choose code" in capsys.readouterr().err
 
 
 def test_a_damaged_table_of_values_is_one_sentence(tmp_path):
@@ -350,7 +350,7 @@ def test_a_damaged_table_of_values_is_one_sentence(tmp_path):
         with Store.create(path) as store:
             pages = PageTable()
             pages.add("http://a.test/", "http://a.test/", pages.site("a.test"))
-            store.record(Visit(0, np.empty(0, np.int32), value=0.5), pages)
+            store.record(Visit(0, np.empty(0, np.int32), extras={"page_values": (0.5,)}), pages)
             assert [visit.value for visit in store.visits()] == [0.5]
             store._db.executescript(sql)
         with Store.open(path, readonly=True) as store, pytest.raises(StoreError, match="damaged"):

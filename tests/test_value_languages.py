@@ -4,7 +4,7 @@ import math
 import struct
 
 import pytest
-from test_texts import ENGLISH, FRENCH, GERMAN, crawl, rows
+from kept_crawls import ENGLISH, FRENCH, GERMAN, crawl, rows
 
 from crawlprio import extras
 from crawlprio.errors import ConfigError

@@ -94,7 +94,9 @@ def crawl_with(ordering, web, seeds, followed=NO_PAGE):
         anchors = [anchor for _, anchor in web.links[found]]
         status, value = web.statuses[found], web.values[found]
         title, text = web.titles[found], web.texts[found]
-        visit = Visit(page, targets, anchors, status=status, value=value, title=title, text=text)
+        visit = Visit(page, targets, anchors, status=status, title=title, text=text)
+        if value is not None:
+            visit = visit._replace(extras={"page_values": (value,)})
         queue.observe(visit)
         history.after()
         queue.release(page)

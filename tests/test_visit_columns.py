@@ -2,6 +2,7 @@
 
 import contextlib
 import random
+from functools import partial
 
 import numpy as np
 import pytest
@@ -9,8 +10,8 @@ from driver import WebPages
 from graphs import power_law_web
 from hypothesis import given
 from hypothesis import strategies as st
+from ordering_cases import with_urls
 from stores import change
-from test_orderings import with_urls
 
 from crawlprio.errors import StoreError
 from crawlprio.graph.pages import NO_PAGE, Visit
@@ -44,7 +45,7 @@ def stored(path, n_visits=60):
             times = {"fetched_at": 50.0 + rng.random(), "elapsed": rng.random()}
             store.record(visit._replace(**fields, **times), pages)
         visited = {visit.page for visit in store.visits()}
-        store.mark_leased(next(page for page in range(len(pages)) if page not in visited))
+        store.pending.leased.set(next(page for page in range(len(pages)) if page not in visited))
         store.record_pages(pages)
     return path
 
@@ -59,7 +60,7 @@ def test_columns_hold_what_visits_do(tmp_path, monkeypatch):
         monkeypatch.setattr(visit_rows, "MOST_CHARACTERS", most_characters)
         path = stored(tmp_path / f"{most_visits}.sqlite")
         with Store.open(path, readonly=True) as store:
-            visits = list(store.visits(texts=False, anchors=False))
+            visits = list(store.visits(texts=False, anchors=False, history=True))
             groups = list(store.visit_columns())
         found = [group.visit(at) for group in groups for at in range(len(group.pages))]
         assert list(map(fields, found)) == list(map(fields, visits))
@@ -110,6 +111,6 @@ def test_a_damaged_visit_is_refused_by_both(tmp_path, column, value):
     path = stored(tmp_path / "crawl.sqlite")
     change(path, f"UPDATE visits SET {column} = ? WHERE seq = 30", value)
     with Store.open(path, readonly=True) as store:
-        for read in (store.visits, store.visit_columns):
+        for read in (partial(store.visits, history=True), store.visit_columns):
             with pytest.raises(StoreError, match="damaged"):
                 list(read())

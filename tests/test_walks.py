@@ -8,7 +8,7 @@ from linkgraphs import as_arrays
 from oracles.coverage import trusted_pagerank
 from oracles.walks import ends_of_leaving_walks
 
-from crawlprio.ranking.likely import Fetches
+from crawlprio.ranking.coverage_estimate import Fetches
 from crawlprio.ranking.walks import Walks
 
 

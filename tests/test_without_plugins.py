@@ -22,7 +22,8 @@ FULL = "job/crawl.sqlite"
 
 LACKING = {
     "archive": [f"{CRAWL} --warc new/warc", f"{CRAWL} --warc new/warc --requisites all"],
-    "manners": [f"{CRAWL} -s CRAWLPRIO_SIGNING_KEY=key.pem", "manners access.log --agent a"],
+    "render": [f"{CRAWL} --render auto", f"{CRAWL} -s CRAWLPRIO_RENDER=always"],
+    "signing": [f"{CRAWL} -s CRAWLPRIO_SIGNING_KEY=key.pem"],
     "papers": [
         f"{CRAWL} --ordering fica",
         f"{CRAWL} --ordering combined",
@@ -47,6 +48,7 @@ LACKING = {
         f"texts export {FULL} texts.jsonl",
         "value train good other -o model.json",
     ],
+    "update": [f"{CRAWL} -s CRAWLPRIO_UPDATE=changed", "update job", "changes job"],
     "watch": [f"{CRAWL} --monitor", f"{CRAWL} --monitor 0"],
 }
 """By plugin, command lines that ask for what it adds."""

@@ -1,4 +1,4 @@
-"""Crawls of several processes, on one machine, through Redis and in shards.
+"""Crawls of several processes, on one machine and through Redis.
 
 They are judged by a server's log and by the true graph alone.
 """
@@ -11,12 +11,9 @@ from time import monotonic, sleep
 
 import pytest
 from shared_crawls import DELAY, InRedis, OnOneMachine, is_alive, shared_crawl
-from shared_frontier import Shardwise
-from stores import query
 from watched_crawls import ADDRESS, Client
 
-from crawlprio.live.workers import BRAIN_VARIABLE, VARIABLE, brain_facts, hand_facts
-from crawlprio.plugins.shared.shards import shards_from
+from crawlprio.live.roles import COORDINATOR_VARIABLE, VARIABLE, coordinator_facts, worker_facts
 
 N_RUNS = int(os.environ.get("CRAWLPRIO_FAULT_RUNS", "1"))
 """Runs with random faults; `make shared-kills` does ten for each kind of crawl."""
@@ -26,30 +23,25 @@ MOST_BETWEEN = 60 if N_RUNS == 1 else 40
 
 crawl = shared_crawl
 
-every_kind = pytest.mark.parametrize("crawl", ["one machine", "redis", "shards"], indirect=True)
-without_shards = pytest.mark.parametrize("crawl", ["one machine", "redis"], indirect=True)
-in_shards = pytest.mark.parametrize("crawl", ["shards"], indirect=True)
+every_kind = pytest.mark.parametrize("crawl", ["one machine", "redis"], indirect=True)
 on_one_machine = pytest.mark.parametrize("crawl", ["one machine"], indirect=True)
 
 
 @every_kind
 def test_workers_get_every_page_once_and_keep_robots_and_delays(crawl):
-    """Those of shards do with one fetch at a time, before which all of them are asked."""
     crawl.ordering = "sibling-sampling"
-    n_workers, more = (1, ("--at-once", "1")) if crawl.n_shards > 1 else (2, ())
-    crawl.start(n_workers, *more, SCHEDULER_PERSIST=False)
+    crawl.start(2, SCHEDULER_PERSIST=False)
     crawl.wait_for_fetches(20)
-    assert len(crawl.hands()) == n_workers
+    assert len(crawl.workers()) == 2
     if isinstance(crawl, InRedis):
         for body in (b"\x80\x04pickle", b"[]", b'{"a": 1}'):
-            crawl.mailboxes[0].send("nobody", [(0, [(1, body)])])
+            crawl.streams.send("nobody", [(1, body)])
     crawl.end_whole()
     assert min(crawl.web.rests()) >= DELAY
     n_robots = sum(each.path == "/robots.txt" for each in crawl.web.seen)
     assert n_robots == crawl.web.n_sites
-    if crawl.n_shards == 1:
-        receipt = json.loads((crawl.store.parent / "receipt.json").read_text())
-        assert receipt["got"]["pages"] == crawl.web.n_pages
+    receipt = json.loads((crawl.store.parent / "receipt.json").read_text())
+    assert receipt["got"]["pages"] == crawl.web.n_pages
     if isinstance(crawl, InRedis):
         assert crawl.said().count("A message in Redis is none of crawlprio:") == 3
         assert crawl.client.keys("*") == []
@@ -61,11 +53,11 @@ def test_workers_get_every_page_once_and_keep_robots_and_delays(crawl):
 def test_ctrl_c_lets_workers_finish_and_the_crawl_is_resumed(crawl):
     crawl.start()
     crawl.wait_for_fetches(40)
-    crawl.wait_for_brains()
-    hands = crawl.hands()
+    crawl.wait_for_coordinators()
+    workers = crawl.workers()
     crawl.interrupt()
     crawl.end()
-    assert not any(map(is_alive, hands))
+    assert not any(map(is_alive, workers))
     n_fetched = crawl.web.fetches().total()
     assert crawl.visits().total() == n_fetched < crawl.web.n_pages
     crawl.start()
@@ -73,17 +65,17 @@ def test_ctrl_c_lets_workers_finish_and_the_crawl_is_resumed(crawl):
 
 
 @every_kind
-def test_brains_that_are_killed_lose_nothing(crawl):
+def test_coordinators_that_are_killed_lose_nothing(crawl):
     """On one machine their workers end with them, and the crawl is resumed."""
     crawl.start(2, SCHEDULER_PERSIST=False)
     for n_fetched in (15, 60, 100):
         crawl.wait_for_fetches(n_fetched)
-        crawl.kill_brain()
+        crawl.kill_coordinator()
     if isinstance(crawl, OnOneMachine):
         crawl.end_whole(most_refetched=3 * crawl.web.n_sites)
     else:
         crawl.end_whole()
-        assert crawl.client.keys("*") == [], "the last brain knows that the crawl is over"
+        assert crawl.client.keys("*") == [], "the last coordinator knows that the crawl is over"
         assert min(crawl.web.rests()) >= DELAY
 
 
@@ -92,7 +84,7 @@ def test_workers_that_are_killed_lose_nothing(crawl):
     crawl.start()
     for n_fetched in (15, 60, 100):
         crawl.wait_for_fetches(n_fetched)
-        crawl.kill_hand()
+        crawl.kill_worker()
     crawl.end_whole(most_refetched=3 * crawl.web.n_sites)
     if isinstance(crawl, OnOneMachine):
         assert crawl.said().count("died; another takes its place") == 3
@@ -114,27 +106,32 @@ def test_any_sequence_of_faults_loses_and_doubles_nothing(crawl, seed):
                 with suppress(ProcessLookupError):
                     os.kill(number, signal.SIGCONT)
 
-    faults = ["kill brain", "stop brain", *["kill hand"] * 2, *["stop hand"] * 2]
+    faults = ["kill coordinator", "stop coordinator", *["kill worker"] * 2, *["stop worker"] * 2]
     if isinstance(crawl, InRedis):
-        faults += ["redis", "redis, kill brain"]
+        faults += ["redis", "redis, kill coordinator"]
     n_fetched, n_faults = 10, 0
     crawl.start(3)
     while n_fetched < 0.9 * crawl.web.n_pages:
         crawl.wait(lambda n=n_fetched: wake() or len(crawl.web.seen) >= n)
         fault, n_faults = rng.choice(faults), n_faults + 1
         print(fault, len(crawl.web.seen))
-        brains = [brain for brain in crawl.brains() if brain not in asleep]
-        hands = [hand for hand in crawl.hands() if hand not in asleep]
-        if "kill brain" in fault and brains:
-            crawl.kill_brain()
-        if fault == "kill hand" and hands:
-            crawl.kill_hand(asleep)
-        stopped = {"stop brain": brains, "stop hand": hands if hands[1:] else []}.get(fault)
+        coordinators = [
+            coordinator for coordinator in crawl.coordinators() if coordinator not in asleep
+        ]
+        workers = [worker for worker in crawl.workers() if worker not in asleep]
+        if "kill coordinator" in fault and coordinators:
+            crawl.kill_coordinator()
+        if fault == "kill worker" and workers:
+            crawl.kill_worker(asleep)
+        stopped = {
+            "stop coordinator": coordinators,
+            "stop worker": workers if workers[1:] else [],
+        }.get(fault)
         if stopped:
             number = rng.choice(stopped)
             with suppress(ProcessLookupError):
                 os.kill(number, signal.SIGSTOP)
-                asleep[number] = monotonic() + rng.uniform(0.5, 2 * crawl.term)
+                asleep[number] = monotonic() + rng.uniform(0.5, 2 * crawl.lease_timeout)
         if "redis" in fault:
             crawl.server.kill()
             sleep(rng.uniform(0, 2))
@@ -144,20 +141,20 @@ def test_any_sequence_of_faults_loses_and_doubles_nothing(crawl, seed):
     crawl.end_whole(most_refetched=n_faults * crawl.web.n_sites)
 
 
-@without_shards
+@every_kind
 def test_a_site_with_several_fetches_at_once_keeps_its_delay_between_their_starts(crawl):
     crawl.web.latency = 0.9
     crawl.start(2, "--delay", "0.4", "--pages", "60", CONCURRENT_REQUESTS_PER_DOMAIN=4)
     if isinstance(crawl, InRedis):
         crawl.wait_for_fetches(40)
-        crawl.kill_brain()
+        crawl.kill_coordinator()
     crawl.end()
     assert min(crawl.web.starts()) >= 0.25, "0.4 s less what a start takes on a busy machine"
     assert min(crawl.web.rests()) < 0, "fetches overlap"
     assert max(crawl.visits().values()) == 1
 
 
-@without_shards
+@every_kind
 @pytest.mark.parametrize(
     "chosen",
     [
@@ -179,7 +176,7 @@ def test_one_worker_with_one_fetch_at_a_time_has_the_order_of_a_crawl_alone(craw
     assert orders[1] == orders[0]
 
 
-@without_shards
+@every_kind
 def test_archive_values_texts_and_sitemaps_are_those_of_a_crawl_alone(crawl):
     web = crawl.web
     site = f"http://{web.host(0)}:{web.port}"
@@ -210,7 +207,7 @@ def test_archive_values_texts_and_sitemaps_are_those_of_a_crawl_alone(crawl):
     assert found[0] == found[1]
 
 
-@without_shards
+@every_kind
 def test_the_live_view_shows_pauses_and_stops_all_workers(crawl):
     crawl.web.latency = 1.2
     crawl.start(2, "--monitor", "0")
@@ -233,100 +230,27 @@ def test_the_live_view_shows_pauses_and_stops_all_workers(crawl):
     assert len(crawl.web.seen) < crawl.web.n_pages
 
 
-# In shards
-
-
-@in_shards
-def test_a_cluster_spreads_shards_and_none_gets_more_than_its_part_of_the_pages(
-    crawl, redis_cluster
-):
-    crawl.serve_by(redis_cluster)
-    assert len({redis_cluster.owner(mailbox.prefix) for mailbox in crawl.mailboxes}) > 1
-    for _ in range(3):
-        crawl.start(1, "--pages", "30", CRAWLPRIO_BRAIN="only")
-    crawl.wait_for_brains()
-    crawl.start(1, "--pages", "30", CRAWLPRIO_BRAIN="never")
-    crawl.end()
-    sql = "SELECT count(*) FROM visits WHERE status = 200"
-    got = [query(crawl.store_of(shard), sql)[0][0] for shard in range(3)]
-    # A shard may have no site, or too few pages that the others' lead to.
-    assert max(got) == 10
-    assert crawl.visits().total() == sum(got) > 10
-
-
-@in_shards
-def test_no_crawl_ends_without_the_brains_of_shards_that_have_nothing(crawl):
-    web = crawl.web
-    web.n_sites, web.n_pages = 1, 40
-    crawl.start(2, SCHEDULER_PERSIST=False)
-    crawl.wait_for_fetches(25)
-    brains = crawl.wait_for_brains()
-    busy = shards_from(crawl.mailboxes[0].facts()).of(web.host(0))
-    for shard in {1, 2} - {busy}:  # to shard 0 workers always have something to say
-        os.kill(brains[shard], signal.SIGKILL)
-    crawl.end_whole()
-    assert crawl.client.keys("*") == []
-
-
-@in_shards
-def test_a_worker_whose_server_forgets_the_shards_before_any_brain_comes_says_so_and_ends(crawl):
-    crawl.start(1, CRAWLPRIO_BRAIN="never")
-    crawl.wait(lambda: len(crawl.client.keys("*:in")) == 3)
-    crawl.client.flushall()
-    crawl.end([1])
-    assert "is not in Redis any more" in crawl.said()
-
-
-@pytest.mark.skipif(
-    "CRAWLPRIO_QUIET" not in os.environ,
-    reason="a busy machine lets fetches leave before a shard has told of the last one: "
-    "make shared-kills runs it",
-)
-@in_shards
-def test_one_fetch_at_a_time_always_gets_the_best_page_of_all_shards(crawl):
-    web, orders = crawl.web, []
-    web.n_pages, web.robots = 80, b""
-    pages = {web.url(page): page for page in range(web.n_pages)}
-    for _ in range(3):
-        web.seen.clear()
-        crawl.start(1, "--at-once", "1", "--delay", "0", SCHEDULER_PERSIST=False)
-        crawl.end()
-        ((facts,),) = query(crawl.store_of(0), "SELECT value FROM meta WHERE key = 'mailbox'")
-        alone = Shardwise(
-            lambda url: web.links(pages[url]) if url in pages else None,
-            shards_from(json.loads(facts)["shards"]),
-            "opic",
-        )
-        alone.seed(web.url(0))
-        alone.fetch()
-        orders.append(web.urls() == alone.order)
-    assert any(orders)
-
-
-# On one machine
-
-
 @on_one_machine
 def test_a_worker_that_is_stopped_for_longer_than_its_term_is_replaced(crawl):
     crawl.start()
     crawl.wait_for_fetches(30)
-    stopped = crawl.hands()[0]
+    stopped = crawl.workers()[0]
     os.kill(stopped, signal.SIGSTOP)
     crawl.end_whole(most_refetched=crawl.web.n_sites)
     assert not is_alive(stopped)
 
 
 @on_one_machine
-def test_a_brain_that_is_stopped_goes_on_with_its_workers(crawl):
+def test_a_coordinator_that_is_stopped_goes_on_with_its_workers(crawl):
     crawl.start()
     crawl.wait_for_fetches(30)
-    crawl.wait(lambda: len(crawl.hands()) == 2)
-    hands = crawl.hands()
-    brain = crawl.kill_brain(signal.SIGSTOP)
-    sleep(1.5 * crawl.term)
-    os.kill(brain, signal.SIGCONT)
+    crawl.wait(lambda: len(crawl.workers()) == 2)
+    workers = crawl.workers()
+    coordinator = crawl.kill_coordinator(signal.SIGSTOP)
+    sleep(1.5 * crawl.lease_timeout)
+    os.kill(coordinator, signal.SIGCONT)
     crawl.wait_for_fetches(len(crawl.web.seen) + 20)
-    assert crawl.hands() == hands
+    assert crawl.workers() == workers
     crawl.end_whole()
 
 
@@ -337,7 +261,7 @@ def test_what_workers_cannot_do_is_refused_in_one_sentence(crawl):
         (["-s", "CRAWLPRIO_FRONTIER=redis"], "processes of one machine"),
     ):
         crawl.start(2, *more)
-        assert crawl.workers.pop().wait() == 2
+        assert crawl.started.pop().wait() == 2
         assert said in crawl.said()
     assert "Traceback" not in crawl.said()
     assert not crawl.web.seen
@@ -346,7 +270,7 @@ def test_what_workers_cannot_do_is_refused_in_one_sentence(crawl):
 @on_one_machine
 def test_workers_that_die_at_once_end_the_crawl(crawl, monkeypatch):
     (crawl.folder / "sitecustomize.py").write_text(
-        "import os, signal\nif 'HAND_OF_CRAWL' in os.environ: os.kill(os.getpid(), 9)\n"
+        "import os, signal\nif 'WORKER_OF_CRAWL' in os.environ: os.kill(os.getpid(), 9)\n"
     )
     monkeypatch.setenv("PYTHONPATH", str(crawl.folder))
     crawl.start()
@@ -355,7 +279,7 @@ def test_workers_that_die_at_once_end_the_crawl(crawl, monkeypatch):
 
 
 def test_a_crawl_that_a_worker_starts_is_none_of_its_workers(monkeypatch):
-    for variable, facts in ((VARIABLE, hand_facts), (BRAIN_VARIABLE, brain_facts)):
+    for variable, facts in ((VARIABLE, worker_facts), (COORDINATOR_VARIABLE, coordinator_facts)):
         monkeypatch.setenv(variable, '{"at_once": 4}')
         facts.cache_clear()
         assert (facts(), facts()) == ({"at_once": 4}, {"at_once": 4})

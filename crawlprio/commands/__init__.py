@@ -19,15 +19,14 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, NoReturn
 
 from scrapy.commands import ScrapyCommand, ScrapyHelpFormatter
 
-from crawlprio.errors import ConfigError, CrawlprioError
-from crawlprio.outside import open_file
-from crawlprio.settings_table.kinds import Kind, Number, Setting, Whole, checked
+from crawlprio.errors import ConfigError, CrawlprioError, printable
+from crawlprio.safe_files import is_missing, open_file, real
+from crawlprio.settings_table.setting_types import Float, Int, Setting, SettingType, checked
 
 if TYPE_CHECKING:
     from scrapy.settings import Settings
 
-    from crawlprio.settings_table.config import CrawlConfig
-
+    from crawlprio.store import Store
 
 _EXAMPLES = "examples:\n"
 
@@ -43,7 +42,7 @@ class Option(NamedTuple):
 
     metavar: str | None
     meaning: str
-    kind: Kind | None = None
+    kind: SettingType | None = None
     default: Any = None
     may_repeat: bool = False
     setting: str = ""
@@ -59,7 +58,7 @@ def setting_option(
     metavar: str | None,
     default: Any,
     *,
-    kind: Kind | None = None,
+    kind: SettingType | None = None,
     meaning: str = "",
     alone: str | None = None,
     names: Mapping[str, str] | None = None,
@@ -75,7 +74,7 @@ def setting_option(
     shown = setting.kind.none if default is None else f"{default}"
     if shown and default is not False and "; default" not in text:
         text += f"; default: {shown}"
-    checks = kind or (setting.kind if isinstance(setting.kind, Number | Whole) else None)
+    checks = kind or (setting.kind if isinstance(setting.kind, Float | Int) else None)
     text = text[0].lower() + text[1:]
     return Option(metavar, text, checks, setting=setting.name, alone=alone)
 
@@ -137,6 +136,16 @@ class Described:
                 setattr(opts, field, text if option.setting else value)
 
 
+def in_one_line(error: CrawlprioError | OSError) -> str:
+    """Return an error as a sentence; raise it again if it is the system's and names no file."""
+    if isinstance(error, CrawlprioError):
+        return str(error)
+    if error.filename is None:
+        raise error
+    name = os.fsdecode(error.filename)
+    return printable(f"{name}: {error.strerror}; check the file and its folder.")
+
+
 class OneLineCommand(Described, ScrapyCommand):
     """A command that exits with status 2 and one line on stderr if its input is invalid.
 
@@ -162,21 +171,16 @@ class OneLineCommand(Described, ScrapyCommand):
         try:
             self.parse_options(opts)
             self.execute(args, opts)
-        except CrawlprioError as error:
-            print(error, file=sys.stderr)
+        except (CrawlprioError, OSError) as error:
+            print(in_one_line(error), file=sys.stderr)
             self.exitcode = 2
-        except KeyboardInterrupt:
-            self._end_interrupted()
-        except SystemError as error:
+        except (KeyboardInterrupt, SystemError) as error:
             # An interrupt during compiled code is raised as a SystemError when that code returns.
-            if not isinstance(error.__cause__ or error.__context__, KeyboardInterrupt):
+            causes = error, error.__cause__ or error.__context__
+            if not any(isinstance(cause, KeyboardInterrupt) for cause in causes):
                 raise
-            self._end_interrupted()
-
-    def _end_interrupted(self) -> None:
-        """Report the interrupt, and exit with status 130."""
-        print("Interrupted.", file=sys.stderr)
-        self.exitcode = 130
+            print("Interrupted.", file=sys.stderr)
+            self.exitcode = 130
 
 
 class HelpFormatter(ScrapyHelpFormatter):
@@ -245,9 +249,9 @@ def only_argument(command: str, what: str, args: Sequence[str]) -> str:
 def store_of(name: str) -> Path:
     """Return the store that an argument names, itself or by the folder of its crawl."""
     path = Path(name)
-    if not path.is_dir():
+    if not os.path.isdir(path):
         return path
-    if not (path / "crawl.sqlite").is_file():
+    if is_missing(path / "crawl.sqlite"):
         raise ConfigError(f"{path} has no crawl.sqlite; name the store itself.")
     return path / "crawl.sqlite"
 
@@ -297,11 +301,11 @@ def check_outputs(outputs: Iterable[tuple[str, Path]], inputs: Mapping[str, str 
     taken: dict[Path, str] = {}
     for name, given in inputs.items():
         if given is not None:
-            taken.setdefault(Path(given).resolve(), name)
+            taken.setdefault(real(given), name)
     for option, path in outputs:
-        owner = taken.setdefault(path.resolve(), option)
+        owner = taken.setdefault(real(path), option)
         if owner != option:
-            raise ConfigError(f"{option} {path} is also the file of {owner}; name another.")
+            raise ConfigError(f"{option} {path} is also the file of {owner}; name another file.")
         check_writable(option, path)
         if option == "--plot":
             from crawlprio.show.figures import check_plot_path
@@ -312,10 +316,10 @@ def check_outputs(outputs: Iterable[tuple[str, Path]], inputs: Mapping[str, str 
 def check_writable(option: str, path: str | Path) -> None:
     """Raise `ConfigError` if a file cannot be written, before any work is done for it."""
     path = Path(path)
-    existed = path.exists()
+    is_new = is_missing(path)
     try:
         open_file(path, "ab").close()
-        if not existed:
+        if is_new:
             path.unlink()
     except OSError as error:
         raise ConfigError(
@@ -345,34 +349,23 @@ def write_text(option: str, path: str | Path, text: str) -> None:
         raise ConfigError(f"{option} {path} could not be written ({error.strerror}).") from None
 
 
-def topic_config(settings: Settings, words: str | None = None) -> CrawlConfig:
-    """Return the configuration of TOPIC and TOPIC_OPTIONS; `words`, if given, override TOPIC."""
-    from scrapy.settings import BaseSettings
-
-    from crawlprio.settings_table.config import CrawlConfig, read_setting
-
-    topic = BaseSettings()
-    topic.set("TOPIC", read_setting(settings, "TOPIC") if words is None else words)
-    topic.set("TOPIC_OPTIONS", read_setting(settings, "TOPIC_OPTIONS"))
-    return CrawlConfig.from_settings(topic)
-
-
 class ExportCommand(OneLineCommand):
     """A command `NAME export STORE FILE`, which writes the whole file or leaves it alone.
 
     `what` is both its name and what it writes, to a file with one of the `suffixes`; `says` tells
-    how many there were.
+    how many there were, and `kept_by` what makes a crawl keep them.
     """
 
     what: ClassVar[str]
     says: ClassVar[str]
+    kept_by: ClassVar[str]
     suffixes: ClassVar[Sequence[str]] = ()
 
     def syntax(self) -> str:
         files = "|".join(f"FILE{suffix}" for suffix in self.suffixes)
         return self.takes or f"export STORE {files}"
 
-    def write(self, store: Path, path: Path) -> int:
+    def write(self, store: Store, path: Path) -> int:
         """Write a new file from a store; return how many of `what` it has."""
         raise NotImplementedError
 
@@ -380,15 +373,25 @@ class ExportCommand(OneLineCommand):
         store, path = self.named(args)
         if path.suffix not in self.suffixes:
             known = " or ".join(self.suffixes)
-            raise ConfigError(f"{path}: {self.what} are written as {known}; name such a file.")
-        check_writable(f"{self.what} export", path)
-        try:
-            with TemporaryDirectory(prefix=f".{self.what}-", dir=path.parent) as folder:
-                unfinished = Path(folder, path.name)
-                n_written = self.write(store, unfinished)
-                os.replace(unfinished, path)
-        except OSError as error:
-            raise ConfigError(f"{path} cannot be written ({error.strerror or error}).") from None
+            raise ConfigError(
+                f"{path}: {self.what} are written as {known}; name a file of such a type."
+            )
+        from crawlprio.store import Store
+
+        with Store.open(store, readonly=True) as opened:
+            check_writable(f"{self.what} export", path)
+            try:
+                with TemporaryDirectory(prefix=f".{self.what}-", dir=path.parent) as folder:
+                    unfinished = Path(folder, path.name)
+                    n_written = self.write(opened, unfinished)
+                    if not n_written:
+                        raise ConfigError(
+                            f"{store} has no {self.what}; a crawl keeps them with {self.kept_by}."
+                        )
+                    os.replace(unfinished, path)
+            except OSError as error:
+                reason = error.strerror or error
+                raise ConfigError(f"{path} cannot be written ({reason}).") from None
         print(f"{path}: {self.says.format(n_written)}")
 
     def named(self, args: Sequence[str]) -> tuple[Path, Path]:

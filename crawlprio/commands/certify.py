@@ -1,4 +1,4 @@
-"""The command `crawlprio certify`: proves by random walks what share a crawl has.
+"""The command `crawlprio certify`: proves by random walks the share of importance that a crawl has.
 
 It has the settings, middlewares and delays of the crawl that it judges; its spider follows no link
 but those of the walks. Each page that it got is kept in a file beside the store, so that a run that
@@ -28,19 +28,20 @@ from crawlprio.errors import ConfigError, CrawlprioError, StoreError
 from crawlprio.graph.pages import NO_PAGE, Visit
 from crawlprio.items import LinkPairs
 from crawlprio.live import engine
-from crawlprio.live.running import Callbacks, RunningCrawl
-from crawlprio.measure.judged_web import (
-    Judged,
+from crawlprio.live.crawl_context import CrawlContext
+from crawlprio.measure.receipt_document import make_receipt, sentence_of_certificate, write_receipt
+from crawlprio.measure.walk_verification import (
     WalkAnswer,
     WalkEvidence,
+    WalkVerification,
     draw_of,
     is_final,
     keep_certificate,
 )
 from crawlprio.ranking.walks import Walks
 from crawlprio.settings_table.config import read_setting
-from crawlprio.settings_table.kinds import Whole
-from crawlprio.spiders.site import SiteSpider
+from crawlprio.settings_table.setting_types import Int
+from crawlprio.spiders.site import SiteSpider, SpiderNotes
 from crawlprio.store.outcomes import ROBOTS, failure_of
 from crawlprio.web.addresses import ALLOW_PRIVATE
 from crawlprio.web.html import ParsedPage
@@ -79,7 +80,7 @@ class WalkSpider(SiteSpider):
     `failure`: why there are none.
     """
 
-    judged: Judged
+    judged: WalkVerification
     walks: Walks | None = None
     failure: CrawlprioError | None = None
 
@@ -89,10 +90,11 @@ class WalkSpider(SiteSpider):
         spider._asked = asked
         spider._random = Random(f"{asked.draw} controls")
         spider._found = {}
-        part = Callbacks(visited=spider._visited, closed=lambda reason: asked.evidence.close())
-        RunningCrawl.of(crawler).parts.add(part)
         crawler.signals.connect(spider._idle, signal=signals.spider_idle)
         return spider
+
+    def part_of(self, crawl: CrawlContext) -> SpiderNotes:
+        return SpiderNotes(crawl, self)
 
     _asked: AskedWalks
     _random: Random
@@ -100,13 +102,13 @@ class WalkSpider(SiteSpider):
 
     async def start(self) -> AsyncIterator[Any]:
         """Request the seeds that wait, or else the first pages of the walks."""
-        crawl = RunningCrawl.of(self.crawler)
+        crawl = CrawlContext.of(self.crawler)
         try:
             await crawl.admit_seeds(map(host_of, self.seeds))
         finally:
             crawl.awaits_seeds = False
         try:
-            self.judged = Judged(
+            self.judged = WalkVerification(
                 self._asked.store,
                 self.scope,
                 self._depth_limit,
@@ -132,7 +134,7 @@ class WalkSpider(SiteSpider):
         """Draw the walks, and return the pages that they ask for first."""
         try:
             walks = self.judged.walks(self._asked.n_walks, self._asked.draw)
-            wanted = self.judged.pursue(walks, walks.wanted)
+            wanted = self.judged.advance(walks, walks.wanted)
         except ValueError as error:
             self.failure = StoreError(
                 f"{self._asked.store}: {error}, so there is nothing to prove."
@@ -151,10 +153,10 @@ class WalkSpider(SiteSpider):
         kept = list(compress(urls, map(not_, is_nofollow)))
         self._found[self.judged.page(pairs.source)] = (kept, list(compress(urls, is_nofollow)))
 
-    def _check_fetched(self, reason: str) -> None:
-        """Accept walks that got no page."""
+    def note_end(self, reason: str) -> None:
+        self._asked.evidence.close()
 
-    def _visited(self, visit: Visit) -> None:
+    def note_visit(self, visit: Visit) -> None:
         """Tell the walks what a page links to, and request the pages that they come to next.
 
         A page that may have answered the crawl otherwise leaves its walks open. They would go on
@@ -163,7 +165,7 @@ class WalkSpider(SiteSpider):
         """
         if visit.page == NO_PAGE or self.failure is not None:
             return
-        pages = RunningCrawl.of(self.crawler).recorder.pages
+        pages = CrawlContext.of(self.crawler).recorder.pages
         url = pages.url(visit.page)
         page = self.judged.page(url)
         found = self._found.pop(page, None)
@@ -187,7 +189,7 @@ class WalkSpider(SiteSpider):
     def _continue(self, page: int) -> None:
         assert self.walks is not None
         try:
-            wanted = self.judged.pursue(self.walks, {page}.intersection(self.walks.wanted))
+            wanted = self.judged.advance(self.walks, {page}.intersection(self.walks.wanted))
         except CrawlprioError as error:
             self.failure = error
             engine.close_spider(self.crawler)
@@ -201,7 +203,7 @@ class WalkSpider(SiteSpider):
             raise self.failure
         if self.walks is None:
             raise StoreError(
-                f"{self._asked.store}: its seeds were not all asked, so nothing is certified."
+                f"{self._asked.store}: not all of its seeds were fetched, so nothing is certified."
             )
         return self.judged.certificate(self.walks, self._asked.draw, n_visits)
 
@@ -210,7 +212,7 @@ class WalkSpider(SiteSpider):
             self.crawler.engine.crawl(self._request(page))
 
     def _request(self, page: int) -> Request:
-        meta = {"depth": 1, ALLOW_PRIVATE: RunningCrawl.of(self.crawler).addresses.is_open}
+        meta = {"depth": 1, ALLOW_PRIVATE: CrawlContext.of(self.crawler).addresses.is_open}
         return Request(self.judged.url(page), meta=meta)
 
 
@@ -239,7 +241,7 @@ class Command(SiteCrawlCommand):
         "--walks": Option(
             "N",
             f"random walks, each of 6 fetches at most on average; default: {N_WALKS}",
-            Whole(1),
+            Int(1),
             N_WALKS,
         ),
         "--json": Option(None, "print the result as JSON"),
@@ -249,8 +251,6 @@ class Command(SiteCrawlCommand):
 
     def prepare(self, args: list[str], opts: argparse.Namespace) -> None:
         self._store = store_of(only_argument("certify", "STORE or FOLDER", args))
-        if not self._store.is_file():
-            raise ConfigError(f"{self._store} is missing; name the store of a crawl.")
         created, self._draw, self._n_visits = draw_of(self._store)
         self.take_recorded(self._store, opts)
         self._folder = TemporaryDirectory()
@@ -261,11 +261,6 @@ class Command(SiteCrawlCommand):
         opts.spargs["asked"] = AskedWalks(self._store, self._draw, opts.walks, evidence)
 
     def run(self, args: list[str], opts: argparse.Namespace) -> None:
-        from crawlprio.measure.receipt_document import (
-            make_receipt,
-            sentence_of_certificate,
-            write_receipt,
-        )
         from crawlprio.show.tables import PipeSafeConsole
 
         with self._folder:

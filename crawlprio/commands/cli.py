@@ -10,19 +10,20 @@ from contextlib import suppress
 from importlib import import_module
 from importlib.metadata import version
 from time import perf_counter
-from typing import TYPE_CHECKING
+
+from scrapy.commands import ScrapyCommand, ScrapyHelpFormatter
+from scrapy.exceptions import UsageError
+from scrapy.settings import Settings
 
 from crawlprio.commands import OneLineCommand, program
 from crawlprio.errors import ConfigError
 from crawlprio.plugins import ADDED, load
 
-if TYPE_CHECKING:
-    from scrapy.commands import ScrapyCommand
-    from scrapy.settings import Settings
-
 COMMANDS = {
     "crawl": "crawl.Command",
     "resume": "crawl.ResumeCommand",
+    "update": "",
+    "changes": "",
     "receipt": "recorded.ReceiptCommand",
     "certify": "certify.Command",
     "explain": "recorded.ExplainCommand",
@@ -33,15 +34,16 @@ COMMANDS = {
     "items": "recorded.ItemsCommand",
     "texts": "",
     "replay": "crawl.ReplayCommand",
-    "manners": "",
     "value": "",
     "frontier": "",
     "compile": "cli.CompileCommand",
 }
 """The commands in the overview's order, each by its class in `crawlprio.commands`; empty: it is a
-plugin's, whose table has its class."""
+plugin's, whose table has its class. Those of installed plugins follow."""
 
-_CRAWLING = ("crawl", "resume", "certify", "replay")
+COMMANDS |= {name: "" for name in ADDED["commands"] if name not in COMMANDS}
+
+_CRAWLING = ("crawl", "resume", "update", "certify", "replay")
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -56,7 +58,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     name = words[0]
     if name not in COMMANDS:
         known = ", ".join(COMMANDS)
-        print(f"crawlprio has no command {name}; known commands: {known}.", file=sys.stderr)
+        error = ConfigError(f"crawlprio has no command {name}; known commands: {known}.")
+        print(error, file=sys.stderr)
         sys.exit(2)
     if name in _CRAWLING:
         # Scrapy handles SIGINT once it crawls, even in a script's background job, which inherits
@@ -80,7 +83,7 @@ def _overview() -> str:
 
 def command_of(name: str) -> ScrapyCommand:
     """Return a command; raise ConfigError if its plugin is missing."""
-    if name in ADDED["commands"]:
+    if not COMMANDS[name]:
         return load("commands", name)()  # type: ignore[no-any-return]
     module, _, cls = COMMANDS[name].rpartition(".")
     command: ScrapyCommand = getattr(import_module(f"crawlprio.commands.{module}"), cls)()
@@ -89,8 +92,6 @@ def command_of(name: str) -> ScrapyCommand:
 
 def _run(name: str, words: list[str]) -> int:
     """Run one command as `scrapy` would; return its exit status."""
-    from scrapy.commands import ScrapyHelpFormatter
-    from scrapy.exceptions import UsageError
 
     try:
         command = command_of(name)
@@ -142,7 +143,6 @@ def _with_port(words: list[str]) -> list[str]:
 
 def _settings() -> Settings:
     """Return Scrapy's defaults with the bundled project's settings on top, in any project."""
-    from scrapy.settings import Settings
 
     settings = Settings()
     settings.setmodule("crawlprio.settings", priority="project")

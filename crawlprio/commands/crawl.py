@@ -3,29 +3,48 @@
 from __future__ import annotations
 
 import argparse
+import json
+import os
 import shlex
 import sys
 from collections.abc import Mapping
 from importlib import import_module
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from scrapy.commands import BaseRunSpiderCommand
+from scrapy.commands.crawl import Command as ScrapyCrawlCommand
+from scrapy.exceptions import UsageError
 
 from crawlprio.commands import (
     Described,
     Option,
     field_of,
+    in_one_line,
     program,
     refuse_unknown_options,
     setting_option,
 )
 from crawlprio.errors import ConfigError, CrawlprioError, printable
-from crawlprio.graph.compiled import say
-from crawlprio.live.workers import hand_facts
+from crawlprio.extras import load_named
+from crawlprio.graph.compiled import notice
+from crawlprio.live.roles import worker_facts
+from crawlprio.orderings import NAMED, make_ordering
+from crawlprio.safe_files import is_missing
 from crawlprio.settings_table import SETTINGS
-from crawlprio.settings_table.config import robot_of, user_agent
-from crawlprio.settings_table.kinds import Whole
+from crawlprio.settings_table.config import (
+    from_command_line,
+    given_components,
+    given_settings,
+    limits_of,
+    read_setting,
+    require_extras,
+    robot_of,
+    user_agent,
+)
+from crawlprio.settings_table.setting_types import Int
+from crawlprio.store import Store
 
 if TYPE_CHECKING:
     from scrapy import Spider
@@ -53,7 +72,7 @@ OPTIONS = {
         "CONCURRENT_REQUESTS",
         "N",
         meaning="maximum concurrent fetches; default: 16, and up to 100 on many domains",
-        kind=Whole(1),
+        kind=Int(1),
     ),
     "--workers": _setting(
         "CRAWLPRIO_WORKERS",
@@ -77,6 +96,8 @@ OPTIONS = {
     "--warc": _setting("CRAWLPRIO_WARC", "FOLDER"),
     "--keep-text": _setting("CRAWLPRIO_KEEP_TEXT", None, alone="True"),
     "--requisites": _setting("CRAWLPRIO_REQUISITES", "domain|all"),
+    "--render": _setting("CRAWLPRIO_RENDER", "never|auto|always"),
+    "--browser": _setting("CRAWLPRIO_BROWSER", "PATH"),
 }
 """Options that set a setting."""
 
@@ -97,10 +118,7 @@ ROBOT = {
 }
 """Options that make up the user agent."""
 
-_TOPICAL: dict[str, Any] = {
-    "ORDERING": "value",
-    "TOPIC_OPTIONS": '{"distance": 0}',
-}
+_TOPICAL: dict[str, Any] = {"ORDERING": "value", "TOPIC_OPTIONS": '{"distance": 0}'}
 """What `--topic` sets beside the topic and its value model, unless it is given."""
 
 _NOT_OURS = ("SPIDER_MODULES", "BOT_NAME")
@@ -154,25 +172,24 @@ class SiteCrawlCommand(Described, BaseRunSpiderCommand):
 
     def process_options(self, args: list[str], opts: argparse.Namespace) -> None:
         """Refuse invalid input before Scrapy creates an event loop that nothing would close."""
-        from crawlprio.extras import load_named
-        from crawlprio.settings_table.config import given_components, require_extras
-
         super().process_options(args, opts)
-        if hand_facts() is not None:
+        if worker_facts() is not None:
             self.set("CRAWLPRIO_PRINT", False)
         try:
             refuse_unknown_options(args)
             self.parse_options(opts)
             if getattr(opts, "topic", None):
-                self._seek(opts.topic)
+                for name, value in _TOPICAL.items():
+                    self.set_default(name, value)
+                self.set_default("CRAWLPRIO_VALUE", f"words:{opts.topic}")
             self.prepare(args, opts)
             require_extras(self.settings)
             # Scrapy imports them later, when the working folder is not searched.
             for name, path in given_components(self.settings):
                 load_named(name, path)
             self._check_store()
-        except CrawlprioError as error:
-            print(error, file=sys.stderr)
+        except (CrawlprioError, OSError) as error:
+            print(in_one_line(error), file=sys.stderr)
             sys.exit(2)
 
     def set(self, name: str, value: object) -> None:
@@ -181,20 +198,11 @@ class SiteCrawlCommand(Described, BaseRunSpiderCommand):
 
     def set_default(self, name: str, value: object) -> None:
         """Set a setting unless the command line does; override what a project sets."""
-        from crawlprio.settings_table.config import from_command_line
-
         if not from_command_line(self.settings, name):
             self.set(name, value)
 
-    def _seek(self, topic: str) -> None:
-        """Set how to crawl for a topic, where the command line does not."""
-        for name, value in (_TOPICAL | {"CRAWLPRIO_VALUE": f"words:{topic}"}).items():
-            self.set_default(name, value)
-
     def take_options(self, opts: argparse.Namespace) -> None:
         """Convert the options of a crawl to settings, and to arguments of its spider."""
-        from crawlprio.settings_table.config import read_setting
-
         for names, option in self.own_options().items():
             value = getattr(opts, field_of(names))
             if value is not None and names in SPIDERS:
@@ -211,8 +219,6 @@ class SiteCrawlCommand(Described, BaseRunSpiderCommand):
     def take_recorded(self, store: Path, opts: argparse.Namespace) -> Recorded:
         """Take the spider arguments and settings that a crawl had, except those given here."""
         from crawlprio.live.spider_arguments import read_arguments
-        from crawlprio.settings_table.config import from_command_line, given_settings
-        from crawlprio.store import Store
 
         with Store.open(store, readonly=True) as recorded:
             kept = read_arguments(recorded)
@@ -245,15 +251,15 @@ class SiteCrawlCommand(Described, BaseRunSpiderCommand):
 
     def crawl(self, spider: type[Spider], opts: argparse.Namespace) -> Crawler:
         """Crawl with a spider; set the exit status, and return the crawler."""
+        from crawlprio.live.crawl_context import CrawlContext
         from crawlprio.live.engine import forced_end
-        from crawlprio.live.running import RunningCrawl
 
         assert self.crawler_process is not None
         crawler = self._create_crawler(spider)
         self.crawler_process.crawl(crawler, **opts.spargs)
-        with forced_end(self.crawler_process):
+        with forced_end(self.crawler_process, lambda: CrawlContext.of(crawler).has_begun):
             self.crawler_process.start()
-        crawl = RunningCrawl.of(crawler)
+        crawl = CrawlContext.of(crawler)
         if crawl.is_running:  # a second Ctrl-C stopped the event loop
             crawl.close("interrupted")
             self.exitcode = 130
@@ -263,14 +269,12 @@ class SiteCrawlCommand(Described, BaseRunSpiderCommand):
 
     def _check_store(self) -> None:
         """Refuse a store whose folder does not exist; a job directory is created."""
-        from crawlprio.settings_table.config import from_command_line, read_setting
-
         store = read_setting(self.settings, "CRAWLPRIO_STORE")
         if store is None or from_command_line(self.settings, "JOBDIR"):
             return
-        if store.is_dir():
+        if os.path.isdir(store):
             raise ConfigError(f"CRAWLPRIO_STORE is {str(store)!r}, which is a folder; name a file.")
-        if not store.parent.is_dir():
+        if is_missing(store.parent):
             raise ConfigError(
                 f"CRAWLPRIO_STORE is {str(store)!r}, but there is no folder {store.parent}; "
                 "create it first."
@@ -321,28 +325,26 @@ class Command(SiteCrawlCommand):
             opts.spargs["seeds"] = _seeds(args)
         has_seeds = not {"seeds", "url"}.isdisjoint(opts.spargs)
         if opts.plan and not has_seeds:
-            raise ConfigError("--plan is about a crawl of URLs; name one, and leave out --demo.")
+            raise ConfigError("--plan needs a URL, and does not go with --demo; give a URL.")
         if opts.json and not opts.plan:
-            raise ConfigError("--json prints a plan; add --plan, or leave it out.")
+            raise ConfigError("--json prints a plan; add --plan, or leave --json out.")
         if opts.demo and has_seeds:
             raise ConfigError("--demo crawls the demo web and takes no URL; leave out one of them.")
         if not (opts.demo or has_seeds):
             raise ConfigError(
-                "crawlprio crawl was given no URL; say where to start, as in crawlprio crawl "
-                "https://example.org/, or crawl the demo web with --demo."
+                "crawlprio crawl needs a URL, as in crawlprio crawl https://example.org/; to crawl "
+                "the demo web, give --demo."
             )
         if has_seeds:
-            _check(opts.spargs)
+            from crawlprio.spiders.site import SiteSpider
+
+            SiteSpider(**opts.spargs)  # refuses what the crawl would, before anything starts
         if opts.plan:
             self._prepare_plan()
 
     def _prepare_plan(self) -> None:
         """Turn the settings of the crawl into those of its dry run."""
-        from tempfile import TemporaryDirectory
-
         from crawlprio.commands.planning import planning_settings
-        from crawlprio.orderings import make_ordering
-        from crawlprio.settings_table.config import limits_of, read_setting, require_extras
 
         assert self.settings is not None
         # What the crawl needs, and the dry run does without.
@@ -357,7 +359,6 @@ class Command(SiteCrawlCommand):
         if not opts.plan:
             super().run(args, opts)
             return
-        import json
 
         from crawlprio.commands.planning import PlanSpider, has_answer, lines_of_plan, plan_of
         from crawlprio.show.tables import PipeSafeConsole
@@ -381,13 +382,6 @@ def _seeds(args: list[str]) -> str:
     return ",".join(arg.replace(",", "%2C") for arg in args)
 
 
-def _check(arguments: dict[str, str]) -> None:
-    """Refuse what the spider would refuse, before anything starts."""
-    from crawlprio.spiders.site import SiteSpider
-
-    SiteSpider(**arguments)
-
-
 class ResumeCommand(SiteCrawlCommand):
     """`crawlprio resume FOLDER` resumes with the arguments and settings that the crawl had."""
 
@@ -409,10 +403,9 @@ class ResumeCommand(SiteCrawlCommand):
     def prepare(self, args: list[str], opts: argparse.Namespace) -> None:
         if len(args) != 1:
             given = f"{len(args)} arguments" if args else "none"
-            raise ConfigError(f"crawlprio resume takes one FOLDER and was given {given}.")
+            name = self.title.lower()
+            raise ConfigError(f"crawlprio {name} takes one FOLDER and was given {given}.")
         from crawlprio.live.spider_arguments import OF_ONE_RUN
-        from crawlprio.orderings import NAMED
-        from crawlprio.settings_table.config import from_command_line, read_setting
 
         folder = Path(args[0])
         stores = list(folder.glob("*.sqlite"))
@@ -421,7 +414,7 @@ class ResumeCommand(SiteCrawlCommand):
         elif len(stores) == 1 and not from_command_line(self.settings, "CRAWLPRIO_STORE"):
             self.set("CRAWLPRIO_STORE", stores[0].name)
         path = folder / (read_setting(self.settings, "CRAWLPRIO_STORE") or "")
-        if not path.is_file():
+        if is_missing(path):
             raise ConfigError(
                 f"{folder} has no crawl to resume ({path} is missing); start one with crawlprio "
                 f"crawl URL --folder {folder}."
@@ -430,31 +423,29 @@ class ResumeCommand(SiteCrawlCommand):
         before = self.take_recorded(path, opts)
         if before.value_model and read_setting(self.settings, "CRAWLPRIO_VALUE") is None:
             raise ConfigError(
-                f"the crawl in {folder} had the value model {before.value_model}, and a store "
-                "names no code or file to load; name the model again, with --value."
+                f"the crawl in {folder} used the value model {before.value_model}, and a store "
+                "must not choose code or files to load; give the model again, with --value."
             )
         if before.ordering not in ("", *NAMED) and not from_command_line(self.settings, "ORDERING"):
             raise ConfigError(
-                f"the crawl in {folder} ran under {before.ordering}, and a store names no code to "
-                "run; name the ordering again, with --ordering."
+                f"the crawl in {folder} used the ordering {before.ordering}, and a store must not "
+                "choose code to run; give the ordering again, with --ordering."
             )
         missed = [name for name in before.lost if name in SETTINGS and name not in OF_ONE_RUN]
         if missed:
             raise ConfigError(
-                f"the crawl in {folder} had {', '.join(map(self.option, missed))}, which its store "
-                "cannot restore (it names no code, no keys and no missing files); give it again."
+                f"the crawl in {folder} had {', '.join(map(self.option, missed))}, which a resume "
+                "does not restore (no code, keys or missing files); give it again."
             )
         self._print_kept(before)
 
     def _print_kept(self, before: Recorded) -> None:
         """Print in one line which options of the last run apply to this one, and which do not."""
-        from crawlprio.settings_table.config import read_setting
-
         kept = [self.option(*of) for of in before.kept.items() if of[0] != "ROBOTSTXT_USER_AGENT"]
         gone = ", ".join(map(self.option, before.lost))
         if (kept or gone) and read_setting(self.settings, "CRAWLPRIO_PRINT"):
             told = f"options as before: {' '.join(kept) or 'none'}"
-            say(printable(f"{told}; not kept: {gone}." if gone else f"{told}."))
+            notice(printable(f"{told}; not kept: {gone}." if gone else f"{told}."))
 
 
 OWN_FILES = {
@@ -490,14 +481,12 @@ class ReplayCommand(SiteCrawlCommand):
     options: ClassVar = {"--value": OPTIONS["--value"]}
 
     def prepare(self, args: list[str], opts: argparse.Namespace) -> None:
-        from crawlprio.settings_table.config import read_setting
-
         if len(args) != 1:
             raise ConfigError(
                 f"{program()} replay takes one recording, a WARC file, a folder of them or a "
                 "crawl store."
             )
-        if not Path(args[0]).exists():
+        if is_missing(args[0]):
             raise ConfigError(
                 f"{args[0]}: no such file; give a WARC file, a folder of them or a crawl store."
             )
@@ -507,3 +496,20 @@ class ReplayCommand(SiteCrawlCommand):
         for name, own in OWN_FILES.items():
             if str(read_setting(self.settings, name)) == str(SETTINGS[name].default):
                 self.set(name, own)
+
+
+class ProjectCrawlCommand(ScrapyCrawlCommand):
+    """`scrapy crawl` of the bundled project, which refuses unknown options by their names.
+
+    Scrapy takes them for more spiders. It names a command by its module, and the last class counts.
+    """
+
+    def run(self, args: list[str], opts: argparse.Namespace) -> None:
+        unknown = next((arg for arg in args if arg.startswith("-")), None)
+        if unknown is not None:
+            raise UsageError(
+                f"scrapy crawl has no option {unknown}; see scrapy crawl --help, or crawlprio "
+                "crawl --help, which has more.",
+                print_help=False,
+            )
+        super().run(args, opts)

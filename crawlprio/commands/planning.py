@@ -18,13 +18,13 @@ from scrapy.http import Response
 from crawlprio.frontier.protocol import FetchClock
 from crawlprio.graph.pages import NO_PAGE, Visit
 from crawlprio.items import LinkPairs
-from crawlprio.live.local_frontier import HostClock
-from crawlprio.live.running import Callbacks, RunningCrawl, without_parts
+from crawlprio.live.clock import HostClock
+from crawlprio.live.crawl_context import CrawlContext, without_parts
 from crawlprio.measure.receipt_document import duration, seconds_needed
-from crawlprio.measure.stored_crawl import SCRAPY_LIMITS, Pace
+from crawlprio.measure.stored_crawl import SCRAPY_LIMITS, FetchRate
 from crawlprio.middlewares import RobotsMiddleware
 from crawlprio.settings_table.config import read_setting
-from crawlprio.spiders.site import SiteSpider
+from crawlprio.spiders.site import SiteSpider, SpiderNotes
 from crawlprio.store.outcomes import ROBOTS, failure_of
 from crawlprio.web.urls import host_of
 
@@ -50,7 +50,7 @@ def planning_settings(settings: BaseSettings, folder: str) -> dict[str, Any]:
     if read_setting(settings, "ROBOTSTXT_OBEY"):
         sources = dict.fromkeys(("robots", *sources))
     return {
-        **without_parts(),
+        **without_parts("CRAWLPRIO_NOVELTY"),
         **dict.fromkeys(("CRAWLPRIO_PLOT", "CRAWLPRIO_WORKERS", "JOBDIR", "CRAWLPRIO_MAX_PAGES")),
         **dict.fromkeys(("CRAWLPRIO_PRINT", "CRAWLPRIO_PROGRESS"), False),
         **dict.fromkeys(SCRAPY_LIMITS, 0),
@@ -82,9 +82,10 @@ class PlanSpider(SiteSpider):
         spider.seeds = list(dict.fromkeys(map(_home, spider.seeds)))
         spider._visits = {}
         spider._n_links = {}
-        crawl = RunningCrawl.of(crawler)
-        crawl.parts.add(Callbacks(visited=spider._visited, closed=spider._note))
         return spider
+
+    def part_of(self, crawl: CrawlContext) -> SpiderNotes:
+        return SpiderNotes(crawl, self)
 
     _visits: dict[str, list[Visit]]
     _n_links: dict[str, int]
@@ -96,18 +97,16 @@ class PlanSpider(SiteSpider):
                 self._n_links[host_of(response.url)] = len(set(pairs.targets))
                 yield LinkPairs(pairs.source, [], status=pairs.status, n_bytes=pairs.n_bytes)
 
-    def _check_fetched(self, reason: str) -> None:
-        """Accept a dry run that got no home page."""
-
-    def _visited(self, visit: Visit) -> None:
+    def note_visit(self, visit: Visit) -> None:
+        """Note a visit of a home page."""
         if visit.page != NO_PAGE:
-            pages = RunningCrawl.of(self.crawler).recorder.pages
+            pages = CrawlContext.of(self.crawler).recorder.pages
             host = pages.host(int(pages.sites[visit.page]))
             self._visits.setdefault(host, []).append(visit)
 
-    def _note(self, reason: str) -> None:
+    def note_end(self, reason: str) -> None:
         """Note what was found, before the store is closed."""
-        crawl = RunningCrawl.of(self.crawler)
+        crawl = CrawlContext.of(self.crawler)
         robots = self.crawler.get_downloader_middleware(RobotsMiddleware)
         judge = robots.judged if isinstance(robots, RobotsMiddleware) else lambda url: ""
         named: dict[str, int] = {}
@@ -128,7 +127,7 @@ class PlanSpider(SiteSpider):
         self, host: str, n_named: int, judge: Callable[[str], str], clock: FetchClock
     ) -> dict[str, Any]:
         """Return what was found of a site."""
-        crawl = RunningCrawl.of(self.crawler)
+        crawl = CrawlContext.of(self.crawler)
         visits = self._visits.get(host, [])
         site = crawl.recorder.pages.site(host)
         delays = clock.sites if isinstance(clock, HostClock) else None
@@ -163,7 +162,7 @@ def plan_of(found: Mapping[str, Any], limits: Mapping[str, Any]) -> dict[str, An
     most_pages = limits["CRAWLPRIO_MAX_PAGES"] or math.inf
     n_pages = int(min(sum(sizes), most_pages, limits.get("CLOSESPIDER_PAGECOUNT", math.inf)))
     counts = _spread(sizes, n_pages)
-    paces = {at: Pace(1, site["seconds"]) for at, site in enumerate(sites)}
+    paces = {at: FetchRate(1, site["seconds"]) for at, site in enumerate(sites)}
     hosts = [site["host"] for site in sites]
     numbers = np.repeat(np.arange(len(sites), dtype=np.int32), counts)
     delays = {site["host"]: site["delay"] for site in sites}
@@ -222,9 +221,10 @@ def lines_of_plan(plan: Mapping[str, Any]) -> Iterator[str]:
         yield f"Not all was read: the dry run ended after {SECONDS} s."
     known = "about" if plan["size_is_known"] else "at least"
     took = duration(plan["seconds"])
+    to_fetch = f" To fetch {plan['pages']:,} takes {took} or more under the delays."
     yield (
-        f"Pages known from sitemaps and home pages: {known} {plan['pages_known']:,}. To fetch "
-        f"{plan['pages']:,} takes {took} or more under the delays."
+        f"Pages known from sitemaps and home pages: {known} {plan['pages_known']:,}."
+        f"{to_fetch if plan['pages'] else ''}"
     )
     if not plan["size_is_known"]:
         yield "Not every site has a sitemap, so there may be many more pages."

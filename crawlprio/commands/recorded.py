@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -23,7 +24,10 @@ from crawlprio.commands import (
     write_text,
 )
 from crawlprio.errors import ConfigError, StoreError, printable
-from crawlprio.settings_table.kinds import Number
+from crawlprio.plugins import load
+from crawlprio.safe_files import open_file
+from crawlprio.settings_table.setting_types import Float
+from crawlprio.web.urls import normalise_url
 
 if TYPE_CHECKING:
     from crawlprio.measure.explanations import Policy
@@ -39,16 +43,13 @@ class ReceiptCommand(OneLineCommand):
     about = (
         "Show the receipt of the crawl in STORE, or in the FOLDER of a crawl, and write it to "
         "receipt.json beside the store, as the crawl does when it ends: what was asked and "
-        "got, the share of all importance that was fetched, every refusal by rule and setting, "
-        "failures by cause, the best pages not fetched, and what more pages would bring. It "
-        "depends on the store alone, so it also has the receipt of a crawl that was killed. "
+        "got, the share of the importance, counted from the seeds, that was fetched, every "
+        "refusal by rule and setting, failures by cause, the best pages not fetched, and what "
+        "more pages would bring. It depends on the store alone, so it also has the receipt of a "
+        "crawl that was killed. "
         "crawlprio/measure/schema.json is its JSON Schema."
     )
-    examples = (
-        "receipt crawl.sqlite",
-        "receipt example",
-        "receipt example/crawl.sqlite --check",
-    )
+    examples = ("receipt crawl.sqlite", "receipt example", "receipt example/crawl.sqlite --check")
     title = "Receipt"
     options: ClassVar = {
         "--check": Option(
@@ -62,9 +63,11 @@ class ReceiptCommand(OneLineCommand):
             NAME,
             check_receipt,
             make_receipt,
+            rows,
             text_of,
             write_receipt,
         )
+        from crawlprio.show.tables import PipeSafeConsole
 
         store = store_of(only_argument("receipt", "STORE or FOLDER", args))
         if opts.check:
@@ -79,18 +82,7 @@ class ReceiptCommand(OneLineCommand):
             write_text("--json", opts.json, text_of(receipt))
         else:
             write_receipt(receipt, store)
-        _print_receipt(receipt)
-
-
-def _print_receipt(receipt: Mapping[str, Any]) -> None:
-    """Print a receipt for people."""
-    from crawlprio.measure.receipt_document import rows, sentences
-    from crawlprio.show.tables import PipeSafeConsole
-
-    console = PipeSafeConsole()
-    console.print_pairs(rows(receipt))
-    for sentence in sentences(receipt):
-        console.print(sentence, markup=False, highlight=False)
+        PipeSafeConsole().print_pairs(rows(receipt))
 
 
 class ExplainCommand(OneLineCommand):
@@ -120,18 +112,17 @@ class ExplainCommand(OneLineCommand):
         if not 1 <= len(args) <= 2:
             given = f"{len(args)} arguments" if args else "none"
             raise ConfigError(
-                f"crawlprio explain takes a STORE or FOLDER and perhaps a URL; {given}."
+                f"crawlprio explain takes a STORE or FOLDER, and perhaps a URL; found {given}."
             )
         path = store_of(args[0])
         from crawlprio.measure.explanations import explain_head, explain_url
-        from crawlprio.show.explained import lines_of_head, lines_of_url
+        from crawlprio.show.explanation_text import lines_of_head, lines_of_url
         from crawlprio.show.tables import PipeSafeConsole
         from crawlprio.store import Store
-        from crawlprio.web.urls import normalise_url
 
         if len(args) == 2 and normalise_url(args[1]) is None:
             raise ConfigError(
-                f"{args[1]!r} is not a URL; write it as the store has it: 'https://example.org/'."
+                f"{args[1]!r} is not a URL; write it in full, as in 'https://example.org/'."
             )
         with Store.open(path, readonly=True) as store:
             policy = self._policy(store)
@@ -146,19 +137,18 @@ class ExplainCommand(OneLineCommand):
 
     def _policy(self, store: Store) -> Policy:
         """Return the rules of a crawl, as it recorded them and the command line changes them."""
-        from crawlprio.live.running import policy_of
-        from crawlprio.live.spider_arguments import Given, read_arguments
+        from crawlprio.live.crawl_context import policy_of
+        from crawlprio.live.spider_arguments import RecordedArguments, read_arguments
+        from crawlprio.measure.stored_crawl import SCRAPYS_ORDER
         from crawlprio.orderings import NAMED
         from crawlprio.settings_table.config import CrawlConfig, from_command_line, read_setting
         from crawlprio.spiders.site import recorded_scope
 
         settings = self.settings
         assert settings is not None
-        named, is_given = (
-            read_setting(settings, "ORDERING"),
-            from_command_line(settings, "ORDERING"),
-        )
-        kept = Given({}, {}, [])
+        named = read_setting(settings, "ORDERING")
+        is_given = from_command_line(settings, "ORDERING")
+        kept = RecordedArguments({}, {}, [])
         with contextlib.suppress(StoreError):  # of the crawl of another spider than `site`
             kept = read_arguments(store)
         for name, value in kept.values.items():
@@ -168,9 +158,11 @@ class ExplainCommand(OneLineCommand):
         ruled = [name for _, name in store.orderings()]
         if ruled and not is_given:
             if ruled[-1] not in (named, *NAMED):
+                lack = "and a store must not choose code to run; give the ordering again"
+                if ruled[-1] == SCRAPYS_ORDER:
+                    lack = "which has no keys to explain; give an ordering to explain it by"
                 raise ConfigError(
-                    f"the crawl in {store.path} ran under {ruled[-1]}, and a store names no code "
-                    "to run; name the ordering again, with -s ORDERING=PATH."
+                    f"the crawl in {store.path} used {ruled[-1]}, {lack}, with -s ORDERING=PATH."
                 )
             settings.set("ORDERING", ruled[-1], "cmdline")
         config = CrawlConfig.from_settings(settings, records=False)
@@ -212,7 +204,7 @@ class AuditCommand(OneLineCommand):
     )
     title = "Audit"
     options: ClassVar = {
-        "--slow": Option("SECONDS", "list the pages that took longer; default: 2", Number(), 2.0),
+        "--slow": Option("SECONDS", "list the pages that took longer; default: 2", Float(), 2.0),
         "--csv": Option("FILE", "write all findings, one page a line"),
         "--spreadsheet": Option(None, SPREADSHEET),
         "--json": Option("FILE", "write the numbers, and the first 1,000 of each kind"),
@@ -255,7 +247,7 @@ def _print_audit(audit: Audit) -> None:
     for findings in audit.findings:
         if len(findings):
             console.print(f"\n{findings.kind} ({len(findings):,})")
-            for finding in findings.first(N_SHOWN):
+            for finding in islice(findings, N_SHOWN):
                 for line in _lines_of_fault(audit, findings, finding):
                     console.print(f"  {printable(line[:MAX_TEXT])}", soft_wrap=True)
 
@@ -274,10 +266,10 @@ def _audit_as_json(audit: Audit) -> dict[str, Any]:
                     {
                         "url": finding.url,
                         "detail": finding.detail,
-                        "related": audit.urls(finding.related[:N_RELATED_LISTED]),
+                        "related": [*audit.urls(finding.related[:N_RELATED_LISTED])],
                         "n_related": len(finding.related),
                     }
-                    for finding in findings.first(N_LISTED)
+                    for finding in islice(findings, N_LISTED)
                 ],
             }
             for findings in audit.findings
@@ -293,7 +285,7 @@ def _audit_rows(audit: Audit, written: Callable[[str], str] = str) -> Iterator[t
     for findings in audit.findings:
         for finding in findings:
             cells = findings.kind, written(finding.url), written(finding.detail)
-            for url in audit.each_url(finding.related) if len(finding.related) else ("",):
+            for url in audit.urls(finding.related) if len(finding.related) else ("",):
                 yield *cells, written(url)
 
 
@@ -307,15 +299,16 @@ def _lines_of_fault(audit: Audit, findings: Findings, finding: Faults) -> Iterat
 
 
 class LinksCommand(ExportCommand):
-    """`crawlprio links` writes the links of a store to a file, or copies the store of a crawl."""
+    """`crawlprio links` writes the links of a store to a file, or collects stores in one."""
 
     what = "links"
-    takes = "export [options] STORE FILE | collect CRAWL STORE"
-    does = "Export the links of a crawl store; copy that of a crawl in Redis"
+    takes = "export [options] STORE FILE | collect CRAWL|STORE... NEW"
+    does = "Export the links of a store; copy or join the stores of crawls"
     examples = (
         "links export crawl.sqlite links.csv",
         "links export example/crawl.sqlite graph.npz",
         "links collect site crawl.sqlite -s REDIS_URL=redis://localhost/0",
+        "links collect a/crawl.sqlite b/crawl.sqlite both.sqlite",
     )
     options: ClassVar = {
         "--json": Option("FILE", "write the counts to FILE as JSON"),
@@ -331,15 +324,17 @@ class LinksCommand(ExportCommand):
             f"determines the format: {formats}. "
             "A page visited more than once has the links of its last visit. Commands "
             "that take a GRAPH read each of these formats. "
-            "collect copies the store of CRAWL, which many workers fetch, to the new file STORE, "
-            "on the machine that has it, and makes one of those of its shards; CRAWL is "
-            "CRAWLPRIO_REDIS_CRAWL, or the name of the spider."
+            "collect copies the store of CRAWL, which many workers fetch, to the new file NEW, on "
+            "the machine that has it; CRAWL is CRAWLPRIO_REDIS_CRAWL, or the name of the spider. "
+            "Given several stores, of crawls with different seeds, it joins them in NEW: of a page "
+            "that several of them visited, NEW has the visits of the first. Sitemaps, archives and "
+            "waiting requests stay in the stores."
         )
 
     def execute(self, args: list[str], opts: argparse.Namespace) -> None:
         """Write the file; raise `CrawlprioError` if the links cannot be written."""
-        if len(args) == 3 and args[0] == "collect":
-            self._collect(args[1], Path(args[2]))
+        if len(args) >= 3 and args[0] == "collect":
+            self._collect(args[1:-1], Path(args[-1]))
             return
         path, file = self.named(args)
         from crawlprio.show.tables import tracked
@@ -369,28 +364,32 @@ class LinksCommand(ExportCommand):
             },
         )
 
-    def _collect(self, crawl: str, store: Path) -> None:
-        """Copy the store of a crawl that many workers fetch, and write the copy's receipt."""
+    def _collect(self, of: list[str], store: Path) -> None:
+        """Copy the store of a crawl that many workers fetch, or join several; write the receipt."""
         from crawlprio.extras import require
-        from crawlprio.live.workers import brain_folder
-        from crawlprio.plugins import load
+        from crawlprio.live.roles import coordinator_folder
         from crawlprio.settings_table.config import read_setting
 
-        require("redis", "redis", "links collect")
-        folder = Path(read_setting(self.settings, "JOBDIR") or brain_folder(crawl))
-        own = folder / (read_setting(self.settings, "CRAWLPRIO_STORE") or "crawl.sqlite")
-        n_visits, n_pages = load("exports", "collect")(self.settings, crawl, store, own)
+        if len(of) > 1:
+            n_visits, n_pages = load("exports", "join")([*map(Path, of)], store)
+        else:
+            require("redis", "redis", "links collect")
+            folder = Path(read_setting(self.settings, "JOBDIR") or coordinator_folder(of[0]))
+            own = folder / (read_setting(self.settings, "CRAWLPRIO_STORE") or "crawl.sqlite")
+            n_visits, n_pages = load("exports", "collect")(self.settings, of[0], store, own)
         if read_setting(self.settings, "CRAWLPRIO_RECEIPT"):
             from crawlprio.measure.receipt_document import make_receipt, write_receipt
 
             write_receipt(make_receipt(store), store)
-        print(f"{store}: {n_visits:,} visits and {n_pages:,} pages of crawl {crawl}")
+        what = f"{len(of)} stores" if len(of) > 1 else f"crawl {of[0]}"
+        print(f"{store}: {n_visits:,} visits and {n_pages:,} pages of {what}")
 
 
 class ItemsCommand(ExportCommand):
     """`crawlprio items export STORE FILE.jsonl` writes the items that CRAWLPRIO_ITEMS kept."""
 
     what, says, suffixes = "items", "{:,} items", (".jsonl",)
+    kept_by = "-s CRAWLPRIO_ITEMS=True"
     does = "Export the items that a crawl kept in its store"
     about = (
         "Write the items that a crawl with -s CRAWLPRIO_ITEMS=True kept in STORE to "
@@ -400,17 +399,11 @@ class ItemsCommand(ExportCommand):
     )
     examples = ("items export example/crawl.sqlite items.jsonl",)
 
-    def write(self, store: Path, path: Path) -> int:
-        from crawlprio.outside import open_file
-        from crawlprio.store import Store
-
+    def write(self, store: Store, path: Path) -> int:
         n_items = 0
-        with (
-            Store.open(store, readonly=True) as opened,
-            open_file(path, "w", encoding="utf-8", newline="\n") as file,
-        ):
-            for _, item in opened.kept_items():
-                file.write(_item_line(item, store))
+        with open_file(path, "w", encoding="utf-8", newline="\n") as file:
+            for _, item in store.kept_items():
+                file.write(_item_line(item, store.path))
                 n_items += 1
         return n_items
 

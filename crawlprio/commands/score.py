@@ -17,17 +17,16 @@ from crawlprio.commands import (
     only_argument,
     paths_by_name,
     store_of,
-    topic_config,
     write_json,
     write_text,
 )
 from crawlprio.errors import ConfigError, GraphError
-from crawlprio.settings_table.kinds import Number, Whole
+from crawlprio.settings_table.setting_types import Float, Int
 
 if TYPE_CHECKING:
     from crawlprio.measure.importance import RecordedCrawl, Repository
     from crawlprio.show.report_page import ReportedCrawl
-    from crawlprio.show.score_report import AskedScores, ScoreReport
+    from crawlprio.show.score_report import ScoreReport, ScoreRequest
 
 DEFAULT = "pagerank"
 """The importance if none is named; with --topic, `TOPICAL` as well."""
@@ -64,22 +63,22 @@ def read_order(path: str) -> list[int]:
             raise ConfigError(f"{path}:{number}: expected a page id; found {line[:40]!r}.")
         order.append(int(line))
     if not order:
-        raise ConfigError(f"--order {path} names no page; give page ids, one per line.")
+        raise ConfigError(f"--order {path} has no page ids; write one per line.")
     return order
 
 
-def asked_of(opts: argparse.Namespace) -> AskedScores:
+def asked_of(opts: argparse.Namespace) -> ScoreRequest:
     """Return what the options ask of a repository.
 
     Raises `ConfigError` if an importance or a model is unknown, or a file cannot be read.
     """
-    from crawlprio.measure.importance import IMPORTANCES, parts_of
-    from crawlprio.show.score_report import MODELS, AskedScores
+    from crawlprio.measure.importance import class_of, parts_of
+    from crawlprio.show.score_report import MODELS, ScoreRequest
 
     named = opts.importance or ([DEFAULT] if opts.topic is None else [DEFAULT, TOPICAL])
     names = tuple(dict.fromkeys(name.replace(" ", "") for name in named))
     parts = list(dict.fromkeys(part for name in names for _, part in parts_of(name)))
-    if opts.topic is not None and not any(IMPORTANCES[part].needs_topic for part in parts):
+    if opts.topic is not None and not any(class_of(part).needs_topic for part in parts):
         raise ConfigError(
             f"--topic is {opts.topic!r}, but none of {', '.join(names)} uses a topic; add "
             f"--importance {TOPICAL}."
@@ -92,7 +91,7 @@ def asked_of(opts: argparse.Namespace) -> AskedScores:
         raise ConfigError(
             f"--threshold is {opts.threshold:g}, but no model uses it; add --model threshold."
         )
-    return AskedScores(
+    return ScoreRequest(
         names,
         options_of(parts, opts.importance_options),
         opts.order,
@@ -117,7 +116,7 @@ class Command(OneLineCommand):
         "score crawl.sqlite",
         "score example --plot score.png --csv scores.csv",
         "score monday.sqlite friday.sqlite --report changes.html",
-        "score crawl.sqlite --importance 0.5*pagerank+2*backlinks",
+        "score crawl.sqlite --importance scaled:0.5*pagerank+2*backlinks",
         "score graph.npz --order order.txt --model threshold --top 10,100",
     )
 
@@ -126,11 +125,13 @@ class Command(OneLineCommand):
 
         return (
             "Report the importance of the pages of STORE, a crawl store, or of the crawl in "
-            "FOLDER, and how much of it the crawl had gathered at each point, next to the best "
-            "possible order and a random one. "
+            "FOLDER, and how much of it the crawl had gathered at each point, next to the "
+            "upper-bound, the most that any order could, and a random one. "
             f"GRAPH is {GRAPH_FORMS}. Only a crawl store has an order; for any other graph, give "
             "one with --order. Importances can be summed with weights, as in --importance "
-            "0.5*pagerank+2*backlinks; each is divided by its mean first. With --report and two "
+            "0.5*cho-pagerank+2*backlinks, or, each divided by its mean, as in "
+            "scaled:0.5*pagerank+2*backlinks. --importance 'term-count>=10&backlinks>=5' is 1 for "
+            "pages that meet all conditions, and otherwise 0. With --report and two "
             "stores, the page says what each crawl found that the other did not, and what changed."
         )
 
@@ -140,8 +141,9 @@ class Command(OneLineCommand):
         return {
             "--importance": Option(
                 "NAME",
-                "name of an importance, or a weighted sum; may be repeated; default: pagerank, "
-                f"with --topic also similarity. Names: {', '.join(IMPORTANCES)}",
+                "name or import path of an importance, a weighted sum, or conditions; may be "
+                "repeated; default: pagerank, with --topic also similarity. Names: "
+                f"{', '.join(IMPORTANCES)}",
                 may_repeat=True,
             ),
             "--importance-options": Option(
@@ -166,19 +168,19 @@ class Command(OneLineCommand):
                 "G",
                 "importance from which a page is hot under the model threshold; default: that of "
                 "the top 1 %% of the pages",
-                Number(),
+                Float(),
             ),
             "--by-day": Option(
                 "N",
                 "report the mean importance of the pages fetched in each of N stretches with "
                 "equally many fetches (Najork & Wiener: 58 days)",
-                Whole(1),
+                Int(1),
             ),
             "--top": Option(
                 "N[,N...]",
                 "report when the N most important pages were fetched on average, as a share of "
-                "all fetches",
-                Whole(1),
+                "all fetches, and with --by-day as a day",
+                Int(1),
                 is_list=True,
             ),
             "--overlap": Option(
@@ -186,7 +188,7 @@ class Command(OneLineCommand):
                 "report how many of the N pages of highest PageRank after this part of the "
                 "fetches are among the N of highest PageRank after all; N as in --top; default: 1, "
                 "10, 100, ...",
-                Whole(1, 100),
+                Int(1, 100),
             ),
             "--by-depth": Option(
                 None, "report the mean importance of the pages by the fewest links from the seeds"
@@ -195,7 +197,7 @@ class Command(OneLineCommand):
                 "N",
                 "leave out the pages that were not fetched and to which fewer than N pages link "
                 "(Najork & Wiener); default: count all known pages",
-                Whole(1),
+                Int(1),
             ),
             "--plot": Option(
                 "FILE",
@@ -245,7 +247,7 @@ class Command(OneLineCommand):
         most_bytes = read_setting(self.settings, "CRAWLPRIO_MAX_UNPACKED_BYTES")
         repository = open_repository(path, most_bytes)
         if tables and repository.graph.urls is None:
-            raise GraphError(f"{path} has no URLs, which --csv writes; leave --csv out.")
+            raise GraphError(f"{path} has no URLs for --csv to write; leave --csv out.")
         has_order = asked.order is not None or repository.order is not None
         if plots and not has_order:
             raise ConfigError(f"--plot draws an order, but {path} has none; give --order FILE.")
@@ -269,13 +271,13 @@ class Command(OneLineCommand):
             write_text("--report", opts.report, report_of(_reported(report)))
         report.print()
 
-    def _compare(self, paths: Sequence[str], asked: AskedScores, opts: argparse.Namespace) -> None:
-        """Write the report on two crawls, and print what it says of both."""
+    def _compare(self, paths: Sequence[str], asked: ScoreRequest, opts: argparse.Namespace) -> None:
+        """Write the report on two crawls, and print its summary."""
         of_order = ("order", "model", "by_day", "top", "overlap", "by_depth", "least_links")
         for option in ("plot", "csv", "json", *of_order):
             if getattr(opts, option):
                 raise ConfigError(
-                    f"--{option.replace('_', '-')} is about one crawl, and two are named; leave "
+                    f"--{option.replace('_', '-')} works with one crawl, and two are given; leave "
                     "it out."
                 )
         inputs: dict[str, str | None] = dict(zip(("the first STORE", "STORE"), paths, strict=True))
@@ -291,14 +293,17 @@ class Command(OneLineCommand):
         for sentence in compared.sentences():
             print(sentence)
 
-    def _report(self, repository: Repository, asked: AskedScores, topic: str | None) -> ScoreReport:
+    def _report(
+        self, repository: Repository, asked: ScoreRequest, topic: str | None
+    ) -> ScoreReport:
         """Score by the topic given, or else that of the settings, or else that of the crawl."""
         from crawlprio.measure.importance import RecordedCrawl
+        from crawlprio.settings_table.config import topic_of
         from crawlprio.show.score_report import ScoreReport
 
-        found = topic_config(self.settings, topic).topic
+        found = topic_of(self.settings, topic)[0]
         if found is None and isinstance(repository, RecordedCrawl) and repository.topic:
-            found = topic_config(self.settings, repository.topic).topic
+            found = topic_of(self.settings, repository.topic)[0]
         return ScoreReport.of(repository, asked, found)
 
 
@@ -308,7 +313,7 @@ def _check_crawl(repository: Repository) -> RecordedCrawl:
 
     if not isinstance(repository, RecordedCrawl):
         raise ConfigError(
-            f"--report is about a crawl, and {repository.name} is a graph; name a store."
+            f"--report needs a crawl, and {repository.name} is a graph; name a store."
         )
     return repository
 

@@ -21,23 +21,23 @@ from crawlprio.commands import (
     only_argument,
     paths_by_name,
     setting_option,
-    topic_config,
+    store_of,
     write_json,
     write_text,
 )
 from crawlprio.errors import ConfigError
+from crawlprio.plugins import load
 from crawlprio.settings_table import DELAY_RULES
-from crawlprio.settings_table.kinds import OWN_PREFIX, Number, Setting, Whole
+from crawlprio.settings_table.setting_types import OWN_PREFIX, Float, Int, Setting
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from crawlprio.graph.topic import HotQueue
     from crawlprio.orderings import Ordering
-    from crawlprio.show.simulated import Run, Simulation
+    from crawlprio.show.simulation_results import Run, Simulation
     from crawlprio.simulator.graph_pages import Source
     from crawlprio.simulator.network import Network
-
 
 VALUED = (
     *("omniscient", "value", "value-and-importance", "parent-quality", "best-first"),
@@ -55,30 +55,24 @@ _NETWORK = {
         "R[,R...]",
         "maximum concurrent fetches, one per site; with several numbers, one crawl for each; "
         "default 1",
-        Whole(1),
+        Int(1),
         is_list=True,
     ),
     "--pages-per-visit": Option(
-        "K", "pages fetched per connection, without delay; default 1", Whole(1)
+        "K", "pages fetched per connection, without delay; default 1", Int(1)
     ),
     "--bandwidth": Option(
-        "BYTES/S",
-        "bandwidth that all transfers share; default: unlimited",
-        Number(above_zero=True),
+        "BYTES/S", "bandwidth that all transfers share; default: unlimited", Float(above_zero=True)
     ),
     "--site-speed": Option(
         "BYTES/S",
         f"maximum bandwidth of a site; default: unlimited{_FROM_STORE}",
-        Number(above_zero=True, also=RECORDED),
+        Float(above_zero=True, also=RECORDED),
     ),
     "--latency": Option(
-        "S",
-        f"seconds to open a connection to a site; default 0{_FROM_STORE}",
-        Number(also=RECORDED),
+        "S", f"seconds to open a connection to a site; default 0{_FROM_STORE}", Float(also=RECORDED)
     ),
-    "--page-bytes": Option(
-        "N", f"size of each page; default 0{_FROM_STORE}", Number(also=RECORDED)
-    ),
+    "--page-bytes": Option("N", f"size of each page; default 0{_FROM_STORE}", Float(also=RECORDED)),
 }
 """The options that are fields of `Network`."""
 
@@ -96,14 +90,11 @@ _RULES = {
 }
 """The settings of the delay rules that have an option here."""
 
-_METAVARS = {"": "F", "pages": "N"}
-"""What stands for values without a unit, and of some units."""
-
 
 def _rule_option(setting: Setting) -> Option:
     """Return the option for a delay rule, whose help names options instead of settings."""
     names = {other.name: option for option, other in _RULES.items()}
-    metavar = _METAVARS.get(setting.unit, setting.unit.upper())
+    metavar = {"": "F", "pages": "N"}.get(setting.unit, setting.unit.upper())
     option = setting_option(setting, metavar, setting.guest_default, names=names)
     return option._replace(setting="")  # it sets a field of `Politeness`
 
@@ -160,10 +151,10 @@ class Command(OneLineCommand):
             "--starts": Option(
                 "N",
                 "with --value, crawl from N starts: the seeds, and single pages; default 1",
-                Whole(1),
+                Int(1),
                 1,
             ),
-            "--budget": Option("N", "maximum number of fetches; default: no limit", Whole(1)),
+            "--budget": Option("N", "maximum number of fetches; default: no limit", Int(1)),
             **{option: _rule_option(setting) for option, setting in _RULES.items()},
             **_NETWORK,
             "--order": Option(
@@ -178,7 +169,7 @@ class Command(OneLineCommand):
     def execute(self, args: list[str], opts: argparse.Namespace) -> None:
         from crawlprio.orderings import COMPARED, make_ordering
 
-        graph_path = only_argument("simulate", "GRAPH", args)
+        graph_path = str(store_of(only_argument("simulate", "GRAPH", args)))
         robots = opts.robots
         opts.robots = None if robots is None else robots[0]
         network, recorded = _network(opts)
@@ -195,29 +186,32 @@ class Command(OneLineCommand):
         if opts.value is not None:
             if opts.order is not None or opts.budget is not None or network.takes_time:
                 raise ConfigError(
-                    "--value crawls without a clock, to 40 % of the pages; leave out --order, "
-                    "--budget and the options of the network."
+                    "--value simulates without a clock, up to 40 % of the pages; leave out "
+                    "--order, --budget and the options of the network."
                 )
             self._judge_by_value(graph_path, names, options, opts)
             return
         for name, ordering in orderings.items():
             if ordering.needs_values:
-                raise ConfigError(f"{name} needs to know what pages are worth; give --value MODEL.")
+                raise ConfigError(f"{name} orders pages by their value; give --value MODEL.")
 
         from rich.console import Console
 
-        from crawlprio.live.compiling import compile_usual
-        from crawlprio.show.simulated import Simulation, compile_kernels, plot_runs, print_runs
+        from crawlprio.show.simulation_results import (
+            Simulation,
+            compile_kernels,
+            plot_runs,
+            print_runs,
+        )
 
         progress_console = Console(stderr=True)
+        source = self._source(graph_path)
+        seeds, remark = _start(source, opts.seeds)
         compile_kernels(
             map(type, orderings.values()),
             in_time=network.takes_time or bool(recorded) or len(runs_of) > len(names),
             by_site=any(ordering.site_share for ordering in orderings.values()),
         )
-        compile_usual()
-        source = self._source(graph_path)
-        seeds, remark = _start(source, opts.seeds)
         simulation = Simulation(
             source.graph,
             seeds,
@@ -232,17 +226,14 @@ class Command(OneLineCommand):
             if name in order_paths:
                 ids = "\n".join(map(str, runs[-1].order.tolist()))
                 write_text("--order", order_paths[name], f"{ids}\n" if ids else "")
-        write_json(
-            opts,
-            lambda: _figures(
-                simulation.as_json(runs),
-                {run: options[name] for run, (name, _) in runs_of.items()},
-            ),
-        )
+        figures = simulation.as_json(runs)
+        for run in figures["runs"]:
+            run["options"] = options[runs_of[run["ordering"]][0]]
+        write_json(opts, lambda: figures)
         if opts.plot:
             plot_runs(Path(opts.plot), simulation, runs, Path(graph_path).name)
-        if remark:
-            print(remark, file=sys.stderr)
+        for said in filter(None, (remark, source.remark)):
+            print(said, file=sys.stderr)
         print_runs(simulation, runs, graph_path)
 
     def _judge_by_value(
@@ -257,7 +248,6 @@ class Command(OneLineCommand):
         With a topic, breadth-first is also run behind its hot queue.
         """
         from crawlprio.orderings import make_ordering
-        from crawlprio.plugins import load
 
         source = self._source(graph_path)
         has_topic = self._hot_queue() is not None
@@ -282,14 +272,18 @@ class Command(OneLineCommand):
 
     def _hot_queue(self) -> HotQueue | None:
         """Return a new hot queue for TOPIC and TOPIC_OPTIONS, or None without a topic."""
-        return topic_config(self.settings).hot_queue()
+        from crawlprio.graph.topic import HotQueue
+        from crawlprio.settings_table.config import topic_of
+
+        topic, options = topic_of(self.settings)
+        return None if topic is None else HotQueue(topic, **options)
 
 
 def _runs_of(
     names: Sequence[str], robots: Sequence[int] | None
 ) -> dict[str, tuple[str, int | None]]:
     """Return the ordering and the robots of each run, by its name."""
-    from crawlprio.show.simulated import run_name
+    from crawlprio.show.simulation_results import run_name
 
     if robots is None or len(robots) == 1:
         return {name: (name, None) for name in names}
@@ -322,20 +316,13 @@ def _network(opts: argparse.Namespace) -> tuple[Network, list[str]]:
     return Network(politeness=politeness, **fields), recorded
 
 
-def _figures(figures: dict[str, Any], options: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the figures of a simulation, with the options of each ordering."""
-    for run in figures["runs"]:
-        run["options"] = dict(options[run["ordering"]])
-    return figures
-
-
 def _as_recorded(network: Network, recorded: Sequence[str], source: Source) -> Network:
     """Return the network, with the values of some options as the crawl store has them."""
     if not recorded:
         return network
     if not source.is_store:
         raise ConfigError(
-            f"{recorded[0]} is recorded, but {source.path} is not a crawl store; give a number."
+            f"{recorded[0]} is 'recorded', but {source.path} is not a crawl store; give a number."
         )
     from crawlprio.simulator.network import Network
 
@@ -363,14 +350,12 @@ def _options_of(names: Sequence[str], text: str | None) -> dict[str, dict[str, A
                     f"orderings: {', '.join(names)}."
                 )
         return {name: given.get(name, {}) for name in names}
+    allowed = sorted({option for options in known.values() for option in options})
     for option in given:
-        if not any(option in options for options in known.values()):
-            allowed = ", ".join(
-                sorted({option for options in known.values() for option in options})
-            )
+        if option not in allowed:
             raise ConfigError(
                 f"--ordering-options names {option!r}, which no simulated ordering has; known "
-                f"options: {allowed or 'none'}."
+                f"options: {', '.join(allowed) or 'none'}."
             )
     return {
         name: {option: value for option, value in given.items() if option in known[name]}
@@ -378,21 +363,15 @@ def _options_of(names: Sequence[str], text: str | None) -> dict[str, dict[str, A
     }
 
 
-def _seeds_beside(path: Path) -> Path | None:
-    """Return the file of seeds beside the exported links of a crawl; None if there is none."""
-    from crawlprio.store.graph_files import SEEDS
-
-    name = path.name.removesuffix(".gz")
-    beside = path.with_name(f"{name.rpartition('.')[0] or name}{SEEDS}")
-    return beside if beside.is_file() else None
-
-
 def _start(source: Source, text: str | None) -> tuple[list[int], str]:
     """Return the pages that --seeds names, or else the source's own, and a remark on those."""
+    from crawlprio.store.graph_files import SEEDS
+
     if text is not None:
         return _seeds(source, text), ""
-    beside = None if source.is_store else _seeds_beside(source.path)
-    if beside is not None:
+    name = source.path.name.removesuffix(".gz")
+    beside = source.path.with_name(f"{name.rpartition('.')[0] or name}{SEEDS}")
+    if not source.is_store and beside.is_file():
         return _seeds(source, f"@{beside}"), f"Started where the crawl did, according to {beside}."
     found = source.default_seeds()
     if source.is_store or source.graph.urls is None:

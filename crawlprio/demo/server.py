@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
 from threading import Thread
-from time import monotonic
+from time import monotonic, sleep
 from typing import Any, TextIO
 
 from twisted.internet.error import CannotListenError, ReactorNotRunning
@@ -24,7 +24,7 @@ from twisted.web import http
 
 from crawlprio.demo import Answer, Web, text_answer
 from crawlprio.errors import ConfigError, CrawlprioError
-from crawlprio.outside import open_file
+from crawlprio.safe_files import open_file
 
 STARTUP_SECONDS = 120.0
 """Time to start in: large recordings take a while to index."""
@@ -246,6 +246,7 @@ def main() -> int:
     when standard input closes or the parent process is gone, whichever is seen first.
     """
     parent = os.getppid()
+    Thread(target=_wait_for_stdin, args=(parent,), daemon=True).start()
     try:
         asked = json.loads(sys.argv[1])
         web = _web(asked)
@@ -304,15 +305,19 @@ def serve(line: str, parent: int) -> None:
             _stop(reactor)
 
     LoopingCall(end_without_parent).start(0.5, now=False)
-    Thread(target=_wait_for_stdin, args=(reactor,), daemon=True).start()
     reactor.callWhenRunning(print, line, flush=True)
     reactor.run()
 
 
-def _wait_for_stdin(reactor: Any) -> None:
-    """Stop the reactor when standard input ends."""
+def _wait_for_stdin(parent: int) -> None:
+    """Stop the reactor when standard input ends, or the process if the parent is gone by then."""
     while os.read(0, 4096):
         pass
+    reactor = _reactor()
+    while not reactor.running:
+        if os.getppid() != parent:
+            os._exit(0)
+        sleep(0.1)
     reactor.callFromThread(_stop, reactor)
 
 

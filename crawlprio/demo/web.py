@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from crawlprio.demo import Answer, html_answer, text_answer
 from crawlprio.errors import ConfigError
-from crawlprio.graph.linkgraph import LinkGraph, gathered_rows
+from crawlprio.graph.linkgraph import LinkGraph, gathered_rows, links_of
 from crawlprio.graph.synthetic import synthetic_web
 
 _WORDS = {
@@ -146,13 +146,16 @@ def synthesise(n_pages: int, n_sites: int, seed: int, rng: np.random.Generator) 
         (last_plain[starts[parents] + reach], starts[children]),
         (moved, _redirect_targets(moved, site, starts, last_plain, rng)),
     )
-    rows = gathered_rows(
+    indptr, indices = gathered_rows(
         np.concatenate([one for one, _ in pairs]).astype(np.int32),
         np.concatenate([other for _, other in pairs]).astype(np.int32),
         n_pages,
     )
     private = is_leaf & (rng.random(n_sites) < _PRIVATE_SITES)[site]
-    graph = LinkGraph.cleaned(*_copied(*rows, source), site=site.astype(np.int32), in_place=True)
+    # The row of each page is that of its source.
+    ends = np.concatenate(([0], np.cumsum(np.diff(indptr)[source])))
+    copied = indices[links_of(indptr, source)]
+    graph = LinkGraph.cleaned(ends, copied, site=site.astype(np.int32), in_place=True)
     return Structure(graph, starts, kind, private, source)
 
 
@@ -177,20 +180,7 @@ def _redirect_targets(
     return np.asarray(target, dtype=np.int64)
 
 
-def _copied(indptr: Ints, indices: NDArray[np.int32], source: Ints) -> tuple[Ints, Ints]:
-    """Return the rows with each page's replaced by that of its source."""
-    counts = np.diff(indptr)[source]
-    made = np.concatenate(([0], np.cumsum(counts)))
-    places = np.arange(made[-1]) + np.repeat(indptr[:-1][source] - made[:-1], counts)
-    return made, np.asarray(indices[places])
-
-
-_STATUS = {
-    MOVED: 301,
-    FOUND: 302,
-    MISSING: 404,
-    BROKEN: 500,
-}
+_STATUS = {MOVED: 301, FOUND: 302, MISSING: 404, BROKEN: 500}
 _SUBDOMAINS = ("www", "shop", "blog", "docs", "news")
 _N_SENTENCES = 64
 _SECTION = 50
@@ -427,7 +417,6 @@ class DemoWeb:
         )
 
     def _robots(self, site: int) -> str:
-        """Return the robots.txt of a site."""
         lines = [
             "User-agent: *",
             "Disallow: /private/" if site in self._private_sites else "Disallow:",
@@ -437,7 +426,6 @@ class DemoWeb:
         return "\n".join(lines) + "\n"
 
     def _no_page(self, status: int) -> Answer:
-        """Return an error page without links."""
         return html_answer(
             _document("No page", "<p>There is nothing to read here.</p>"), status=status
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from crawlprio.frontier.records import Records, best_rows
+from crawlprio.frontier.struct_layouts import Records, best_rows
 
 KEPT, DROPPED, VISITED = 1, 2, 4
 
@@ -14,10 +14,10 @@ class LimitedBuffer:
     """Keeps at most about 1.1 times `capacity` unvisited pages and drops the lowest-ranked ones.
 
     When the known, unvisited pages exceed `capacity` by more than a tenth, pages are dropped until
-    `capacity` are left: lowest tier first, then lowest key, then latest discovery. A dropped page
-    stays known, and its key keeps changing with the evidence. A later link to it brings it back if
-    there is room, or if it ranks above all pages of the last drop. Seeds and explicitly requested
-    pages are never dropped, but they count.
+    `capacity` are left: lowest priority class first, then lowest key, then latest discovery. A
+    dropped page stays known, and its key keeps changing with the evidence. A later link to it
+    brings it back if there is room, or if it ranks above all pages of the last drop. Seeds and
+    explicitly requested pages are never dropped, but they count.
 
     All of this depends on the visits alone, so a resumed crawl has dropped the same pages. That is
     why a leased page is dropped as if it were waiting; its visit then undoes the drop.
@@ -65,16 +65,20 @@ class LimitedBuffer:
         self._marks[page] = VISITED
 
     def returning(
-        self, targets: NDArray[np.int32], n_pages: int, tiers: Records, keys: NDArray[np.float64]
+        self,
+        targets: NDArray[np.int32],
+        n_pages: int,
+        priority_classes: Records,
+        keys: NDArray[np.float64],
     ) -> list[int]:
         """Return the dropped pages among `targets` that come back, in the order of `targets`.
 
-        `tiers` and `keys` are by page id.
+        `priority_classes` and `keys` are by page id.
         """
         back: list[int] = []
         if self.n_dropped:
             for page in targets[self._marks[targets] & DROPPED != 0].tolist():
-                rank = (int(tiers[page]), float(keys[page]), -page)
+                rank = (int(priority_classes[page]), float(keys[page]), -page)
                 if self._n_open(n_pages) < self.capacity or rank > self._last_dropped:
                     self._marks[page] = 0
                     self.n_dropped -= 1
@@ -82,7 +86,7 @@ class LimitedBuffer:
         return back
 
     def surplus(
-        self, n_pages: int, tiers: Records, keys: NDArray[np.float64]
+        self, n_pages: int, priority_classes: Records, keys: NDArray[np.float64]
     ) -> NDArray[np.int32] | None:
         """Drop the lowest-ranked pages if there are too many; return their ids, ascending."""
         n_open = self._n_open(n_pages)
@@ -93,15 +97,15 @@ class LimitedBuffer:
         self._next_drop = max(self._limit, n_open - n_least + self._limit - self.capacity)
         if n_least == 0:
             return None
-        ranks = (tiers[open_pages], keys[open_pages], -open_pages)
+        ranks = (priority_classes[open_pages], keys[open_pages], -open_pages)
         dropped = open_pages[np.sort(best_rows(ranks, n_least))]
         self._marks[dropped] = DROPPED
         self.n_dropped += n_least
         # Ties go to the smallest id: the page discovered first ranks highest.
-        tier = tiers[dropped].max()
-        best = dropped[tiers[dropped] == tier]
+        priority_class = priority_classes[dropped].max()
+        best = dropped[priority_classes[dropped] == priority_class]
         key = keys[best].max()
-        self._last_dropped = (int(tier), float(key), -int(best[keys[best] == key][0]))
+        self._last_dropped = (int(priority_class), float(key), -int(best[keys[best] == key][0]))
         return dropped
 
     def _n_open(self, n_pages: int) -> int:

@@ -19,11 +19,13 @@ site involved. `queue` are the addresses of a `Queue`.
 Invariants (checked by the tests after every action):
 
 * a page is in the heap of its site if and only if it is `WAITING`; the root is the page that comes
-  first: larger tier, then larger key, then smaller id (ids follow the order of discovery);
+  first: larger priority class, then larger key, then smaller id (ids follow the order of
+  discovery);
 * a page is held back if its key is below `held_below`, unless it is hot or has a request priority;
 * a site is ready if it has a first page that is not held back, and a free lease, and its delay is
   over; it is delayed if only its delay is not over; otherwise it is in neither heap;
-* ready sites are ordered by (visit in progress, tier, round, site key, first page), delayed sites
+* ready sites are ordered by (visit in progress, priority class, round, site key, first page),
+  delayed sites
   by (time, site), and the entries agree with the records.
 """
 
@@ -38,7 +40,7 @@ from numpy.typing import NDArray
 
 from crawlprio.frontier import pairing
 from crawlprio.frontier.pairing import add, isolate, join_children
-from crawlprio.frontier.records import (
+from crawlprio.frontier.struct_layouts import (
     BY_BEST_PAGE,
     BY_WAITING_PAGES,
     DELAYED,
@@ -78,8 +80,8 @@ def grown(heap: Records, n_sites: int, n_delayed: int) -> Records:
 @njit(cache=True, keeps_arrays=False)
 def _comes_before(heap: Records, row: int, entry: HeapEntry) -> bool:
     """Whether the entry in a row comes before the given one."""
-    if heap[row].tier != entry.tier:
-        return bool(heap[row].tier > entry.tier)
+    if heap[row].priority_class != entry.priority_class:
+        return bool(heap[row].priority_class > entry.priority_class)
     if heap[row].round != entry.round:
         return bool(heap[row].round < entry.round)
     if heap[row].key != entry.key:
@@ -90,12 +92,12 @@ def _comes_before(heap: Records, row: int, entry: HeapEntry) -> bool:
 @njit(cache=True, keeps_arrays=False)
 def _read(heap: Records, row: int) -> HeapEntry:
     one = heap[row]
-    return HeapEntry(one.tier, one.round, one.key, one.tie, one.site)
+    return HeapEntry(one.priority_class, one.round, one.key, one.tie, one.site)
 
 
 @njit(cache=True, keeps_arrays=False)
 def _write(sites: Records, heap: Records, row: int, entry: HeapEntry) -> None:
-    heap[row].tier = entry.tier
+    heap[row].priority_class = entry.priority_class
     heap[row].round = entry.round
     heap[row].key = entry.key
     heap[row].tie = entry.tie
@@ -160,11 +162,17 @@ def leave(queue: Addresses, site: int) -> None:
 
 @njit(cache=True, keeps_arrays=False)
 def enter(
-    queue: Addresses, site: int, side: int, tier: float, at_round: float, key: float, tie: float
+    queue: Addresses,
+    site: int,
+    side: int,
+    priority_class: float,
+    at_round: float,
+    key: float,
+    tie: float,
 ) -> None:
     """Put a site into the heap of a side, moving it there if it was elsewhere. O(log sites)."""
     _, sites, heap, totals = QUEUE(queue)
-    entry = HeapEntry(tier, at_round, key, tie, float(site))
+    entry = HeapEntry(priority_class, at_round, key, tie, float(site))
     row = wide(sites[site].position)
     if row != NOWHERE and (row < 0) != (side < 0):
         leave(queue, site)
@@ -178,7 +186,7 @@ def enter(
             totals[0].n_delayed += 1
         _sift_up(sites, heap, side, at, entry)
     elif (
-        heap[row].tier != tier
+        heap[row].priority_class != priority_class
         or heap[row].round != at_round
         or heap[row].key != key
         or heap[row].tie != tie
@@ -200,7 +208,9 @@ def soonest(queue: Addresses) -> float:
 def is_idle(queue: Addresses, head: int) -> bool:
     """Return whether a site has no page that may leave; `head` is its first, or `NONE`."""
     pages, _, _, totals = QUEUE(queue)
-    return head == NONE or (pages[head].key < totals[0].held_below and pages[head].tier <= 0)
+    return head == NONE or (
+        pages[head].key < totals[0].held_below and pages[head].priority_class <= 0
+    )
 
 
 @njit(cache=True, keeps_arrays=False)
@@ -213,7 +223,7 @@ def place_site(queue: Addresses, site: int) -> None:
     if is_idle(queue, head) or sites[site].n_leased >= sites[site].limit:
         leave(queue, site)
         return
-    sites[site].tier = pages[head].tier
+    sites[site].priority_class = pages[head].priority_class
     if totals[0].site_rule == BY_BEST_PAGE:
         sites[site].key = pages[head].key
     elif totals[0].site_rule == BY_WAITING_PAGES:
@@ -229,11 +239,11 @@ def _place_by_time(queue: Addresses, site: int) -> None:
     if sites[site].ready_at > totals[0].now:
         enter(queue, site, wide(DELAYED), 0.0, 0.0, -sites[site].ready_at, float(site))
         return
-    tier = sites[site].tier + (ON_VISIT if sites[site].n_visited > 0 else 0)
+    priority_class = sites[site].priority_class + (ON_VISIT if sites[site].n_visited > 0 else 0)
     share = totals[0].site_share
     at_round = 0.0 if share == 0 else float(sites[site].turn // share)
     key = sites[site].key
-    enter(queue, site, wide(READY), float(tier), at_round, key, float(head))
+    enter(queue, site, wide(READY), float(priority_class), at_round, key, float(head))
 
 
 @njit(cache=True, keeps_arrays=False)
@@ -246,11 +256,11 @@ def end_turn(queue: Addresses, site: int) -> None:
 
 
 @njit(cache=True, keeps_arrays=False)
-def push(queue: Addresses, page: int, site: int, tier: int, key: float) -> None:
+def push(queue: Addresses, page: int, site: int, priority_class: int, key: float) -> None:
     """Queue a page that is not waiting yet; its leases continue. Amortised O(log sites)."""
     pages, sites, _, totals = QUEUE(queue)
     pages[page].key = key
-    pages[page].tier = tier
+    pages[page].priority_class = priority_class
     pages[page].site = site
     pages[page].state = WAITING
     share = totals[0].site_share
@@ -266,28 +276,32 @@ def push(queue: Addresses, page: int, site: int, tier: int, key: float) -> None:
 
 
 @njit(cache=True, keeps_arrays=False)
-def resettle(queue: Addresses, page: int, rises: bool) -> None:
-    """Restore the heaps after the key of a waiting page was overwritten: `pairing.resettle`."""
+def restore_heap(queue: Addresses, page: int, rises: bool) -> None:
+    """Restore the heaps after the key of a waiting page was overwritten: `pairing.restore_heap`."""
     pages, sites, _, _ = QUEUE(queue)
     site = wide(pages[page].site)
     before = wide(sites[site].head)
-    head = pairing.resettle(pages, before, page, rises)
+    head = pairing.restore_heap(pages, before, page, rises)
     sites[site].head = head
     if head != before or head == page:
         place_site(queue, site)
 
 
 @njit(cache=True, keeps_arrays=False)
-def rekey(queue: Addresses, page: int, tier: int, key: float) -> None:
-    """Change the tier or key of a waiting page; do nothing if both are unchanged. O(log n)."""
+def rekey(queue: Addresses, page: int, priority_class: int, key: float) -> None:
+    """Change the priority class or key of a waiting page; do nothing if both are unchanged. O(log
+    n).
+    """
     pages, _, _, totals = QUEUE(queue)
-    if pages[page].key == key and pages[page].tier == tier:
+    if pages[page].key == key and pages[page].priority_class == priority_class:
         return
-    rises = tier > pages[page].tier or (tier == pages[page].tier and key > pages[page].key)
+    rises = priority_class > pages[page].priority_class or (
+        priority_class == pages[page].priority_class and key > pages[page].key
+    )
     pages[page].key = key
-    pages[page].tier = tier
+    pages[page].priority_class = priority_class
     if not totals[0].is_deferred:
-        resettle(queue, page, rises)
+        restore_heap(queue, page, rises)
 
 
 @njit(cache=True, keeps_arrays=False)
@@ -380,29 +394,33 @@ def push_new(
     queue: Addresses,
     first: int,
     page_sites: NDArray[np.int32],
-    tiers: NDArray[np.int32],
+    priority_classes: NDArray[np.int32],
     keys: NDArray[np.float64],
 ) -> None:
-    """Push the pages first, first + 1, ...; sites and keys by page id, tiers from `first` on.
+    """Push the pages first, first + 1, ...; sites and keys by page id, priority classes from
+    `first` on.
 
-    Pages that were already added one by one before this visit get their new tier and key. Those of
-    foreign sites are not pushed.
+    Pages that were already added one by one before this visit get their new priority class and key.
     """
-    pages, sites = QUEUE(queue).pages, QUEUE(queue).sites
+    pages = QUEUE(queue).pages
     for page in range(first, len(page_sites)):
-        if sites[page_sites[page]].is_foreign:
-            continue
         if pages[page].state == UNKNOWN:
-            push(queue, page, wide(page_sites[page]), wide(tiers[page - first]), keys[page])
+            push(
+                queue,
+                page,
+                wide(page_sites[page]),
+                wide(priority_classes[page - first]),
+                keys[page],
+            )
         elif pages[page].state == WAITING:
-            tier = wide(pages[page].tier + tiers[page - first])
-            rekey(queue, page, tier, keys[page])
+            priority_class = wide(pages[page].priority_class + priority_classes[page - first])
+            rekey(queue, page, priority_class, keys[page])
         else:
-            pages[page].tier += tiers[page - first]
+            pages[page].priority_class += priority_classes[page - first]
 
 
 @njit(cache=True, keeps_arrays=False)
-def resettle_changed(
+def restore_heap_changed(
     queue: Addresses, first: int, changed: NDArray[np.int32], old_keys: NDArray[np.float64]
 ) -> None:
     """Resettle the waiting pages below `first` whose keys differ from `old_keys`."""
@@ -410,7 +428,7 @@ def resettle_changed(
     for k in range(len(changed)):
         page = wide(changed[k])
         if page < first and pages[page].state == WAITING and pages[page].key != old_keys[k]:
-            resettle(queue, page, pages[page].key > old_keys[k])
+            restore_heap(queue, page, pages[page].key > old_keys[k])
 
 
 @njit(cache=True, keeps_arrays=False)
@@ -420,7 +438,7 @@ def rekey_pages(queue: Addresses, changed: NDArray[np.int32], keys: NDArray[np.f
     for at in range(len(changed)):
         page = wide(changed[at])
         if pages[page].state == WAITING:
-            rekey(queue, page, wide(pages[page].tier), keys[page])
+            rekey(queue, page, wide(pages[page].priority_class), keys[page])
 
 
 @njit(cache=True, keeps_arrays=False)
@@ -428,7 +446,7 @@ def update(
     queue: Addresses,
     first: int,
     page_sites: NDArray[np.int32],
-    tiers: NDArray[np.int32],
+    priority_classes: NDArray[np.int32],
     changed: NDArray[np.int32],
     keys: NDArray[np.float64],
     visited: int,
@@ -437,7 +455,7 @@ def update(
     pages = QUEUE(queue).pages
     if visited >= 0:
         pages[visited].observed = 1
-    push_new(queue, first, page_sites, tiers, keys)
+    push_new(queue, first, page_sites, priority_classes, keys)
     rekey_pages(queue, changed, keys)
 
 
@@ -483,9 +501,9 @@ FUNCTIONS: tuple[Any, ...] = (
 )
 
 
-def on(arrays: Queue) -> SimpleNamespace:
+def bind(arrays: Queue) -> SimpleNamespace:
     """Return the functions by name, bound to these arrays, which the result keeps; loads numba."""
     compiled.load()
     addresses = QUEUE.addresses(arrays)
-    bound = {one.__name__: partial(compiled.direct(one), addresses) for one in FUNCTIONS}
+    bound = {one.__name__: partial(compiled.dispatcher_of(one), addresses) for one in FUNCTIONS}
     return SimpleNamespace(arrays=arrays, addresses=addresses, **bound)

@@ -1,6 +1,7 @@
 """A compiled pairing heap of pages per site, stored in the page records; the root leaves first.
 
-Pages are ordered by larger tier first, then larger key, then smaller id (the order of discovery).
+Pages are ordered by larger priority class first, then larger key, then smaller id (the order of
+discovery).
 
 Source: Fredman, Sedgewick, Sleator & Tarjan, The pairing heap: a new form of self-adjusting heap,
 Algorithmica 1, 1986 (two-pass variant). Departure: added pages are melded with each other by rank,
@@ -9,7 +10,7 @@ as in a binomial queue. Ranks serve no other purpose and need not match the size
 
 from __future__ import annotations
 
-from crawlprio.frontier.records import NONE, Records, wide
+from crawlprio.frontier.struct_layouts import NONE, Records, wide
 from crawlprio.graph.compiled import njit
 
 LARGEST_RANK = 31
@@ -21,8 +22,8 @@ NEAR = 4
 @njit(cache=True, inline="always")
 def comes_before(pages: Records, a: int, b: int) -> bool:
     """Whether waiting page a leaves before b."""
-    if pages[a].tier != pages[b].tier:
-        return bool(pages[a].tier > pages[b].tier)
+    if pages[a].priority_class != pages[b].priority_class:
+        return bool(pages[a].priority_class > pages[b].priority_class)
     if pages[a].key != pages[b].key:
         return bool(pages[a].key > pages[b].key)
     return a < b
@@ -157,7 +158,7 @@ def stays(pages: Records, root: int, page: int, rises: bool) -> bool:
 
 
 @njit(cache=True)
-def resettle(pages: Records, root: int, page: int, rises: bool) -> int:
+def restore_heap(pages: Records, root: int, page: int, rises: bool) -> int:
     """Restore the heap after the key of a page was overwritten; return the root. O(log n).
 
     Several keys may be written first and their pages then resettled one by one, in any order,

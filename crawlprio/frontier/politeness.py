@@ -27,7 +27,6 @@ BACK_OFF_STATUSES = frozenset({429, 503})
 NO_DELAY = float("nan")
 """Marks a delay that is not set."""
 
-
 CAPS = ("max_crawl_delay", "max_back_off")
 """Fields of `Politeness` that cap what sites ask for; the others determine every site's pause."""
 
@@ -67,8 +66,8 @@ class Politeness:
 
     The longest of these applies: the site's own delay, or else `delay` (`small_site_delay` for a
     small site); the Crawl-delay in its robots.txt; `adaptive` times the duration of the last fetch;
-    the rest of the time that its bytes take at `site_bandwidth`; after a 429 or 503, the
-    Retry-After, or else a delay that doubles with each such response.
+    the rest of the time that its bytes take at `site_bandwidth`; the Retry-After of a redirect or
+    an error; after a 429 or 503 without one, a delay that doubles with each such response.
     The state of individual sites is in `SiteClock`.
 
     Each rule is a field here, which a row of the settings table names, and a line in `usual_pause`
@@ -168,7 +167,7 @@ class Politeness:
         return min(max(seconds, 0.0), self.max_crawl_delay)
 
     def back_off(self, pause: float, n_refusals: int, retry_after: float | None) -> float:
-        """Return the pause after a refusal (429, 503), in seconds.
+        """Return the pause after a refusal (429, 503), or a Retry-After, in seconds.
 
         Without the refusal the site would rest `pause` seconds. `n_refusals` came in a row, this
         one included. `retry_after` are the seconds that the response asked to wait, if it did.
@@ -252,6 +251,8 @@ class SiteClock:
         self._queue.set_site(site, delay=self.delay(site), limit=limit)
         if self._queue.site_limit(site) > 1:
             self._delay_until(site, self.next_start(site))
+        else:
+            self._delay_until(site, self._of(site).ended_at + self.delay(site))
 
     def delay(self, site: int) -> float:
         """Return the seconds that a site rests after every fetch."""
@@ -356,7 +357,7 @@ class SiteClock:
         """Note that a fetch ended and start the delay; return whether `learned` changed.
 
         The fetch took `elapsed` seconds; its `status` is 0 if no response came; `retry_after` are
-        the seconds that the response asked to wait, if it did.
+        the seconds that the response asked to wait, if it did. A redirect or an error may ask.
         """
         known = self._of(site)
         known.ended_at = now
@@ -364,19 +365,22 @@ class SiteClock:
         usual = self.delay(site)
         pause = max(usual, self.politeness.pause_for_fetch(elapsed, n_bytes))
         is_refusal = status in BACK_OFF_STATUSES
-        is_new = is_refusal or (bool(status) and known.n_refusals > 0)
+        # RFC 9110, section 10.2.3; answers with a page are no reason to wait.
+        asks = is_refusal or (retry_after is not None and status >= 300)
+        is_new = asks or (bool(status) and (known.n_refusals > 0 or known.pause > 0))
         if is_refusal:
             # Fetches already in flight when the site first refused count as the same refusal.
             if now - elapsed >= known.refused_at:
                 known.n_refusals += 1
                 known.refused_at = now
-            pause = self.politeness.back_off(pause, known.n_refusals, retry_after)
         elif status:
             known.n_refusals = 0
+        if asks:
+            pause = self.politeness.back_off(pause, known.n_refusals, retry_after)
         if is_new:
-            known.pause = pause if is_refusal else 0.0
+            known.pause = pause if asks else 0.0
         if self._queue.site_limit(site) == 1:
-            ends_visit = is_refusal or not was_handed_out
+            ends_visit = asks or not was_handed_out
             self._queue.end_fetch(site, now + pause, ends_visit=ends_visit)
         elif pause > usual:
             known.paused_until = max(known.paused_until, now + pause)
@@ -441,7 +445,7 @@ class DomainShares:
         self._domain_of = domain_of
         self._domains = array("I")  # by site, 0 until needed
         self._in_flight: dict[int, int] = {}
-        self._held_back: dict[int, deque[int]] = {}
+        self._suspended: dict[int, deque[int]] = {}
         self._latest, self._latest_left_at = 0, -math.inf
         self._other_left_at = -math.inf
         self._alone, self._alone_until = 0, -math.inf
@@ -484,15 +488,15 @@ class DomainShares:
         n = self._in_flight[domain] = self._in_flight[domain] - 1
         if not n:
             del self._in_flight[domain]
-        if not self._held_back:
+        if not self._suspended:
             return
-        held_back = self._held_back.get(domain)
-        if held_back and not n:
+        suspended = self._suspended.get(domain)
+        if suspended and not n:
             self._return_sites(domain)
-        elif held_back and n < self._most:
-            self._queue.hold(held_back.popleft(), -_HELD)
-            if not held_back:
-                del self._held_back[domain]
+        elif suspended and n < self._most:
+            self._queue.hold(suspended.popleft(), -_HELD)
+            if not suspended:
+                del self._suspended[domain]
 
     def _domain(self, site: int) -> int:
         domains = self._domains
@@ -504,9 +508,9 @@ class DomainShares:
         return domain
 
     def _find_alone(self, now: float) -> bool:
-        """Return the sites of a domain that were held back for nobody, if there is one."""
+        """Let a domain fetch alone if no other had a page lately; return whether there is one."""
         latest = self._latest
-        domain = latest if latest in self._held_back else next(iter(self._held_back), 0)
+        domain = latest if latest in self._suspended else next(iter(self._suspended), 0)
         left_at = self._other_left_at if domain == latest else self._latest_left_at
         if not domain or now - left_at < LATELY:
             return False
@@ -519,9 +523,9 @@ class DomainShares:
         queue = self._queue
         queue.take_back(page, now)
         queue.hold(site, _HELD)
-        self._held_back.setdefault(domain, deque()).append(site)
+        self._suspended.setdefault(domain, deque()).append(site)
 
     def _return_sites(self, domain: int) -> None:
         """Release all sites of a domain that were held back."""
-        for site in self._held_back.pop(domain, ()):
+        for site in self._suspended.pop(domain, ()):
             self._queue.hold(site, -_HELD)

@@ -2,19 +2,22 @@
 
 A frontier may be in this process (`crawlprio.live.local_frontier`) or in another. No call blocks:
 calls take effect in the order in which they are made, and `next_page` returns what is available
-locally. A frontier that has to ask a server returns None and calls `on_ready` once it knows more.
+locally. A frontier that has to ask a server returns None, and tells its user once it knows more.
 Pages go in by URL and come out by lease; the ids of pages and sites stay behind the interface.
 """
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from time import monotonic
 from typing import NamedTuple, Protocol
 
+from crawlprio.graph.pages import NO_PAGE
 from crawlprio.items import LinkPairs
 
 
-class Entry(NamedTuple):
+class QueueEntry(NamedTuple):
     """A page to queue, and how to fetch it if a plain GET of its URL is not enough.
 
     Entries with the same `identity` are the same page. `site` is the host whose delay applies,
@@ -36,23 +39,41 @@ class Entry(NamedTuple):
     source: int | None = None
 
 
-class Handout(NamedTuple):
-    """A leased page, with all that is needed to fetch it, as in `Entry`.
+@dataclass(slots=True)
+class LeasedPage:
+    """A leased page, with all that is needed to fetch it, as in `QueueEntry`.
 
-    `lease` identifies the lease in later calls.
+    `lease` identifies the lease in later calls. `site` is the one that it holds, while it
+    `holds_site`; if empty, that of the request. By `page`, and the `number` of its saved request if
+    it has one, a later process finds it again in the store, and it `is_adopted` there. `is_again`:
+    an earlier run visited the page, and this one only because `start` runs again. `usage` is what
+    the robots.txt of its site says of the use of the page, if its frontier has asked.
     """
 
     lease: int
     url: str
     depth: int
     request: object | None
+    site: str = ""
+    page: int = NO_PAGE
+    number: int | None = None
+    is_again: bool = False
+    is_adopted: bool = False
+    holds_site: bool = True
+    usage: str = ""
+
+    @property
+    def mark(self) -> tuple[int, int]:
+        """What the requests that its callback yields are marked with in the store."""
+        return self.page, self.number or 0
 
 
-class Exchange(NamedTuple):
+class HttpRecord(NamedTuple):
     """The records of one fetch for the archive, and what an index says of the response.
 
     `response` is a revisit record if `is_revisit`: the body is that of an earlier response.
-    `requisites` are the URLs of what a page needs to look like itself, if these are archived too.
+    `requisites` are the URLs of what a page needs to look like itself, if these are archived too;
+    `document` is what a browser made of the page, if it was rendered.
     """
 
     url: str
@@ -64,6 +85,7 @@ class Exchange(NamedTuple):
     response: bytes
     request: bytes
     requisites: Sequence[str] = ()
+    document: bytes = b""
 
 
 class PageVisit(NamedTuple):
@@ -74,7 +96,7 @@ class PageVisit(NamedTuple):
     that unknown ones are not queued. The fetch ended at `fetched_at`, in Unix time, and took
     `elapsed` seconds; `error` says in a word or two why there was no page. `items` are what its
     callback scraped, each as JSON, if items are stored with visits; `exchange` is that of its fetch
-    for the archive, `body` that of the page, if these are kept.
+    for the archive, if there is one.
     """
 
     pairs: LinkPairs
@@ -83,8 +105,7 @@ class PageVisit(NamedTuple):
     elapsed: float = 0.0
     error: str = ""
     items: Sequence[str] = ()
-    exchange: Exchange | None = None
-    body: bytes = b""
+    exchange: HttpRecord | None = None
 
 
 class FetchClock(Protocol):
@@ -96,8 +117,15 @@ class FetchClock(Protocol):
     def has_room(self, site: str) -> bool:
         """Return whether a site has fewer fetches in flight than its limit."""
 
-    def may_send(self, site: str) -> bool:
-        """Return whether the fetches in flight on a site may still send their requests."""
+    def may_start(self, site: str) -> bool:
+        """Return whether a fetch may start on a site now."""
+        return self.has_room(site) and self.next_start(site) <= monotonic()
+
+    async def turn(self, site: str, until: Callable[[], bool]) -> None:
+        """Wait for a condition, checked again as fetches on a site end.
+
+        `crawlprio.live.clock.AwaitedClock` implements it.
+        """
 
     def hold(self, site: str, n_fetches: int = 1) -> None:
         """Count a fetch that the frontier did not hand out against its site; -1 undoes it."""
@@ -123,8 +151,30 @@ class FetchClock(Protocol):
     def set_delay(self, site: str, seconds: float) -> None:
         """Set the delay of one site, in place of its own or that of all sites."""
 
+    def set_limit(self, site: str, n_fetches: int) -> None:
+        """Set how many fetches one site may have at once; 0: any number."""
+
     def obey_crawl_delay(self, site: str, seconds: float) -> float:
         """Obey a Crawl-delay; return the delay that is applied, in seconds."""
+
+
+class FrontierUser(Protocol):
+    """Who fetches the pages of a frontier."""
+
+    def page_ready(self) -> None:
+        """Ask for a page soon: one may have become ready."""
+
+    def lease_lost(self, lease: int) -> None:
+        """End the fetch under a lease, which has expired."""
+
+
+class Attached:
+    """What has a user, once it is attached to one."""
+
+    user: FrontierUser | None = None
+
+    def attach(self, user: FrontierUser) -> None:
+        self.user = user
 
 
 class Frontier(Protocol):
@@ -141,10 +191,6 @@ class Frontier(Protocol):
         Whether requests must be given as JSON because they are stored on disk or on a server.
     keeps_objects
         Whether a request that cannot be written as JSON is kept in memory instead of dropped.
-    on_ready
-        Called when a page may have become ready; set it before the first call.
-    on_lost
-        Called with a lease that has expired, before `holds` is asked about it again.
     loses_leases
         Whether a lease can expire while a page is fetched under it.
     n_links
@@ -153,24 +199,36 @@ class Frontier(Protocol):
 
     carries_json_only: bool
     keeps_objects: bool
-    on_ready: Callable[[], object]
-    on_lost: Callable[[int], object]
     n_links: int
     loses_leases: bool
 
     @property
     def clock(self) -> FetchClock: ...
 
+    def attach(self, user: FrontierUser) -> None:
+        """Tell `user` of ready pages and lost leases from now on; call it before all else."""
+
     def is_duplicate(self, identity: str) -> bool:
         """Return whether `add` would drop a request for a page; False if that is not known."""
 
-    def add(self, entry: Entry) -> bool | None:
+    def add(self, entry: QueueEntry) -> bool | None:
         """Queue a page; return False for a duplicate, None if that is not known yet."""
 
     def add_seeds(self, urls: Sequence[str]) -> None:
         """Queue plain pages as seeds in one batch, in this order, each URL once."""
 
-    def next_page(self, now: float) -> Handout | None:
+    def start_enters_at(self, site: str, priority: int, n_free: float, *, can_lease: bool) -> float:
+        """Return the monotonic time at which a request of `start` may be added.
+
+        Scrapy pulls these one by one, behind all other requests of their priority. Here the
+        ordering ranks them too, so they enter when nothing else of their priority can be fetched.
+        inf: not before something happens.
+
+        `n_free` more pages may be leased; no page at all before a site is released, unless it
+        `can_lease`.
+        """
+
+    def next_page(self, now: float) -> LeasedPage | None:
         """Lease the next page to fetch; None if no site is ready or the answer is still pending."""
 
     def holds(self, lease: int) -> bool:

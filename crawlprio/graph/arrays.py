@@ -84,13 +84,12 @@ def takes(
         @functools.wraps(function)
         def checked(*args: P.args, **kwargs: P.kwargs) -> R:
             bound = signature.bind(*args, **kwargs)
-            given = {name: bound.arguments.get(name) for name in kinds}
             per_page: tuple[str, int] | None = None
-            for name, value in given.items():
-                if value is None:
+            for name, kind in kinds.items():
+                if bound.arguments.get(name) is None:
                     continue
-                bound.arguments[name] = array = kinds[name](name, value)
-                if kinds[name] is not integers:
+                bound.arguments[name] = array = kind(name, bound.arguments[name])
+                if kind is not integers:
                     first, length = per_page = per_page or (name, len(array))
                     if len(array) != length:
                         raise GraphError(

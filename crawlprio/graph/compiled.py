@@ -22,7 +22,7 @@ from functools import cache, cached_property
 from pathlib import Path
 from threading import RLock
 from time import perf_counter
-from types import ModuleType, SimpleNamespace
+from types import FunctionType, ModuleType, SimpleNamespace
 from typing import Any, Generic, ParamSpec, TypeVar
 
 import numpy as np
@@ -36,7 +36,7 @@ logger = logging.getLogger("crawlprio")
 _is_announced = False
 
 
-def quieten(*libraries: str) -> None:
+def set_log_level(*libraries: str) -> None:
     """Set the level of libraries to WARNING unless it is already set, to keep a DEBUG log clean."""
     for name in libraries:
         library = logging.getLogger(name)
@@ -44,10 +44,25 @@ def quieten(*libraries: str) -> None:
             library.setLevel(logging.WARNING)
 
 
-def say(sentence: str) -> None:
-    """Print a sentence on a terminal, or else log it; use standard error if nothing is logged."""
-    if logger.isEnabledFor(logging.INFO) and _is_logged() and not sys.stderr.isatty():
-        logger.info("%s", sentence)
+def notice(sentence: str, *, is_error: bool = False) -> None:
+    """Print a sentence on a terminal, or else log it; use standard error if nothing is logged.
+
+    An error is printed as it is where standard error has but warnings and errors of the log.
+    """
+    takers: list[logging.Handler] = []
+    at: logging.Logger | None = logger
+    while at is not None:
+        takers += (one for one in at.handlers if not isinstance(one, logging.NullHandler))
+        at = at.parent if at.propagate else None
+    # Scrapy sets the level on its handler and leaves the loggers unset.
+    has_info = logger.isEnabledFor(logging.INFO) and any(
+        one.level <= logging.INFO for one in takers
+    )
+    on_stderr = all(getattr(one, "stream", None) is sys.stderr for one in takers)
+    if is_error and on_stderr and not has_info:
+        print(sentence, file=sys.stderr, flush=True)
+    elif is_error or (has_info and not sys.stderr.isatty()):
+        logger.log(logging.ERROR if is_error else logging.INFO, "%s", sentence)
     else:
         print(f"crawlprio: {sentence}", file=sys.stderr, flush=True)
 
@@ -71,7 +86,7 @@ def announce_compiling() -> None:
             global _is_announced
             if not _is_announced and self._seconds_so_far() > PATIENCE_SECONDS:
                 _is_announced = True
-                say(
+                notice(
                     "Compiling on first use, half a minute on an idle machine; later runs use "
                     "the compiled code ..."
                 )
@@ -85,23 +100,6 @@ def announce_compiling() -> None:
             return self._seconds + perf_counter() - self._began_at
 
     event.register("numba:compile", Listener())  # type: ignore[no-untyped-call]
-
-
-def announced_compiling() -> bool:
-    """Return whether this process had to compile for over a second."""
-    return _is_announced
-
-
-def _is_logged() -> bool:
-    """Whether any handler receives INFO records of this logger."""
-    at: logging.Logger | None = logger
-    while at is not None:
-        # Scrapy sets the level on its handler and leaves the loggers unset.
-        takers = [one for one in at.handlers if not isinstance(one, logging.NullHandler)]
-        if any(handler.level <= logging.INFO for handler in takers):
-            return True
-        at = at.parent if at.propagate else None
-    return False
 
 
 def record(*columns: str) -> np.dtype[np.void]:
@@ -143,9 +141,18 @@ class Layout(Generic[T]):
             numbers += (array.ctypes.data, len(array))
         return np.array(numbers, dtype=np.int64)
 
-    def __call__(self, addresses: Addresses) -> T:
-        """Return the arrays at these addresses."""
-        raise TypeError("a layout can be called in compiled code only")
+    def columns(self, arrays: T) -> T:
+        """Return the arrays as `Compiled.plain` reads and writes them: one number fast."""
+        every: list[Any] = [
+            memoryview(each) if each.dtype.names is None else Columns(each) for each in arrays
+        ]
+        return self._named(*every)
+
+    def __call__(self, addresses: Addresses | T) -> T:
+        """Return the arrays at these addresses; outside compiled code, `columns` as they are."""
+        if isinstance(addresses, np.ndarray):
+            raise TypeError("a layout finds arrays by their addresses in compiled code only")
+        return addresses
 
     @cached_property
     def numba_type(self) -> Any:
@@ -190,6 +197,19 @@ class Layout(Generic[T]):
         return context.resolve_value_type(arrays_at)
 
 
+class Columns:
+    """An array of records for Python: each column is an attribute, a record is an item."""
+
+    def __init__(self, records: NDArray[np.void]) -> None:
+        self._records = records.view(np.recarray)
+        for name in records.dtype.names or ():
+            column: Any = records[name]
+            setattr(self, name, memoryview(column))
+
+    def __getitem__(self, at: int) -> np.record:
+        return self._records[at]  # type: ignore[no-any-return]
+
+
 _INDEX, _CODE = ".nbi", ".nbc"
 
 _folders: set[Path] = set()
@@ -202,13 +222,14 @@ def folder() -> Path | None:
     return Path(os.path.commonpath(_folders))
 
 
-def is_used() -> bool:
-    """Return whether a function of this process is cached, in whatever folder."""
-    return bool(_folders)
+def is_shared() -> bool:
+    """Return whether another process of this user finds what this one has compiled."""
+    is_own = _temporary_folder.cache_info().currsize and _temporary_folder() != _usual_temporary()
+    return bool(_folders) and not is_own
 
 
-def cached_dispatcher(numba: Any, function: Callable[..., Any], options: dict[str, Any]) -> Any:
-    """Return numba's dispatcher for a function, with a cache on disk.
+def dispatcher_for(numba: Any, function: Callable[..., Any], options: dict[str, Any]) -> Any:
+    """Return numba's dispatcher for a function, with a cache on disk if the options have one.
 
     Numba writes to `__pycache__` beside the source, or else to the user's cache folder;
     `NUMBA_CACHE_DIR` overrides both. If it can write to none of them, it gives up. The fallback
@@ -221,7 +242,7 @@ def cached_dispatcher(numba: Any, function: Callable[..., Any], options: dict[st
     unchecked, so a process with it would run unchecked code from an earlier one, and leave checked
     code to later ones.
     """
-    if numba.config.BOUNDSCHECK is not None:
+    if numba.config.BOUNDSCHECK is not None or not options.get("cache"):
         return numba.njit(**{**options, "cache": False})(function)
     try:
         dispatcher = numba.njit(**options)(function)
@@ -269,7 +290,7 @@ def _temporary_folder() -> Path | None:
     Its content is executed, so nobody else may be able to write to it.
     """
     try:
-        folder = Path(tempfile.gettempdir(), f"crawlprio-{_user()}")
+        folder = _usual_temporary()
         with suppress(FileExistsError):
             folder.mkdir(mode=0o700)
         found = folder.lstat()
@@ -277,16 +298,20 @@ def _temporary_folder() -> Path | None:
         if not is_own or stat.S_IMODE(found.st_mode) & 0o022:
             folder = Path(tempfile.mkdtemp(prefix="crawlprio-"))
     except OSError:
-        say(
+        notice(
             "Compiled code cannot be cached, so every run compiles it again; set NUMBA_CACHE_DIR "
             "to a writable folder."
         )
         return None
-    say(
+    notice(
         f"Neither the package's folder nor the user's cache folder is writable, so compiled code "
         f"is cached in {folder}; set NUMBA_CACHE_DIR to cache it elsewhere."
     )
     return folder
+
+
+def _usual_temporary() -> Path:
+    return Path(tempfile.gettempdir(), f"crawlprio-{_user()}")
 
 
 def _user() -> int:
@@ -307,7 +332,7 @@ _numba: ModuleType | None = None
 
 
 def njit(
-    *, plain: bool = False, keeps_arrays: bool = True, **options: Any
+    *, plain: bool | Callable[..., Any] = False, keeps_arrays: bool = True, **options: Any
 ) -> Callable[[Callable[P, R]], Compiled[P, R]]:
     """Compile a function with `numba.njit`, deferring the import of numba to the first call.
 
@@ -315,7 +340,8 @@ def njit(
     first call.
 
     `plain`: run as Python until numba is loaded for another function; for short loops over arrays,
-    in which unsigned integers may wrap around. `keeps_arrays`: set to False for a function that
+    in which unsigned integers may wrap around. Or what Python calls instead (`Compiled.plain`):
+    a function that returns the same, and sooner. `keeps_arrays`: set to False for a function that
     neither creates nor returns arrays (it may take slices). References to its arrays are then not
     counted, which saves expensive atomic operations. The numba option for this is undocumented;
     versions without it run the function more slowly. `options`: options of `numba.njit`; nearly
@@ -336,20 +362,40 @@ class Compiled(Generic[P, R]):
     calls.
     """
 
-    def __init__(self, function: Callable[P, R], options: dict[str, Any], plain: bool) -> None:
+    def __init__(
+        self,
+        function: Callable[P, R],
+        options: dict[str, Any],
+        plain: bool | Callable[P, R] = False,
+    ) -> None:
         functools.update_wrapper(self, function)
         self.py_func = function
         self.targetoptions = options
-        self.is_plain = plain
+        self.is_plain = plain is True
+        if callable(plain):
+            self.plain = plain
         self._dispatcher: Any = None
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
-        if self._dispatcher is None:
-            if self.is_plain and _numba is None:
-                with np.errstate(over="ignore"):
-                    return self.py_func(*args, **kwargs)
-            return self.dispatcher(*args, **kwargs)  # type: ignore[no-any-return]
-        return self._dispatcher(*args, **kwargs)  # type: ignore[no-any-return]
+        if self._dispatcher is None and self.is_plain and _numba is None:
+            return self.plain(*args, **kwargs)
+        return (self._dispatcher or self.dispatcher)(*args, **kwargs)  # type: ignore[no-any-return]
+
+    @cached_property
+    def plain(self) -> Callable[P, R]:
+        """The function in Python, in which other compiled functions are called in Python too."""
+        if self.is_plain:
+            return np.errstate(over="ignore")(self.py_func)
+        given: Any = self.py_func
+        names = _names_of(given.__module__, given.__globals__)
+        return FunctionType(
+            given.__code__, names, given.__name__, given.__defaults__, given.__closure__
+        )
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether it was called as compiled code before."""
+        return self._dispatcher is not None
 
     @property
     def dispatcher(self) -> Any:
@@ -357,11 +403,26 @@ class Compiled(Generic[P, R]):
         load()
         with _lock:
             if self._dispatcher is None:
-                if "_nrt" in self.targetoptions and not _knows_nrt():
-                    del self.targetoptions["_nrt"]
-                make = cached_dispatcher if self.targetoptions.get("cache") else _dispatcher
-                self._dispatcher = make(_numba, self.py_func, self.targetoptions)
+                from numba.core.cpu import CPUTargetOptions
+
+                if not hasattr(CPUTargetOptions, "_nrt"):
+                    self.targetoptions.pop("_nrt", None)
+                self._dispatcher = dispatcher_for(_numba, self.py_func, self.targetoptions)
         return self._dispatcher
+
+
+_plain_names: dict[str, dict[str, Any]] = {}
+
+
+def _names_of(module: str, usual: dict[str, Any]) -> dict[str, Any]:
+    """Return the global names of a module for its functions in Python."""
+    names = _plain_names.get(module)
+    if names is None:
+        names = _plain_names[module] = dict(usual)  # before the others: they may call each other
+        for name, value in usual.items():
+            if isinstance(value, Compiled):
+                names[name] = value.plain
+    return names
 
 
 def plain_until() -> int:
@@ -375,7 +436,7 @@ def load() -> None:
     with _lock:
         if _numba is not None:
             return
-        quieten("numba")
+        set_log_level("numba")
         _import_numba()
         import numba
         from numba.extending import typeof_impl
@@ -411,20 +472,8 @@ def _import_numba() -> None:
         builtins.__import__ = usual
 
 
-def direct(function: Callable[P, R]) -> Callable[P, R]:
+def dispatcher_of(function: Callable[P, R]) -> Callable[P, R]:
     """Return numba's dispatcher once it is loaded, else the function: hot loops skip a wrapper."""
     if isinstance(function, Compiled) and _numba is not None:
         function = function.dispatcher
     return function
-
-
-def _dispatcher(numba: Any, function: Callable[..., Any], options: dict[str, Any]) -> Any:
-    """Return numba's dispatcher for a function, without a cache."""
-    return numba.njit(**options)(function)
-
-
-def _knows_nrt() -> bool:
-    """Whether this version of numba has the option behind `keeps_arrays`."""
-    from numba.core.cpu import CPUTargetOptions
-
-    return hasattr(CPUTargetOptions, "_nrt")

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Sequence
-from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -29,12 +28,9 @@ def to_networkx(graph: LinkGraph) -> Any:
     """
     networkx = imported("networkx", "to_networkx", error=GraphError)
     made = networkx.DiGraph()
-    urls, sites = _attributes(graph)
-    if urls is None:
-        made.add_nodes_from((page, {"site": site}) for page, site in enumerate(sites))
-    else:
-        facts = enumerate(zip(urls, sites, strict=True))
-        made.add_nodes_from((page, {"url": url, "site": site}) for page, (url, site) in facts)
+    made.add_nodes_from(range(graph.n_pages))
+    for name, values in _attributes(graph).items():
+        networkx.set_node_attributes(made, dict(enumerate(values)), name)
     sources, targets = _ends(graph)
     made.add_edges_from(zip(sources.tolist(), targets.tolist(), strict=True))
     return made
@@ -76,9 +72,8 @@ def to_igraph(graph: LinkGraph) -> Any:
     igraph = imported("igraph", "to_igraph", error=GraphError)
     edges = np.stack(_ends(graph), axis=1)
     made = igraph.Graph(n=graph.n_pages, edges=edges, directed=True)
-    urls, made.vs["site"] = _attributes(graph)
-    if urls is not None:
-        made.vs["url"] = list(urls)
+    for name, values in _attributes(graph).items():
+        made.vs[name] = values
     return made
 
 
@@ -89,10 +84,10 @@ def from_igraph(graph: Any) -> LinkGraph:
     """
     if not graph.is_directed():
         raise GraphError("The igraph graph is undirected; give graph.as_directed().")
-    n_pages, n_links = graph.vcount(), graph.ecount()
-    flat = chain.from_iterable(graph.get_edgelist())
-    ends = np.fromiter(flat, dtype=np.int32, count=2 * n_links).reshape(-1, 2)
-    rows = gathered_rows(ends[:, 0].copy(), ends[:, 1].copy(), n_pages)
+    n_pages = graph.vcount()
+    ends = np.array(graph.get_edgelist(), dtype=np.int32).reshape(-1, 2)
+    sources, targets = np.ascontiguousarray(ends.T)
+    rows = gathered_rows(sources, targets, n_pages)
     known = {name: graph.vs[name] for name in graph.vs.attributes()}
     none = [None] * n_pages
     return named_graph(
@@ -153,10 +148,9 @@ def _ends(graph: LinkGraph) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
     return np.repeat(pages, np.diff(graph.indptr)), graph.indices
 
 
-def _attributes(graph: LinkGraph) -> tuple[Sequence[str] | None, list[Any]]:
-    """Return the URL and the site of each page, as node attributes."""
+def _attributes(graph: LinkGraph) -> dict[str, list[Any]]:
+    """Return the site of each page, and its URL if known, as node attributes."""
     sites = graph.site.tolist()
-    if graph.hosts is not None:
-        hosts = list(graph.hosts)
-        return graph.urls, [hosts[site] for site in sites]
-    return graph.urls, sites
+    hosts = graph.hosts
+    found = {"site": sites if hosts is None else [hosts[site] for site in sites]}
+    return found if graph.urls is None else found | {"url": list(graph.urls)}

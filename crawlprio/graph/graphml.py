@@ -13,7 +13,7 @@ import numpy as np
 
 from crawlprio.errors import GraphError
 from crawlprio.graph.linkgraph import LinkGraph, first_seen, gathered_rows, named_graph
-from crawlprio.outside import open_file
+from crawlprio.safe_files import open_file
 
 if TYPE_CHECKING:
     from crawlprio.store.graph_files import Links
@@ -95,7 +95,7 @@ class _Reading:
         parser.EndElementHandler = self.end
         parser.EntityDeclHandler = self.entity
         self.pages = first_seen()
-        self.ends = array("i")
+        self.sources, self.targets = array("i"), array("i")
         self.undeclared: dict[int, int] = {}
         """Line of the first edge to each page that no node element has declared yet."""
         self.keys: dict[str, tuple[str, bool]] = {}
@@ -165,12 +165,12 @@ class _Reading:
             raise self.fault("an edge has no source or no target.")
         if attributes.get("directed", "true") not in ("true", "1"):
             raise self.fault("an edge is undirected; links have a direction.")
-        for end in (attributes["source"], attributes["target"]):
+        for name, ends in (("source", self.sources), ("target", self.targets)):
             n_known = len(self.pages)
-            page = self.pages[end]
+            page = self.pages[attributes[name]]
             if page == n_known:
                 self.undeclared[page] = self.parser.CurrentLineNumber
-            self.ends.append(page)
+            ends.append(page)
 
     def number(self, title: str, text: str) -> float:
         try:
@@ -189,8 +189,7 @@ class _Reading:
                 f"{self.path}:{line}: an edge refers to node {names[page][:80]!r}, "
                 "which the file does not declare."
             )
-        ends = np.array(self.ends, dtype=np.int32).reshape(-1, 2)
-        rows = gathered_rows(ends[:, 0].copy(), ends[:, 1].copy(), len(names))
+        rows = gathered_rows(np.asarray(self.sources), np.asarray(self.targets), len(names))
         facts = {t: [f.get(p) for p in range(len(names))] for t, f in self.facts.items()}
         if all(isinstance(name, str) for name in facts["name"]):
             names = facts["name"]

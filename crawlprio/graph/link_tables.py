@@ -31,8 +31,8 @@ from crawlprio.graph.linkgraph import (
     sites_of,
 )
 from crawlprio.graph.npz import BROKEN_GZIP, unpack_gzip
-from crawlprio.graph.pages import PageIds
-from crawlprio.outside import open_file
+from crawlprio.graph.pages import NO_PAGES, PageIds
+from crawlprio.safe_files import open_file
 
 if TYPE_CHECKING:
     from crawlprio.store.graph_files import Links
@@ -148,7 +148,6 @@ LINK = ("source", "target", "anchor")
 COLUMNS = (("source_url", "target_url"), ("source", "target"))
 """Names of the two columns to read; the first pair that is present is used."""
 
-
 _BATCH = 65_536
 
 
@@ -170,7 +169,7 @@ class LinkList:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._names = first_seen()
-        self._ends = array("i")
+        self._sources, self._targets = array("i"), array("i")
         self._has_ids = False
 
     def add(self, line: int, source: object, target: object) -> None:
@@ -182,8 +181,8 @@ class LinkList:
                     f"found {source} and {target}."
                 )
             self._check_kind(line, are_ids=True)
-            self._ends.append(source)
-            self._ends.append(target)
+            self._sources.append(source)
+            self._targets.append(target)
         elif not (isinstance(source, str) and isinstance(target, str)):
             raise GraphError(
                 f"{self._path}:{line}: expected source and target, two strings or whole numbers."
@@ -199,9 +198,9 @@ class LinkList:
         """Add links between named pages, the first of which is on `line`."""
         self._check_kind(line, are_ids=False)
         names = self._names
-        self._ends.extend(
-            [names[end] for pair in zip(sources, targets, strict=True) for end in pair]
-        )
+        ends = [names[end] for pair in zip(sources, targets, strict=True) for end in pair]
+        self._sources.extend(ends[::2])
+        self._targets.extend(ends[1::2])
 
     def _check_kind(self, line: int, *, are_ids: bool) -> None:
         """Raise GraphError where lines with ids follow lines with names, or the other way round."""
@@ -214,14 +213,13 @@ class LinkList:
 
     def graph(self) -> LinkGraph:
         """Return the graph of the links; the site of a named page is its host."""
-        ends = np.array(self._ends, dtype=np.int32).reshape(-1, 2)
-        sources, targets = ends[:, 0].copy(), ends[:, 1].copy()
+        sources, targets = np.asarray(self._sources), np.asarray(self._targets)
         if self._has_ids:
             return graph_of_ids(self._path, sources, targets)
         urls = Urls(self._names) if self._names else None
         site, hosts = sites_of(self._names)
-        indptr, indices = gathered_rows(sources, targets, len(self._names))
-        return LinkGraph.cleaned(indptr, indices, site=site, urls=urls, hosts=hosts, in_place=True)
+        rows = gathered_rows(sources, targets, len(self._names))
+        return LinkGraph.cleaned(*rows, site=site, urls=urls, hosts=hosts, in_place=True)
 
 
 def read_csv(path: Path, most_bytes: int | None = None) -> LinkGraph:
@@ -235,37 +233,49 @@ def read_csv(path: Path, most_bytes: int | None = None) -> LinkGraph:
     About 500,000 links per second. Memory: 8 bytes per link, and the names as Python strings.
     """
     links = LinkList(path)
-    with path.open("rb") as file:
-        records = csv.reader(_lines(path, file), strict=True)
-        try:
-            header = next(records, [])
-            source, target = _columns(path, [name.strip().lower() for name in header])
-            are_ids = None
-            for record in records:
-                if not record:
-                    continue
-                if len(record) != len(header):
-                    raise GraphError(
-                        f"{path}:{records.line_num}: expected {len(header)} fields, as in the "
-                        f"header; found {len(record)}."
-                    )
-                ends = record[source], record[target]
-                if are_ids is None:
-                    are_ids = all(map(_is_id, ends))
-                if not are_ids:
-                    links.add(records.line_num, *ends)
-                elif all(map(_is_id, ends)):
-                    links.add(records.line_num, int(ends[0]), int(ends[1]))
-                else:
-                    raise GraphError(
-                        f"{path}:{records.line_num}: expected two page ids, as in the first "
-                        f"record; found {ends[0][:80]!r} and {ends[1][:80]!r}."
-                    )
-        except csv.Error as error:
+    records = csv_records(path)
+    _, header = next(records, (1, []))
+    source, target = _columns(path, [name.strip().lower() for name in header])
+    are_ids = None
+    for line, record in records:
+        if not record:
+            continue
+        if len(record) != len(header):
             raise GraphError(
-                f"{path}:{records.line_num}: not valid CSV (RFC 4180): {error}; write it again."
-            ) from None
+                f"{path}:{line}: expected {len(header)} fields, as in the header; found "
+                f"{len(record)}."
+            )
+        ends = record[source], record[target]
+        if are_ids is None:
+            are_ids = all(map(_is_id, ends))
+        if not are_ids:
+            links.add(line, *ends)
+        elif all(map(_is_id, ends)):
+            links.add(line, int(ends[0]), int(ends[1]))
+        else:
+            raise GraphError(
+                f"{path}:{line}: expected two page ids, as in the first record; found "
+                f"{ends[0][:80]!r} and {ends[1][:80]!r}."
+            )
     return links.graph()
+
+
+def csv_records(path: Path) -> Iterator[tuple[int, list[str]]]:
+    """Yield the number of the last line of each record of a CSV file, and its fields.
+
+    Raises `GraphError`, with the line number, if it is not RFC 4180 in UTF-8.
+    """
+    try:
+        with path.open("rb") as file:
+            records = csv.reader(_lines(path, file), strict=True)
+            for record in records:
+                yield records.line_num, record
+    except csv.Error as error:
+        raise GraphError(
+            f"{path}:{records.line_num}: not valid CSV (RFC 4180): {error}; write it again."
+        ) from None
+    except OSError as error:
+        raise GraphError(f"{path} cannot be read: {error.strerror or error}.") from None
 
 
 def write_csv(links: Links, path: Path) -> None:
@@ -336,7 +346,6 @@ def _columns(path: Path, header: list[str]) -> tuple[int, int]:
 
 
 def _is_id(text: str) -> bool:
-    """Whether a field may be a page id."""
     return len(text) < 20 and text.isascii() and text.isdigit()
 
 
@@ -348,13 +357,21 @@ def read_parquet(path: Path, most_bytes: int | None = None) -> LinkGraph:
     1.5 million links per second, and names are held as Python strings.
     """
     pyarrow, parquet = _imported(path)
+    links, ids, first = LinkList(path), [(NO_PAGES, NO_PAGES)], 1
     try:
         with parquet.ParquetFile(path) as file:
             columns = _parquet_columns(path, pyarrow, file.schema_arrow)
-            batches = file.iter_batches(_BATCH, columns=list(columns))
-            if pyarrow.types.is_integer(file.schema_arrow.field(columns[0]).type):
-                return _graph_of_ids(path, batches, columns)
-            return _graph_of_names(path, batches, columns)
+            are_ids = pyarrow.types.is_integer(file.schema_arrow.field(columns[0]).type)
+            for batch in file.iter_batches(_BATCH, columns=list(columns)):
+                sources, targets = (_ends(path, batch, name, first, are_ids) for name in columns)
+                if are_ids:
+                    ids.append((sources, targets))
+                else:
+                    links.add_names(first, sources, targets)
+                first += batch.num_rows
+        if are_ids:
+            return graph_of_ids(path, *map(np.concatenate, zip(*ids, strict=True)))
+        return links.graph()
     except (pyarrow.ArrowException, OSError, ValueError, MemoryError) as error:
         reason = " ".join(str(error).split())
         raise GraphError(f"{path} cannot be read as Parquet ({reason}); write it again.") from None
@@ -372,7 +389,6 @@ def write_parquet(links: Links, path: Path) -> None:
 
 
 def _imported(path: Path) -> list[Any]:
-    """Return pyarrow and its module for Parquet."""
     what = f"{path}: .parquet, unlike .csv,"
     modules = ("pyarrow", "pyarrow.parquet")
     return [imported(module, what, "pyarrow", error=GraphError) for module in modules]
@@ -404,47 +420,23 @@ def _parquet_columns(path: Path, pyarrow: Any, schema: Any) -> tuple[str, str]:
     return pair
 
 
-def _graph_of_ids(path: Path, batches: Any, columns: tuple[str, str]) -> LinkGraph:
-    """Build the graph from two columns of page ids."""
-    ends: tuple[list[PageIds], list[PageIds]] = ([], [])
-    first = 1
-    for batch in batches:
-        for name, chunks in zip(columns, ends, strict=True):
-            column = _without_nulls(path, batch, name, first)
-            ids = column.to_numpy(zero_copy_only=False)
-            outside = np.flatnonzero((ids < 0) | (ids >= MAX_PAGES))
-            if len(outside):
-                raise GraphError(
-                    f"{path}: row {first + int(outside[0])} has the {name} {ids[outside[0]]}; "
-                    f"page ids are 0 to {MAX_PAGES - 1}."
-                )
-            chunks.append(ids.astype(np.int32))
-        first += batch.num_rows
-    none = [np.empty(0, dtype=np.int32)]
-    return graph_of_ids(path, np.concatenate(ends[0] or none), np.concatenate(ends[1] or none))
-
-
-def _graph_of_names(path: Path, batches: Any, columns: tuple[str, str]) -> LinkGraph:
-    """Build the graph from two columns of names."""
-    links = LinkList(path)
-    first = 1
-    for batch in batches:
-        ends = []
-        for name in columns:
-            names = _without_nulls(path, batch, name, first).to_pylist()
-            if "" in names:
-                row = first + names.index("")
-                raise GraphError(f"{path}: row {row} has an empty {name}; it must name a page.")
-            ends.append(names)
-        links.add_names(first, *ends)
-        first += batch.num_rows
-    return links.graph()
-
-
-def _without_nulls(path: Path, batch: Any, name: str, first: int) -> Any:
-    """Return a column; raise GraphError with the row of a null."""
+def _ends(path: Path, batch: Any, name: str, first: int, are_ids: bool) -> Any:
+    """Return the names or page ids in a column; raise GraphError with the row of an invalid one."""
     column = batch.column(name)
     if column.null_count:
-        row = first + int(np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False))[0])
+        row = first + column.is_null().index(True).as_py()
         raise GraphError(f"{path}: row {row} has no {name}; every link needs both ends.")
-    return column
+    if not are_ids:
+        names: list[str] = column.to_pylist()
+        if "" in names:
+            row = first + names.index("")
+            raise GraphError(f"{path}: row {row} has an empty {name}; it must name a page.")
+        return names
+    ids = column.to_numpy(zero_copy_only=False)
+    outside = np.flatnonzero((ids < 0) | (ids >= MAX_PAGES))
+    if len(outside):
+        raise GraphError(
+            f"{path}: row {first + int(outside[0])} has the {name} {ids[outside[0]]}; page ids "
+            f"are 0 to {MAX_PAGES - 1}."
+        )
+    return ids.astype(np.int32)

@@ -12,10 +12,10 @@ from typing import Any, overload
 from urllib.parse import urlsplit
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from crawlprio.errors import GraphError
-from crawlprio.graph.arrays import flat, integers
+from crawlprio.graph.arrays import integers
 from crawlprio.graph.compiled import njit
 from crawlprio.graph.pages import NO_PAGE, PageIds
 
@@ -46,23 +46,26 @@ def copy_unrepeated(indptr: Indptr, indices: PageIds, kept_indptr: Indptr, kept:
 
 
 @njit(cache=True, nogil=True)
-def transposed_rows(indptr: Indptr, indices: PageIds) -> tuple[Indptr, PageIds]:
+def transposed_rows(indptr: Indptr, indices: PageIds, position: PageIds) -> tuple[Indptr, PageIds]:
     """Transpose rows of targets into rows of ascending sources, by a counting sort.
 
-    Only the result is allocated: the row starts advance as rows fill, until each has reached the
-    start of the next row.
+    Each page is renumbered to its position. Besides the result only the inverse of `position` is
+    allocated: the row starts advance as rows fill, until each has reached the start of the next.
     """
     n = len(indptr) - 1
     starts = np.zeros(n + 2, dtype=np.int64)
     for k in range(len(indices)):
-        starts[indices[k] + 2] += 1
+        starts[position[indices[k]] + 2] += 1
+    page_at = np.empty(n, dtype=np.int32)
     for page in range(n):
         starts[page + 2] += starts[page + 1]
+        page_at[position[page]] = page
     sources = np.empty(len(indices), dtype=np.int32)
-    for page in range(n):
+    for at in range(n):
+        page = page_at[at]
         for k in range(indptr[page], indptr[page + 1]):
-            row = indices[k] + 1
-            sources[starts[row]] = page
+            row = position[indices[k]] + 1
+            sources[starts[row]] = at
             starts[row] += 1
     return starts[: n + 1], sources
 
@@ -110,17 +113,6 @@ def links_of(indptr: Indptr, pages: NDArray[np.integer]) -> NDArray[np.int64]:
     n_links = int(ends[-1]) if len(ends) else 0
     begins = np.repeat(indptr[pages] - (ends - lengths), lengths)
     return np.asarray(np.arange(n_links) + begins, dtype=np.int64)
-
-
-def rows_among(
-    indptr: Indptr, indices: PageIds, pages: PageIds, place: PageIds
-) -> tuple[Indptr, PageIds]:
-    """Copy the rows of `pages`, with targets renumbered by `place` and dropped where it is -1."""
-    chosen = np.concatenate(([0], np.cumsum(np.diff(indptr)[pages])))
-    targets = place[indices[links_of(indptr, pages)]]
-    is_kept = targets >= 0
-    n_before = np.concatenate(([0], np.cumsum(is_kept)))
-    return n_before[chosen], targets[is_kept]
 
 
 NEWLINE = 10
@@ -249,7 +241,7 @@ class LinkGraph:
 
     Links can be looked up by page or URL, forward and backward, all or between sites only, at 4
     bytes per link and 8 per page in each direction (like the Connectivity Server: Bharat et al.,
-    WWW 1998; Najork & Wiener, WWW 2001, section 2).
+    WWW 1998; Najork & Wiener, WWW 2001, section 3).
 
     The constructor checks shapes and ranges in one pass, and trusts rows to have no self-links or
     duplicates; `LinkGraph.cleaned` removes those.
@@ -383,46 +375,30 @@ class LinkGraph:
 
         A view, O(1); with `between_sites` a copy, O(links of the page).
         """
-        self._check_page(page)
-        row = self.indices[self.indptr[page] : self.indptr[page + 1]]
-        return row[self.site[row] != self.site[page]] if between_sites else row
+        return self._row(self.indptr, self.indices, page, between_sites)
 
     def in_links(self, page: int, *, between_sites: bool = False) -> PageIds:
         """Return the pages that link to a page, ascending, or only those on other sites.
 
         As `out_links`; the first call transposes the graph in O(n_pages + n_links).
         """
-        self._check_page(page)
-        indptr, sources = self.transposed
-        row = sources[indptr[page] : indptr[page + 1]]
-        return row[self.site[row] != self.site[page]] if between_sites else row
+        return self._row(*self.transposed, page, between_sites)
 
-    def _check_page(self, page: int) -> None:
+    def _row(self, indptr: Indptr, pages: PageIds, page: int, between_sites: bool) -> PageIds:
         if not 0 <= page < self.n_pages:
             raise GraphError(f"there is no page {page}; page ids are 0 to {self.n_pages - 1}.")
+        row = pages[indptr[page] : indptr[page + 1]]
+        return row[self.site[row] != self.site[page]] if between_sites else row
 
     @cached_property
     def transposed(self) -> tuple[Indptr, PageIds]:
         """In-links as (indptr int64, sources int32), with ascending sources; built on first use."""
-        indptr, sources = transposed_rows(self.indptr, self.indices)
-        return indptr, sources
+        return transposed_rows(self.indptr, self.indices, np.arange(self.n_pages, dtype=np.int32))
 
     def between_sites(self) -> LinkGraph:
         """Return the graph of the same pages with only the links between sites."""
         indptr, indices = rows_between_sites(self.indptr, self.indices, self.site)
         return LinkGraph(indptr, indices, self.site, self.urls, self.hosts)
-
-    def subgraph(self, pages: ArrayLike) -> LinkGraph:
-        """Return the graph of these pages and the links among them; its page i is `pages[i]`.
-
-        Site ids are kept; repeated pages count once. O(n_pages + links of the pages).
-        """
-        chosen = self._distinct(pages)
-        place = np.full(self.n_pages, NO_PAGE, dtype=np.int32)
-        place[chosen] = np.arange(len(chosen), dtype=np.int32)
-        indptr, indices = rows_among(self.indptr, self.indices, chosen, place)
-        urls = None if self.urls is None else Urls(self.urls[page] for page in chosen.tolist())
-        return LinkGraph(indptr, indices, self.site[chosen], urls, self.hosts)
 
     def find(self, url: str) -> int:
         """Return the first page with exactly this URL, or `NO_PAGE`.
@@ -435,16 +411,6 @@ class LinkGraph:
     def _urls(self) -> Urls:
         """The URLs in searchable form."""
         return self.urls if isinstance(self.urls, Urls) else Urls(self.urls or ())
-
-    def _distinct(self, pages: ArrayLike) -> PageIds:
-        """Return the distinct pages as int32, in the order given; raise GraphError if invalid."""
-        flat("pages", pages)
-        ids = integers("pages", np.atleast_1d(np.asarray(pages)))
-        outside = np.flatnonzero((ids < 0) | (ids >= self.n_pages))
-        if len(outside):
-            self._check_page(int(ids[outside[0]]))
-        _, first = np.unique(ids, return_index=True)
-        return ids[np.sort(first)].astype(np.int32)
 
 
 NUMBERED = re.compile("n?[0-9]+")
@@ -555,13 +521,11 @@ def _all_or_none(
 
 def _site_ids(subject: str, names: Sequence[Any], sites: Sequence[Any]) -> NDArray[np.int64]:
     """Return site ids as an array; floats with whole values are accepted."""
-    ids = np.zeros(len(sites), dtype=np.int64)
-    for page, value in enumerate(sites):
+    for name, value in zip(names, sites, strict=True):
         is_number = isinstance(value, int | float | np.integer | np.floating)
         if not is_number or not 0 <= value < MAX_PAGES or int(value) != value:
             raise GraphError(
-                f"{subject}: node {names[page]!r} has the site {value!r}; sites must be host "
+                f"{subject}: node {name!r} has the site {value!r}; sites must be host "
                 f"names, or whole numbers from 0 to {MAX_PAGES - 1}."
             )
-        ids[page] = int(value)
-    return ids
+    return np.array(sites, dtype=np.int64)

@@ -21,18 +21,18 @@ from numpy.typing import NDArray
 
 from crawlprio.errors import GraphError
 from crawlprio.graph.linkgraph import LinkGraph, Urls
-from crawlprio.outside import open_file
+from crawlprio.safe_files import is_missing, open_file
 
 if TYPE_CHECKING:
     from crawlprio.store.graph_files import Links
-
 
 GROWTH = 50
 FREE_BYTES = 2**28
 """A file may unpack to `FREE_BYTES` or to `GROWTH` times its size, whichever is larger; texts
 typically grow 5 times."""
 
-_CHUNK = 2**20
+CHUNK = 2**20
+"""Bytes that are read or written at once."""
 
 
 def most_bytes(path: Path, asked: int | None = None) -> int:
@@ -58,7 +58,7 @@ def unpack_gzip(path: Path, most: int | None = None, *, is_text: bool = False) -
     unpacked = bytearray()
     decoder = codecs.getincrementaldecoder("utf-8")()
     with open_file(path, "rb", follow=True) as raw, gzip.open(raw) as file:
-        while chunk := file.read(_CHUNK):
+        while chunk := file.read(CHUNK):
             if is_text:
                 decoder.decode(chunk)
             unpacked += chunk
@@ -70,7 +70,6 @@ def unpack_gzip(path: Path, most: int | None = None, *, is_text: bool = False) -
 
 BROKEN_GZIP = (OSError, EOFError, zlib.error)
 """Exceptions raised for a truncated or corrupt gzip file."""
-
 
 BROKEN_NPZ = (
     OSError,
@@ -144,8 +143,6 @@ _HEADERS: dict[tuple[int, int], Any] = {
 DEFLATED_BELOW = 64 * 2**20
 """Size of the arrays in bytes up to which `write_npz` deflates them by default."""
 
-CHUNK = 2**20
-
 
 def read_npz(path: Path, most: int | None = None) -> LinkGraph:
     """Read the arrays `indptr`, `indices` and, if present, `site`, and the file of URLs, if any.
@@ -213,7 +210,7 @@ def urls_path(path: Path) -> Path:
 
 def read_urls(path: Path, most: int | None = None) -> Urls | None:
     """Return the URLs in a gzipped file, one per line, or None if there is no file."""
-    if not path.exists():
+    if is_missing(path):
         return None
     try:
         text = unpack_gzip(path, most, is_text=True)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
-from typing import NamedTuple
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-
-from crawlprio.items import NO_DIRECTIVES, Directives, TextNotes
 
 NO_PAGE = -1
 """The page of the visit that discovers the seeds; also returned where there is no page."""
@@ -35,6 +34,9 @@ class NewPages(NamedTuple):
     depths: list[int]
     keys: dict[int, str]
     aliases: list[tuple[str, int]]
+
+
+NO_EXTRAS: Mapping[str, tuple[Any, ...]] = MappingProxyType({})
 
 
 class Visit(NamedTuple):
@@ -65,23 +67,10 @@ class Visit(NamedTuple):
         Length of the body.
     content_hash
         64-bit signed hash of the body; 0 when not computed.
-    fingerprint
-        64-bit signed fingerprint of what the page says; 0 without CRAWLPRIO_NOVELTY.
-    mass
-        What the page passes on here, if another shard of the crawl fetched it (`Ordering.credit`).
-    site_visits
-        How many visits its site has had in that shard.
     error
         Short cause if there was no page; empty on success.
-    directives
-        What the page asks of those who use it; not read back from a store.
-    value
-        What the page is worth by the crawl's value model, from 0 to 1; None if it was not scored.
-    body
-        The body, where bodies are kept (CRAWLPRIO_BODIES); not read back with the visit.
-    notes
-        What is known of the text, where texts are kept (CRAWLPRIO_KEEP_TEXT); not read back with
-        the visit.
+    extras
+        What else parts of the crawl know of the page: rows by side table, stored with the visit.
     """
 
     page: int
@@ -96,13 +85,13 @@ class Visit(NamedTuple):
     n_bytes: int = 0
     content_hash: int = 0
     error: str = ""
-    directives: Directives = NO_DIRECTIVES
-    value: float | None = None
-    body: bytes = b""
-    notes: TextNotes | None = None
-    fingerprint: int = 0
-    mass: float = 0.0
-    site_visits: int = 0
+    extras: Mapping[str, tuple[Any, ...]] = NO_EXTRAS
+
+    @property
+    def value(self) -> float | None:
+        """What the page is worth by the crawl's value model, from 0 to 1; None: not scored."""
+        row = self.extras.get("page_values")
+        return None if row is None else row[0]
 
 
 class PageTable:

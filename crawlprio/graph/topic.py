@@ -122,11 +122,11 @@ class HotQueue:
 
     def sort_in(self, visit: Visit, first: int, last: int, pages: Pages) -> NDArray[np.int32]:
         """Observe a visit; return 1 (hot) or 0 for each of its new pages first, ..., last - 1."""
-        tiers = np.zeros(last - first, dtype=np.int32)
+        priority_classes = np.zeros(last - first, dtype=np.int32)
         distances = self._distances
         distances.extend(bytes([self._far]) * (last - len(distances)))
         if visit.page < 0:
-            return tiers
+            return priority_classes
         if self.is_hot(visit):
             self.n_hot += 1
             distances[visit.page] = 0
@@ -136,14 +136,14 @@ class HotQueue:
                 self._shorten(target, next_distance)
             if target >= first:
                 anchor = visit.anchors[at] if visit.anchors else ""
-                tiers[target - first] = (
+                priority_classes[target - first] = (
                     distances[target] < self._distance
                     or self.topic.count(anchor) > 0
                     or self.topic.count(pages.url(target)) > 0
                 )
         if self._distance:
             self._links[visit.page] = visit.targets
-        return tiers
+        return priority_classes
 
     def _shorten(self, page: int, distance: int) -> None:
         """Store a shorter distance, and propagate it along the links of fetched pages."""

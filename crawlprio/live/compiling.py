@@ -1,18 +1,55 @@
-"""Ahead-of-time compilation of what a crawl runs, or of everything, on tiny inputs."""
+"""Compilation of what a crawl runs, in a process of its own, or of everything, on tiny inputs."""
 
 from __future__ import annotations
 
+import logging
+import os
+import pickle
+import subprocess
+import sys
 import tempfile
+from functools import partial
 from pathlib import Path
+from threading import Thread
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scrapy.utils.asyncio import call_later, run_in_thread
+from scrapy.utils.defer import deferred_from_coro
 
 from crawlprio.frontier import PageQueue
 from crawlprio.graph import compiled
 from crawlprio.graph.pages import NO_PAGE, PageTable, Visit
-from crawlprio.orderings import ALL_PAGES, COMPARED, ORDERINGS, Changed, Ordering, make_ordering
+from crawlprio.items import LinkPairs
+from crawlprio.live.crawl_context import CrawlPart
+from crawlprio.orderings import ALL_PAGES, ORDERINGS, Changed, Ordering, make_ordering
+from crawlprio.settings_table.config import read_setting
 from crawlprio.store.hashtable import HashTable
-from crawlprio.web.pieces import SMALL, pieces
+from crawlprio.web.html_splitter import compile_scan
+
+if TYPE_CHECKING:
+    from scrapy.http import Response
+
+    from crawlprio.web.anchors import PageHead
+    from crawlprio.web.html import ParsedPage
+
+AFTER = 500
+"""Pages that a crawl fetches before it compiles: in Python they take about as much longer as
+loading compiled code takes."""
+
+Asked = tuple[str, dict[str, Any]] | None
+"""Name and options of an ordering; None for the code that reads pages alone."""
+
+_SCRIPT = """
+import os, pickle, sys
+if hasattr(os, "nice"):
+    os.nice(19)
+sys.path[:], asked = pickle.load(sys.stdin.buffer)
+from crawlprio.live.compiling import compile_asked
+compile_asked(asked)
+"""
+
+logger = logging.getLogger("crawlprio")
 
 
 class _Restless(Ordering):
@@ -22,20 +59,11 @@ class _Restless(Ordering):
         return ALL_PAGES if visit.page % 2 else visit.targets
 
 
-def compile_reading() -> None:
-    """Compile, or load from numba's cache, the code that reads a page."""
-    pieces(b"<p>" * SMALL)
-
-
 def compile_crawl(ordering: Ordering) -> None:
-    """Compile, or load from numba's cache, the code that a live crawl runs between two fetches.
-
-    Otherwise the first pages would block the event loop for that time: half a second with a warm
-    cache, about 15 seconds of processor time on the very first crawl.
-    """
+    """Compile, or load from numba's cache, the code that a live crawl runs between two fetches."""
     compiled.load()
     ordering.compile()
-    compile_reading()
+    compile_scan()
     table = HashTable()
     table.add_run(range(1000), 0)
     table.add(1000, table.find(0))
@@ -55,16 +83,111 @@ def compile_crawl(ordering: Ordering) -> None:
     queue.add(queue.next_page(3.0), 1)
 
 
-def compile_usual() -> None:
-    """Compile what crawl, simulate and score run by default, if this process had to compile.
+class BackgroundCompilation(CrawlPart):
+    """Compiles what a crawl runs in a process of its own, and then switches to compiled code.
 
-    So the first of them compiles for all three.
+    A crawl begins in Python, which gives the same order, and without Numba's 120 MB. After `AFTER`
+    pages, or at once under an ordering that `is_slow_in_python`, the process begins, at the lowest
+    priority. Once Numba's cache has the code, the crawl loads it, which takes a second. The process
+    ends with the crawl, however that ends.
     """
-    from crawlprio.show.simulated import compile_kernels
 
-    if compiled.announced_compiling() and compiled.is_used():
-        compile_crawl(make_ordering("sibling-sampling"))
-        compile_kernels(ORDERINGS[name] for name in COMPARED)
+    is_in_workers = True
+    _process: subprocess.Popen[bytes] | None = None
+    _timer: Any = None
+    _n_read = 0
+
+    def opened(self) -> None:
+        frontier = self.crawl.local_frontier
+        self._queue = None if frontier is None else frontier.queue
+        if self._queue is None or self._queue.is_plain:
+            self._look()
+
+    def read(self, pairs: LinkPairs, response: Response, page: ParsedPage | PageHead) -> None:
+        self._n_read += 1
+
+    def _look(self) -> None:
+        """Begin if it is time, or go on if the process has ended; look again in a second."""
+        if self._process is None and self._is_worth_it():
+            self._begin()
+        status = None if self._process is None else self._process.poll()
+        if status is None:
+            self._timer = call_later(1.0, self._look)
+        elif status == 0:
+            deferred_from_coro(self._switch()).addErrback(self._stay)
+        else:
+            self._stay(status)
+
+    def _is_worth_it(self) -> bool:
+        queue = self._queue
+        if queue is None:
+            return self._n_read >= AFTER
+        n_fetched = self.crawl.recorder.figures.n_fetched
+        return n_fetched >= AFTER or queue.ordering.is_slow_in_python
+
+    @property
+    def _asked(self) -> Asked:
+        """The ordering, for another process; None in a worker, which has none."""
+        if self._queue is None:
+            return None
+        options = read_setting(self.crawl.crawler.settings, "ORDERING_OPTIONS")
+        return self.crawl.config.ordering_name, options
+
+    def _begin(self) -> None:
+        self._process = process = subprocess.Popen(
+            [sys.executable, "-I", "-c", _SCRIPT],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,  # Ctrl-C is for the crawl, which ends it
+        )
+        assert process.stdin is not None
+        try:
+            process.stdin.write(pickle.dumps((sys.path, self._asked)))
+            process.stdin.flush()
+        except Exception:  # what cannot be pickled, or a process that did not start
+            process.kill()
+
+    async def _switch(self) -> None:
+        """Load the code in a thread, and then use it."""
+        await run_in_thread(partial(_compile, self._asked))
+        if self._queue is not None and self.crawl.is_running:
+            self._queue.compile()
+        logger.debug("The crawl goes on in compiled code.")
+
+    def _stay(self, reason: object) -> None:
+        logger.debug("The crawl goes on in Python, as compiling failed: %s", reason)
+
+    def closed(self, reason: str) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._process is not None:
+            assert self._process.stdin is not None
+            self._process.kill()
+            self._process.wait()
+            self._process.stdin.close()
+
+
+def _compile(asked: Asked) -> None:
+    if asked is None:
+        compile_scan()
+    else:
+        compile_crawl(make_ordering(*asked))
+
+
+def compile_asked(asked: Asked) -> None:
+    """Compile for another process, and end with it, which closes the input.
+
+    Exits with 1 if that process could not find the code.
+    """
+    Thread(target=_end_with_input, daemon=True).start()
+    _compile(asked)
+    os._exit(int(not compiled.is_shared()))  # Python would wait for the thread
+
+
+def _end_with_input() -> None:
+    sys.stdin.buffer.read()
+    os._exit(1)
 
 
 def compile_all() -> None:
@@ -114,7 +237,7 @@ def _compile_graphs(folder: Path) -> None:
 
 def _compile_simulations() -> None:
     """Compile the crawl simulator, with and without a clock."""
-    from crawlprio.show.simulated import compile_kernels
+    from crawlprio.show.simulation_results import compile_kernels
 
     compile_kernels(ORDERINGS.values())
     compile_kernels(ORDERINGS.values(), in_time=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Callable, Collection
-from time import monotonic, time
+from time import monotonic
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
@@ -19,14 +19,13 @@ from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
 
 from crawlprio.errors import CrawlprioError
-from crawlprio.frontier.protocol import Entry, Frontier, Handout, PageVisit
+from crawlprio.frontier.protocol import Frontier, LeasedPage, PageVisit, QueueEntry
 from crawlprio.items import LinkPairs
 from crawlprio.live import engine
-from crawlprio.live.counts import cause_of
-from crawlprio.live.downloader import FetchObserver, observe_fetches, own_downloader
+from crawlprio.live.downloader import observe_fetches, own_downloader
 from crawlprio.live.leases import Lease, Leases, LeaseState
-from crawlprio.live.request_json import RequestNotStorable, from_json, to_json
-from crawlprio.live.requests import Identities, forget_inherited
+from crawlprio.live.request_json import RequestNotStorable, Unheld, from_json, to_json
+from crawlprio.live.requests import USAGES, Identities, forget_inherited
 from crawlprio.store.outcomes import TO_ITSELF
 from crawlprio.web.addresses import ALLOW_PRIVATE
 from crawlprio.web.scope import registered_domain
@@ -36,7 +35,7 @@ if TYPE_CHECKING:
     from crawlprio.settings_table.config import CrawlConfig
 
 
-class AtOnce:
+class ConcurrencyLimit:
     """The number of fetches that may be in flight: more as a crawl reaches more of the web.
 
     It begins with CONCURRENT_REQUESTS (0: no limit) and grows to CRAWLPRIO_MAX_CONCURRENT_REQUESTS
@@ -75,7 +74,7 @@ MAX_PATIENCE = 10 * PATIENCE
 """Ticks that a site waits for a callback that keeps yielding."""
 
 
-class Patience:
+class CallbackWait:
     """Lets sites wait for callbacks, so that the next choice knows the links of the last page.
 
     A callback that awaits something is waited for until it has yielded nothing for `PATIENCE`, and
@@ -109,7 +108,7 @@ class Patience:
         """Stop waiting for a callback that has ended, and judge the next ones by it."""
         if lease in self._running:
             del self._running[lease]
-            if lease.make_visit is not None:
+            if lease.is_read:
                 self._is_patient = not self._is_slow(lease)
 
     def close(self) -> None:
@@ -138,10 +137,20 @@ MAX_WAITING = 10_000
 """Start requests that may wait at once; a longer `start()` continues as they are handed out."""
 
 
-class StartGate:
-    """Lets requests of `start` through while fewer than `MAX_WAITING` of them wait."""
+class StartThrottle:
+    """Lets the next request of `start` through once it may enter, unless `MAX_WAITING` wait.
 
-    def __init__(self) -> None:
+    It enters the order as if Scrapy pulled it: when fewer than `at_once` pages are leased, and the
+    frontier has none to be fetched before it. `alarm` makes the engine ask for a page, which looks
+    at the request that waits here.
+    """
+
+    def __init__(
+        self, frontier: Frontier, leases: Leases, at_once: ConcurrencyLimit, alarm: engine.Alarm
+    ) -> None:
+        self._frontier, self._leases = frontier, leases
+        self._at_once, self._alarm = at_once, alarm
+        self._next: Request | None = None
         self._let_through: set[Request] = set()
         self._waiting: set[str] = set()
         self._room: Deferred[None] | None = None
@@ -153,10 +162,28 @@ class StartGate:
         Once the gate is closed, this waits until Scrapy cancels it: otherwise the engine would pull
         requests from an endless `start` without a pause.
         """
-        while self._is_closed or len(self._waiting) >= MAX_WAITING:
-            self._room = Deferred()
+        if not self._is_open_to(request):
+            self._next, self._room = request, Deferred()
+            self._alarm.ring()
             await maybe_deferred_to_future(self._room)
         self._let_through.add(request)
+
+    def _is_open_to(self, request: Request) -> bool:
+        if self._is_closed or len(self._waiting) >= MAX_WAITING:
+            return False
+        if request.priority > 0:
+            return True
+        at_once, leases = self._at_once.now, self._leases
+        enters_at = self._frontier.start_enters_at(
+            site_of(request),
+            request.priority,
+            at_once - len(leases),
+            can_lease=leases.n_holding < at_once,
+        )
+        is_now = enters_at <= monotonic()
+        if not is_now:
+            self._alarm.set(enters_at)
+        return is_now
 
     def __contains__(self, request: Request) -> bool:
         """Return whether a request has passed and is not queued yet."""
@@ -169,11 +196,17 @@ class StartGate:
             self._waiting.add(identity)
 
     def hand_out(self, identity: str) -> None:
-        """Admit another request if one for this page was waiting."""
+        """Note that the request for a page has left, if one was waiting."""
         self._waiting.discard(identity)
-        if self._room is not None and len(self._waiting) < MAX_WAITING:
-            room, self._room = self._room, None
-            room.callback(None)
+
+    def look(self) -> bool:
+        """Let the request that waits pass soon, if it may now; return whether it does."""
+        request, room = self._next, self._room
+        if request is None or room is None or not self._is_open_to(request):
+            return False
+        self._next = self._room = None
+        call_later(0, room.callback, None)
+        return True
 
     def close(self) -> None:
         self._is_closed = True
@@ -182,7 +215,7 @@ class StartGate:
 logger = logging.getLogger("crawlprio")
 
 
-class Packing:
+class RequestSerializer:
     """Packs requests for a frontier: as JSON if it carries nothing else, or else as they are.
 
     Of headers, only `kept_headers` are packed, or all if it is None.
@@ -212,33 +245,36 @@ class Packing:
                     "counted in the stats.",
                     request,
                     error,
-                    "kept in memory, and lost if the crawl ends before it is fetched"
+                    "kept in memory, and not resumed if the crawl ends before it is fetched"
                     if self._frontier.keeps_objects
                     else "dropped because other workers could not fetch it",
                 )
-            return request
+            return Unheld.of(request, error)
 
-    def unpack(self, handout: Handout) -> Request:
+    def unpack(self, leased_page: LeasedPage) -> Request:
         """Return the request for a page; raises StoreError if its JSON is damaged."""
-        request = handout.request
+        request = leased_page.request
         if request is None:
-            return Request(handout.url, meta={"depth": handout.depth, ALLOW_PRIVATE: False})
-        if isinstance(request, bytes):
-            return from_json(request, self._spider)
+            meta = {"depth": leased_page.depth, ALLOW_PRIVATE: False}
+            request = Request(leased_page.url, meta=meta)
+        elif isinstance(request, bytes):
+            request = from_json(request, self._spider)
         assert isinstance(request, Request)
+        if leased_page.usage:
+            USAGES[request] = leased_page.usage
         return request
 
 
-class Dispatcher(FetchObserver):
+class Dispatcher:
     """Hands out the requests of waiting pages by importance, and tracks their outcome.
 
     `crawlprio.live.leases` has the table of outcomes. A page stays leased until Scrapy is done with
     it: its callback has ended, its requests are scheduled and its items processed. Until then it
-    counts as in flight, as far as `Patience` goes. An error of the frontier goes to `failed`.
+    counts as in flight, as far as `CallbackWait` goes. An error of the frontier goes to `failed`.
 
-    `starts` is the gate for requests of `start`. If `takes_seeds`, any other request that did not
-    come from a page is a seed too. `retried` has the URLs of pages that wait again after a failed
-    fetch, by identity.
+    `at_once` limits the fetches in flight, `starts` the requests of `start`. If `takes_seeds`, any
+    other request that did not come from a page is a seed too. `retried` has the URLs of pages that
+    wait again after a failed fetch, by identity.
     """
 
     takes_seeds = False
@@ -254,24 +290,22 @@ class Dispatcher(FetchObserver):
         self._crawler = crawler
         self._frontier = frontier
         self._identities = identities
-        self._at_once = AtOnce(config.concurrency, config.max_concurrent_requests)
+        self.at_once = ConcurrencyLimit(config.concurrency, config.max_concurrent_requests)
         self._failed = failed
-        self._keeps_items = config.keeps_items
-        self._packing = Packing(crawler, frontier, config.kept_headers)
+        self._packing = RequestSerializer(crawler, frontier, config.kept_headers)
         self.leases = Leases()
         self._sources: WeakKeyDictionary[Request, Lease] = WeakKeyDictionary()
         self.retried: dict[str, str] = {}
-        self._patience = Patience(self._release_site, self._wake)
-        self.starts = StartGate()
+        self._patience = CallbackWait(self._release_site, self.page_ready)
         self._is_closed = False
-        self._alarm = engine.Alarm(self._wake)
-        frontier.on_ready = self._wake
-        frontier.on_lost = self._abort
-        observe_fetches(crawler, self)
+        self._alarm = engine.Alarm(self.page_ready)
+        self.starts = StartThrottle(frontier, self.leases, self.at_once, self._alarm)
+        frontier.attach(self)
+        observe_fetches(crawler, self.leases)
         self._downloader = own_downloader(crawler)
         if self._downloader is not None:
-            self._downloader.is_filled = self._fills_downloader
-            self._downloader.total_concurrency = self._at_once.most
+            can_abort = frontier.loses_leases
+            self._downloader.attach(self, self.at_once.most, can_abort=can_abort)
         engine.watch_requests(crawler, outcome=self._outcome, done=self._done)
         if frontier.carries_json_only:
             engine.watch_errbacks(crawler, self.yielded)
@@ -279,11 +313,6 @@ class Dispatcher(FetchObserver):
     def __len__(self) -> int:
         """The number of requests that wait or are leased."""
         return len(self._frontier) + len(self.leases) + self._frontier.is_busy
-
-    @property
-    def at_once(self) -> float:
-        """The number of fetches that may be in flight now."""
-        return self._at_once.now
 
     @property
     def n_waiting(self) -> int:
@@ -296,7 +325,9 @@ class Dispatcher(FetchObserver):
         self._patience.close()
         self.starts.close()
 
-    # In
+    def is_known(self, request: Request) -> bool:
+        """Return whether a request would be dropped as a duplicate, as far as is known."""
+        return self._frontier.is_duplicate(self._identities.of_request(request))
 
     def enqueue(self, request: Request, *, repeats: bool) -> bool:
         """Queue a request; return False for a duplicate, which is dropped.
@@ -317,14 +348,18 @@ class Dispatcher(FetchObserver):
         if lease.is_given_back:
             request.dont_filter = lease.dont_filter
             self._end(lease)
-            self._frontier.put_back(lease.handout.lease)
+            self._frontier.put_back(lease.leased_page.lease)
             return True
         identity = self._identities.of_request(request)
         if identity == lease.identity and repeats:
             self._end(lease)
             packed = self._packing.pack(request)
+            if isinstance(packed, Unheld) and not self._frontier.keeps_objects:
+                # With the request as it was before, the page would be retried for ever.
+                self._report(lease, _failed(lease, "cannot be sent to workers"))
+                return True
             self.retried[identity] = request.url
-            self._frontier.put_back(lease.handout.lease, packed, request.priority)
+            self._frontier.put_back(lease.leased_page.lease, packed, request.priority)
             return True
         is_kept = self._add(request, repeats, lease)
         self._end(lease)
@@ -342,7 +377,9 @@ class Dispatcher(FetchObserver):
         """Return the visit of a redirect, whose target is its only link."""
         identity = self._identities.of_request(request)
         is_to_itself = identity == lease.identity
-        pairs = LinkPairs(lease.request.url, [] if is_to_itself else [identity])
+        pairs = LinkPairs(
+            lease.request.url, [] if is_to_itself else [identity], status=lease.status
+        )
         return PageVisit(pairs, links_are_entries=True, error=TO_ITSELF if is_to_itself else "")
 
     def _add(self, request: Request, repeats: bool, source: Lease | None) -> bool:
@@ -352,7 +389,7 @@ class Dispatcher(FetchObserver):
             return False
         forget_inherited(request)
         is_kept = self._frontier.add(
-            Entry(
+            QueueEntry(
                 identity=identity,
                 url=without_credentials(request.url).partition("#")[0],
                 site=site_of(request),
@@ -361,14 +398,14 @@ class Dispatcher(FetchObserver):
                 request=self._packing.pack(request),
                 repeats=repeats,
                 is_seed=is_start or (self.takes_seeds and _is_from_outside(request)),
-                source=source.handout.lease if source is not None and repeats else None,
+                source=source.leased_page.lease if source is not None and repeats else None,
             )
         )
         if is_start:
-            self.starts.queue(request, identity, is_kept=is_kept is not False)
+            # Where other workers may fetch it, nobody tells this one that it has left.
+            is_here = is_kept is not False and self._frontier.keeps_objects
+            self.starts.queue(request, identity, is_kept=is_here)
         return is_kept is not False
-
-    # Out
 
     def next_request(self) -> Request | None:
         """Return the request to fetch next, or None; the engine is woken when one is ready."""
@@ -379,40 +416,49 @@ class Dispatcher(FetchObserver):
             return None
 
     def _next_request(self) -> Request | None:
-        if self.leases.n_holding >= self._at_once.now:
+        if self.leases.n_holding >= self.at_once.now:
             return None
-        handout = self._frontier.next_page(monotonic())
-        if handout is None:
+        if self.starts.look():
+            return None  # it may come before all others
+        leased_page = self._frontier.next_page(monotonic())
+        if leased_page is None:
+            self.starts.look()
             self._alarm.set(self._frontier.ready_at())
             return None
-        request = self._packing.unpack(handout)
+        request = self._packing.unpack(leased_page)
         if request in self.leases:
             request = request.copy()  # one object that a spider yielded twice
         identities = self._identities
-        is_link = handout.request is None
-        identity = identities.of_url(handout.url) if is_link else identities.of_request(request)
-        self.leases.begin(Lease(request, handout, identity, request.dont_filter))
+        is_link = leased_page.request is None
+        identity = identities.of_url(leased_page.url) if is_link else identities.of_request(request)
+        site = leased_page.site or site_of(request)
+        self.leases.begin(Lease(request, leased_page, identity, request.dont_filter, site))
         self.starts.hand_out(identity)
-        self._at_once.fetch_from(site_of(request))
+        self.at_once.fetch_from(site)
         self.retried.pop(identity, None)
         return request
 
-    def _fills_downloader(self) -> bool:
+    def fills_downloader(self) -> bool:
         """Return whether as many requests wait for their sites as Scrapy's downloader would hold.
 
         This keeps a `start` that yields while the downloader has room (`engine.needs_backout`) as
         lazy as it is without crawlprio.
         """
         n_open = len(self._frontier) + len(self.leases)
-        if n_open < self._at_once.now or self._frontier.is_busy:
+        if n_open < self.at_once.now or self._frontier.is_busy:
             return False
         ready_at = self._frontier.ready_at()
         if ready_at <= monotonic():
             return False
         self._alarm.set(ready_at)
+        self.starts.look()
         return True
 
-    # Outcomes
+    def leave_site(self, lease: Lease) -> None:
+        """Release the site of a leased page, whose download slot a middleware has set."""
+        if lease.site:
+            self._frontier.release_site(lease.leased_page.lease)
+            self._will_not_fetch(lease)
 
     def fetch_may_start(self, lease: Lease) -> bool:
         """Mark the fetch of a leased page as started; return False if its lease has expired."""
@@ -424,9 +470,9 @@ class Dispatcher(FetchObserver):
 
     def may_send(self, lease: Lease) -> bool:
         """Return whether a leased page may still be fetched."""
-        return self._frontier.holds(lease.handout.lease)
+        return self._frontier.holds(lease.leased_page.lease)
 
-    def _abort(self, lease: int) -> None:
+    def lease_lost(self, lease: int) -> None:
         """Abort the fetch under an expired lease: others may fetch its page by now."""
         request = self.leases.fetching(lease)
         if request is not None:
@@ -452,18 +498,6 @@ class Dispatcher(FetchObserver):
         """Called when the callback of a lease has yielded, and when its output was consumed."""
         self._patience.prolong(lease)
 
-    def fetch_answered(self, request: Request, response: Response) -> None:
-        lease = self.leases.of(request)
-        if lease is not None:
-            lease.status = response.status
-
-    def fetch_ended(self, request: Request) -> None:
-        lease = self.leases.of(request)
-        if lease is not None:
-            lease.ended_at = monotonic()
-            lease.fetched_at = time()
-            lease.state = LeaseState.HANDED_OUT
-
     def _outcome(self, request: Request, outcome: Response | Request | Failure) -> None:
         """Record what the downloader and its middlewares returned for a request."""
         lease = self.leases.of(request)
@@ -471,53 +505,52 @@ class Dispatcher(FetchObserver):
             return
         if isinstance(outcome, Request):
             self.leases.replace(lease, outcome)
-            return
-        if isinstance(outcome, Failure):
-            lease.error = cause_of(outcome.value, request) if outcome.value else "failed"
-        elif isinstance(outcome, Response):  # the engine rejects anything else
-            lease.status = outcome.status  # for a cached response, which was not fetched
-        lease.state = LeaseState.ANSWERED
-        self._patience.begin(lease)
+        else:
+            self.leases.answered(lease, outcome)
+            self._patience.begin(lease)
 
     def _release_site(self, lease: Lease) -> None:
         if self.leases.release_site(lease) and not lease.is_observed:
-            self._frontier.release_site(lease.handout.lease)
+            self._frontier.release_site(lease.leased_page.lease)
 
-    def observe(self, lease: Lease) -> None:
-        """Record what was read of a leased page before its callback has ended.
-
-        Where items are kept with visits, it is recorded at the end, with all items.
-        """
-        if not (self._keeps_items or lease.is_observed or lease.make_visit is None):
-            self._report(lease, lease.make_visit(), error="")
+    def observe(self, lease: Lease, visit: PageVisit) -> None:
+        """Report the visit of a leased page, its links included, before its callback has ended."""
+        if not lease.is_observed:
+            self._report(lease, visit)
 
     def _done(self, request: Request) -> None:
         """End the lease of a request that Scrapy is done with, callback and items included."""
         lease = self.leases.of(request)
         if lease is None:
             return
+        by = self.leases.replacement_of(lease)
+        if by is not None and self._identities.of_request(by) != lease.identity:
+            self.drop(by)  # as Scrapy's own scheduler has done
+            return
         self._end(lease)
         if not lease.is_observed:
-            failed = PageVisit(LinkPairs(request.url, []), True, error=lease.error)
-            self._report(lease, failed if lease.make_visit is None else lease.make_visit())
+            self._report(lease, lease.visit or _failed(lease))
 
     def _end(self, lease: Lease) -> None:
         """Remove a lease; the caller tells the frontier that it has ended."""
         self._patience.end(lease)
         self.leases.end(lease)
         if lease.started_at is None:
-            self._frontier.clock.not_fetched(site_of(lease.request))
+            self._will_not_fetch(lease)
 
-    def _report(self, lease: Lease, visit: PageVisit, error: str | None = None) -> None:
-        """Report the outcome of a leased page to the frontier, with another `error` if given."""
+    def _will_not_fetch(self, lease: Lease) -> None:
+        """Note that no fetch of a lease will start on the site that it holds."""
+        if lease.site:
+            self._frontier.clock.not_fetched(lease.site)
+            lease.site = ""
+
+    def _report(self, lease: Lease, visit: PageVisit) -> None:
+        """Report the outcome of a leased page to the frontier."""
         lease.is_observed = True
-        if lease.make_visit is None:
-            visit.pairs.status = lease.status
         try:
             self._frontier.observe(
-                lease.handout.lease,
+                lease.leased_page.lease,
                 visit._replace(
-                    error=visit.error if error is None else error,
                     fetched_at=lease.fetched_at,
                     elapsed=lease.elapsed,
                     items=lease.items,
@@ -527,9 +560,16 @@ class Dispatcher(FetchObserver):
         except CrawlprioError as error:
             self._failed(error)
 
-    def _wake(self) -> None:
+    def page_ready(self) -> None:
         if not self._is_closed:
             engine.wake(self._crawler)
+
+
+def _failed(lease: Lease, error: str = "") -> PageVisit:
+    """Return the visit of a page of which no callback has made one."""
+    error = error or lease.error or ("callback did not end" if lease.is_read else "")
+    pairs = LinkPairs(lease.request.url, [], status=lease.status)
+    return PageVisit(pairs, links_are_entries=True, error=error)
 
 
 def _is_from_outside(request: Request) -> bool:

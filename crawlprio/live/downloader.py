@@ -10,8 +10,7 @@ import errno
 import logging
 import os
 from asyncio import CancelledError
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from scrapy import Request, signals
 from scrapy.core.downloader import Downloader as StockDownloader
@@ -23,7 +22,6 @@ from scrapy.utils.defer import deferred_from_coro, maybe_deferred_to_future
 from twisted.internet import defer
 
 from crawlprio.live.engine import has_receivers, is_closing, sleep, slot_of
-from crawlprio.settings_table.config import read_setting
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
@@ -59,8 +57,19 @@ class FetchObserver:
         """Called once for each fetch that started, whether it succeeded or failed."""
 
 
+FETCH_HOOKS = tuple(name for name in vars(FetchObserver) if name.startswith("fetch_"))
+"""The methods of `FetchObserver`."""
+
+
 class FetchGate(FetchObserver):
     """A downloader middleware that lets no fetch through before its site may be fetched from."""
+
+
+class Backlog(Protocol):
+    """The requests that wait for a downloader."""
+
+    def fills_downloader(self) -> bool:
+        """Return whether as many wait for their sites as Scrapy's downloader would hold."""
 
 
 class FetchAborted(Exception):
@@ -72,32 +81,39 @@ class Downloader(StockDownloader):
 
     Set it as `DOWNLOADER`; the add-on does. Scrapy's own downloader keeps a queue per host and
     starts a task for each turn of it, to enforce delays and limits that crawlprio already enforces.
-    Signals, `meta["download_slot"]` and the middlewares work as they do there; `slots` stays empty,
-    unless AutoThrottle needs them. Without a `FetchGate` among the middlewares it behaves exactly
-    like Scrapy's own. It is full with `total_concurrency` fetches in flight (0: with no number of
-    them), and whenever `is_filled` says so. `can_abort` lets fetches be aborted: set it before the
-    first; it costs each of them 20 µs.
+    Signals, `meta["download_slot"]`, `slots` and the middlewares work as they do there. Without a
+    `FetchGate` among the middlewares it behaves exactly like Scrapy's own. It is full with
+    `total_concurrency` fetches in flight (0: with no number of them), and whenever the backlog
+    says so.
     """
-
-    can_abort = False
 
     def __init__(self, crawler: Crawler) -> None:
         super().__init__(crawler)
         self.at_once = any(isinstance(mw, FetchGate) for mw in self.middleware.middlewares)
-        self._keeps_slots = read_setting(crawler.settings, "AUTOTHROTTLE_ENABLED")
         self.observers: list[FetchObserver] = []
         self._fetching: dict[Request, Deferred[Response]] = {}
         self._aborted: set[Request] = set()
         self._has_warned = False
-        self.is_filled: Callable[[], bool] = lambda: False
+        self._backlog: Backlog | None = None
+        self._can_abort = False
+
+    def attach(self, backlog: Backlog, most: int, *, can_abort: bool) -> None:
+        """Fetch at most so many pages of a backlog at once.
+
+        It costs each fetch 20 µs if `abort` can end it.
+        """
+        self._backlog, self._can_abort = backlog, can_abort
+        self.total_concurrency = most
 
     def needs_backout(self) -> bool:
         """Return whether fetches in flight, or requests waiting for sites, fill the downloader.
 
         Scrapy's own downloader holds requests that wait for their sites. Here they wait in the
-        frontier, which `is_filled` asks.
+        frontier, which the backlog knows.
         """
-        return super().needs_backout() or self.is_filled()
+        if super().needs_backout():
+            return True
+        return self._backlog is not None and self._backlog.fills_downloader()
 
     def fetch(self, request: Request) -> Deferred[Response | Request]:  # type: ignore[override]
         """Fetch a page through the middlewares and return their result."""
@@ -115,10 +131,9 @@ class Downloader(StockDownloader):
     async def _fetch(self, request: Request) -> Response:
         """Fetch a page with its download handler, and notify observers and signal receivers."""
         request.meta[self.DOWNLOAD_SLOT] = self.get_slot_key(request)
-        slot = slot_of(self, request) if self._keeps_slots else None
-        if slot is not None:
-            slot.active.add(request)
-            slot.transferring.add(request)
+        slot = slot_of(self, request)
+        slot.active.add(request)
+        slot.transferring.add(request)
         self._send(signals.request_reached_downloader, request=request)
         for observer in self.observers:
             observer.fetch_started(request)
@@ -132,9 +147,8 @@ class Downloader(StockDownloader):
                 observer.fetch_answered(request, response)
             return response
         finally:
-            if slot is not None:
-                slot.active.remove(request)
-                slot.transferring.remove(request)
+            slot.active.remove(request)
+            slot.transferring.remove(request)
             for observer in self.observers:
                 observer.fetch_ended(request)
             self._send(signals.request_left_downloader, request=request)
@@ -162,7 +176,7 @@ class Downloader(StockDownloader):
 
     async def _fetch_with_handler(self, request: Request) -> Response:
         """Fetch a page with its download handler, which `abort` can cancel."""
-        if not self.can_abort:
+        if not self._can_abort:
             return await self.handlers.download_request_async(request)
         fetching = deferred_from_coro(self.handlers.download_request_async(request))
         self._fetching[request] = fetching

@@ -1,8 +1,9 @@
 """Every use of Scrapy's private interfaces, in one place.
 
 Scrapy has no public way to wake the engine, to see which requests are in progress or what consumes
-items and signals, to see what errbacks yield, to disable the downloader's delays, or to make the
-process exit with an error. A test fails first if one of these private names changes.
+items and signals, to see what errbacks yield, to add a middleware once the settings are final, to
+disable the downloader's delays, or to make the process exit with an error. A test fails first if
+one of these private names changes.
 """
 
 from __future__ import annotations
@@ -10,33 +11,52 @@ from __future__ import annotations
 import logging
 import math
 import os
+import ssl
 import sys
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from time import monotonic
+from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from pydispatch import dispatcher  # type: ignore[import-untyped]
 from scrapy import Request, Spider, signals
+from scrapy.core.downloader import Slot
+from scrapy.exceptions import (
+    DownloadCancelledError,
+    DownloadConnectionRefusedError,
+    DownloadFailedError,
+    DownloadTimeoutError,
+    NotConfigured,
+    ResponseDataLossError,
+    StopDownload,
+)
 from scrapy.extensions.corestats import CoreStats
-from scrapy.http import Response
+from scrapy.http import Headers, Response
 from scrapy.logformatter import LogFormatter, LogFormatterResult
 from scrapy.pipelines import ItemPipelineManager
+from scrapy.responsetypes import responsetypes
+from scrapy.utils import _download_handlers
 from scrapy.utils.asyncgen import as_async_generator
 from scrapy.utils.asyncio import call_later
 from scrapy.utils.defer import deferred_from_coro, maybe_deferred_to_future
-from scrapy.utils.misc import load_object
+from scrapy.utils.misc import build_from_crawler, load_object
+from scrapy.utils.ssl import _make_ssl_context
 from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
 from twisted.web.client import HTTPConnectionPool
+from twisted.web.iweb import UNKNOWN_LENGTH
 
-from crawlprio.live.counts import cause_of
+from crawlprio.live.crawl_counters import cause_of
+from crawlprio.settings_table.config import needs_twisted_tls, read_setting
 
 if TYPE_CHECKING:
-    from scrapy.core.downloader import Downloader, Slot
+    from scrapy.core.downloader import Downloader
     from scrapy.crawler import Crawler
+    from scrapy.settings import BaseSettings
     from scrapy.utils.asyncio import CallLaterResult
 
 
@@ -90,7 +110,7 @@ class Alarm:
             return
         self.cancel()
         self._at = at
-        self._timer = call_later(max(at - monotonic(), 0.0), self._ring)
+        self._timer = call_later(max(at - monotonic(), 0.0), self._time_out)
 
     def cancel(self) -> None:
         if self._timer is not None:
@@ -98,7 +118,11 @@ class Alarm:
         self._timer = None
         self._at = math.inf
 
-    def _ring(self) -> None:
+    def ring(self) -> None:
+        """Call it now."""
+        self._function()
+
+    def _time_out(self) -> None:
         self._timer = None
         self._at = math.inf
         self._function()
@@ -182,7 +206,7 @@ class _InProgress(set["Request"]):
 
 
 def items_are_consumed(crawler: Crawler, other_than: type) -> bool:
-    """Return whether anything besides one pipeline class and the item count consumes items.
+    """Return whether anything other than one pipeline class and the item count consumes items.
 
     That may be another pipeline, a receiver of `item_scraped` (feeds have one), or a log line for
     each item.
@@ -246,14 +270,159 @@ def transport_of(connection: Any, renewed: Callable[[Any], Any]) -> Any:
     return getattr(connection, "_clientProtocol", connection).transport
 
 
-def slot_of(downloader: Downloader, request: Request) -> Slot:
-    """Return the downloader's slot of a request, in which AutoThrottle reads and sets the delay.
+class Reception:
+    """What Scrapy's download handlers do as a response comes in: tell receivers, limit its size."""
 
-    Scrapy forgets it once it has been idle for a minute.
+    stopped: StopDownload | None = None
+
+    def __init__(self, crawler: Crawler, request: Request, most: int, warn_at: int) -> None:
+        self._crawler, self._request, self._started = crawler, request, monotonic()
+        # Scrapy's own still reads attributes of the spider, which are deprecated.
+        most, warn_at = (
+            request.meta.get(name, getattr(crawler.spider, name, usual))
+            for name, usual in (("download_maxsize", most), ("download_warnsize", warn_at))
+        )
+        self._most, self._warn_at = most, warn_at
+
+    def begin(self, headers: Headers, length: int | None) -> bool:
+        """Take note of the head, and return whether to go on."""
+        self._request.meta["download_latency"] = monotonic() - self._started
+        known = UNKNOWN_LENGTH if length is None else length
+        self._tell(signals.headers_received, headers=headers, body_length=known)
+        return self._may_go_on(length or 0, expected=True)
+
+    def go_on(self, data: bytes, size: int) -> bool:
+        """Take note of a part of the body, now of some size, and return whether to go on."""
+        self._tell(signals.bytes_received, data=data)
+        return self._may_go_on(size, expected=False)
+
+    def response(
+        self, status: int, headers: Headers, body: bytes, flags: list[str], *about: Any
+    ) -> Response:
+        """Return the response; raise StopDownload if a receiver wants it to fail."""
+        url = self._request.url.partition("#")[0]
+        # Its class copies headers value by value, if they are given to it.
+        kind = responsetypes.from_args(headers=headers, url=url, body=body)
+        response = kind(url, status, None, body, flags, None, *about)
+        response._headers = headers
+        if self.stopped:
+            response.flags.append("download_stopped")
+            if self.stopped.fail:
+                self.stopped.response = response
+                raise self.stopped
+        return response
+
+    def _tell(self, signal: object, **arguments: object) -> None:
+        if has_receivers(self._crawler, signal):
+            self.stopped = _download_handlers.check_stop_download(
+                signal, self._crawler, self._request, **arguments
+            )
+
+    def _may_go_on(self, size: int, *, expected: bool) -> bool:
+        """Return whether no receiver has stopped it; raise DownloadCancelledError if too large."""
+        if self.stopped:
+            return False
+        if self._most and size > self._most:
+            text = _download_handlers.get_maxsize_msg(
+                size, self._most, self._request, expected=expected
+            )
+            logger.warning(text)
+            raise DownloadCancelledError(text)
+        if self._warn_at and size > self._warn_at:
+            logger.warning(
+                _download_handlers.get_warnsize_msg(
+                    size, self._warn_at, self._request, expected=expected
+                )
+            )
+            self._warn_at = 0
+        return True
+
+
+def fail_if_data_is_lost(handler: Any, request: Request) -> None:
+    """Raise ResponseDataLossError unless parts of bodies are wanted; a handler warns once."""
+    if request.meta.get("download_fail_on_dataloss", handler._fail_on_dataloss):
+        if not handler._fail_on_dataloss_warned:
+            handler._fail_on_dataloss_warned = True
+            logger.warning(_download_handlers.get_dataloss_msg(request.url))
+        raise ResponseDataLossError(request.url)
+
+
+def failure_of(error: OSError | UnicodeError, url: str, seconds: float) -> Exception:
+    """Return what Scrapy's download handlers fail with after an error of a connection."""
+    if isinstance(error, TimeoutError):
+        return DownloadTimeoutError(f"Getting {url} took longer than {seconds} seconds.")
+    is_refused = isinstance(error, ConnectionRefusedError)
+    return (DownloadConnectionRefusedError if is_refused else DownloadFailedError)(str(error))
+
+
+def tls_context(settings: BaseSettings) -> ssl.SSLContext | None:
+    """Return the TLS context of a crawl; None if its settings ask for what only Twisted's does."""
+    if needs_twisted_tls(settings):
+        return None
+    context = _make_ssl_context(settings)
+    context.options |= 0x4  # OP_LEGACY_SERVER_CONNECT, as in Scrapy's own contexts
+    return context
+
+
+class WatchedSlot(Slot):
+    """A slot of Scrapy's downloader that reports each change of its delay or concurrency.
+
+    `changed` gets the new delay, or the new number of fetches at once; None stands for no change.
     """
+
+    def __init__(self, slot: Slot, changed: Callable[[float | None, int | None], object]) -> None:
+        super().__init__(slot.concurrency, slot.delay, slot.jitter)
+        self.changed = changed
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        is_change = "changed" in self.__dict__ and self.__dict__.get(name) != value
+        super().__setattr__(name, value)
+        if is_change and name == "delay":
+            self.changed(value, None)
+        elif is_change and name == "concurrency":
+            self.changed(None, value)
+
+
+def slot_of(downloader: Downloader, request: Request) -> Slot:
+    """Return the downloader's slot of a request; Scrapy forgets it after a minute without any."""
     _, slot = downloader._get_slot(request)
     slot.lastseen = monotonic()
     return slot
+
+
+def watch_slots(
+    crawler: Crawler, changed: Callable[[str, float | None, int | None], object]
+) -> None:
+    """Call `changed` with the name of each downloader slot that is given another delay or limit.
+
+    Extensions and callbacks change them, as AutoThrottle does. A project's own downloader need not
+    have slots.
+    """
+    downloader: Any = crawler.engine.downloader
+    get_slot = getattr(downloader, "_get_slot", None)
+    if get_slot is None:
+        return
+
+    def get_watched(request: Request, *spider: Any) -> tuple[str, Slot]:
+        name, slot = get_slot(request, *spider)
+        if not isinstance(slot, WatchedSlot):
+            slot = downloader.slots[name] = WatchedSlot(slot, partial(changed, name))
+        return name, slot
+
+    downloader._get_slot = get_watched
+
+
+def set_slot_rules(crawler: Crawler, settings: BaseSettings) -> None:
+    """Give the slots of Scrapy's downloader the delays and concurrency that settings have."""
+    downloader: Any = crawler.engine.downloader
+    read = partial(read_setting, settings)
+    downloader._delay = max(downloader._delay, read("DOWNLOAD_DELAY"))
+    downloader.domain_concurrency = read("CONCURRENT_REQUESTS_PER_DOMAIN")
+    downloader.per_slot_settings = {
+        host: {"delay": read("DOWNLOAD_DELAY") if delay is None else delay}
+        | ({} if limit is None else {"concurrency": limit})
+        for host, (delay, limit) in read("DOWNLOAD_SLOTS").items()
+    }
 
 
 def close_spider(crawler: Crawler, reason: str = "crawlprio_failed") -> Deferred[None]:
@@ -273,14 +442,21 @@ _SECONDS_TO_STOP = 5.0
 
 
 @contextmanager
-def forced_end(process: Any) -> Iterator[None]:
+def forced_end(process: Any, has_begun: Callable[[], bool]) -> Iterator[None]:
     """End a crawler process with status 130 on a second Ctrl-C, even while its event loop is busy.
 
     Scrapy then asks the event loop to stop and ignores all further signals. While code is compiled,
-    say, the loop would not get to it for half a minute.
+    say, the loop would not get to it for half a minute. Until `has_begun()`, the first SIGINT or
+    SIGTERM ends it at once, with status 130 or 143.
     """
-    kill = process._signal_kill
+    shut_down, kill = process._signal_shutdown, process._signal_kill
     timers: list[threading.Timer] = []
+
+    def end(number: int, frame: FrameType | None) -> None:
+        if not has_begun():
+            os.write(2, b"Interrupted.\n")  # a signal may interrupt a print
+            os._exit(128 + number)
+        shut_down(number, frame)
 
     def kill_soon(*signal: Any) -> None:
         kill(*signal)
@@ -288,7 +464,7 @@ def forced_end(process: Any) -> Iterator[None]:
         timers[-1].daemon = True
         timers[-1].start()
 
-    process._signal_kill = kill_soon
+    process._signal_shutdown, process._signal_kill = end, kill_soon
     yield
     for timer in timers:
         timer.cancel()
@@ -303,8 +479,8 @@ def exit_with_error(crawler: Crawler) -> None:
     def forget_spider() -> None:
         crawler.spider = None
 
-    for signal in (signals.spider_closed, signals.engine_stopped):
-        crawler.signals.connect(forget_spider, signal=signal, weak=False)
+    for closed in (signals.spider_closed, signals.engine_stopped):
+        crawler.signals.connect(forget_spider, signal=closed, weak=False)
     if crawler.engine._slot is not None and crawler.engine._slot.closing is not None:
         call_later(0, forget_spider)
 
@@ -317,6 +493,44 @@ def uses_spider_middleware(crawler: Crawler, path: str) -> bool:
     middleware = crawler.get_spider_middleware(load_object(path))
     methods = crawler.engine.scraper.spidermw.methods["process_spider_output"]
     return middleware is not None and middleware.process_spider_output in methods
+
+
+def add_middleware(crawler: Crawler, setting: str, added: type, *, is_outermost: bool) -> None:
+    """Add a middleware outside or inside all others of SPIDER_ or DOWNLOADER_MIDDLEWARES.
+
+    Nothing happens if one of its class is in use, if it is not configured, or if the project's own
+    downloader has no middlewares. Call it in the scheduler's `open`, at the latest.
+    """
+    engine = crawler.engine
+    is_of_spider = setting == "SPIDER_MIDDLEWARES"
+    manager: Any = (
+        engine.scraper.spidermw if is_of_spider else getattr(engine.downloader, "middleware", None)
+    )
+    if manager is None or any(isinstance(each, added) for each in manager.middlewares):
+        return
+    try:
+        middleware: Any = build_from_crawler(added, crawler)
+    except NotConfigured:
+        return
+    if not is_outermost:
+        manager._add_middleware(middleware)
+        manager.middlewares = (*manager.middlewares, middleware)
+        return
+    for name, methods in type(manager)(middleware, crawler=crawler).methods.items():
+        is_inward = name == "process_spider_input"
+        (manager.methods[name].extendleft if is_inward else manager.methods[name].extend)(methods)
+    manager.middlewares = (middleware, *manager.middlewares)
+    if engine._start is not None and hasattr(middleware, "process_start"):
+        engine._start = middleware.process_start(engine._start)
+
+
+def ask_last(crawler: Crawler, process_request: Callable[..., Any]) -> None:
+    """Have the downloader call this method of a middleware last, just before it fetches."""
+    manager = getattr(crawler.engine.downloader, "middleware", None)
+    methods = [] if manager is None else manager.methods["process_request"]
+    if process_request in methods:
+        methods.remove(process_request)
+        methods.append(process_request)
 
 
 def before_closing(crawler: Crawler, finish: Callable[[str], Awaitable[None]]) -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from time import monotonic, time
-from typing import Any
+from dataclasses import replace
+from time import monotonic
+from typing import Any, Protocol
 
 import numpy as np
 from scrapy.utils.asyncio import run_in_thread
@@ -16,113 +16,23 @@ from twisted.python.failure import Failure
 
 from crawlprio.errors import CrawlprioError
 from crawlprio.frontier import PageQueue, SiteClock
-from crawlprio.frontier.politeness import DomainShares, Learned
-from crawlprio.frontier.protocol import Entry, Handout, PageVisit
-from crawlprio.frontier.records import MAX_LEASES, UNKNOWN, WAITING
-from crawlprio.frontier.replaying import FIRST, columns_of, replay
+from crawlprio.frontier.politeness import DomainShares
+from crawlprio.frontier.protocol import Attached, LeasedPage, PageVisit, QueueEntry
+from crawlprio.frontier.replaying import add_waiting, history_of, replay
+from crawlprio.frontier.saved_queue import restore_queue
+from crawlprio.frontier.struct_layouts import DONE, MAX_LEASES, UNKNOWN, WAITING
 from crawlprio.graph.compiled import plain_until
 from crawlprio.graph.pages import NO_PAGE, Visit
-from crawlprio.items import LinkPairs
+from crawlprio.live.clock import HostClock
 from crawlprio.live.recorder import Recorder
-from crawlprio.live.request_json import priority_of
+from crawlprio.live.request_json import Unheld, priority_of
 from crawlprio.live.requests import WaitingRequests
 from crawlprio.live.state_keeper import n_known
-from crawlprio.live.workers import LinksOut, Shard
 from crawlprio.orderings.base import Keys
 from crawlprio.settings_table.config import CrawlConfig
-from crawlprio.store.crawl_state import RequestRow, Source
-from crawlprio.store.outcomes import FOREIGN, is_refusal
-from crawlprio.web.urls import host_of
+from crawlprio.store.outcomes import failure_of, waits_again
 
-
-class HostClock:
-    """A `crawlprio.frontier.protocol.FetchClock` over a `SiteClock` in this process.
-
-    The recorder assigns site ids and stores the state of sites; an error of the store goes to
-    `failed`.
-    """
-
-    def __init__(
-        self, sites: SiteClock, recorder: Recorder, failed: Callable[[CrawlprioError], object]
-    ) -> None:
-        self.sites = sites
-        self._recorder = recorder
-        self._failed = failed
-        self._site = recorder.pages.site
-
-    def next_start(self, site: str) -> float:
-        return self.sites.next_start(self._site(site))
-
-    def has_room(self, site: str) -> bool:
-        return self.sites.has_room(self._site(site))
-
-    def may_send(self, site: str) -> bool:
-        return True
-
-    def hold(self, site: str, n_fetches: int = 1) -> None:
-        self.sites.hold(self._site(site), n_fetches)
-
-    def not_fetched(self, site: str) -> None:
-        self.sites.not_fetched(self._site(site), monotonic())
-
-    def started(self, site: str, *, was_handed_out: bool) -> float:
-        return self.sites.started(self._site(site), monotonic(), was_handed_out=was_handed_out)
-
-    def ended(self, site: str, **fetch: Any) -> None:
-        known = self._site(site)
-        if self.sites.ended(known, monotonic(), **fetch):
-            self._save(known)
-
-    def rest(self, site: str) -> None:
-        """Start no fetch on a site for one delay from now."""
-        known = self._site(site)
-        self.sites.rest(known, monotonic() + self.sites.delay(known))
-
-    def set_delay(self, site: str, seconds: float) -> None:
-        self.sites.set_site(self._site(site), delay=seconds)
-
-    def obey_crawl_delay(self, site: str, seconds: float) -> float:
-        known = self._site(site)
-        before = self.sites.crawl_delay(known)
-        obeyed = self.sites.obey_crawl_delay(known, seconds, monotonic())
-        if obeyed != before:
-            self._save(known)
-        return obeyed
-
-    def restore(self) -> None:
-        """Restore the delays and pauses of the resumed crawl. O(sites)."""
-        recorder, sites = self._recorder, self.sites
-        assert recorder.store is not None
-        now, since = monotonic(), time()
-        politeness = sites.politeness
-        pauses: dict[int, float] = {}
-        for state in recorder.store.site_states():
-            site = self._site(state.host)
-            sites.restore(site, Learned(state.crawl_delay, state.refusals, state.pause))
-            rest = politeness.rest_of_pause(state.pause, state.paused_until, since)
-            pauses[site] = max(rest, pauses.get(site, 0.0))
-        if politeness.follows_fetches:
-            for site, fetched_at, elapsed, n_bytes in recorder.store.last_fetches():
-                pause = politeness.pause_for_fetch(elapsed, n_bytes)
-                rest = politeness.rest_of_pause(pause, fetched_at + pause, since)
-                pauses[site] = max(rest, pauses.get(site, 0.0))
-        end = recorder.previous_end
-        since_end = None if end is None else since - end
-        for site in range(recorder.pages.n_sites):
-            rest = max(
-                politeness.rest_of_delay(sites.delay(site), since_end), pauses.get(site, 0.0)
-            )
-            if rest > 0:
-                sites.rest(site, now + rest)
-
-    def _save(self, site: int) -> None:
-        try:
-            self._recorder.save_site(site, self.sites.learned(site))
-        except CrawlprioError as error:
-            self._failed(error)
-
-
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("crawlprio")
 
 
 class Computations:
@@ -170,33 +80,223 @@ class Computations:
         self._done()
 
 
-_VISITED, _SCRAPED = 1, 2
-"""What an earlier run did with a page: visit it, and store its items."""
+class Rechecks(Protocol):
+    """Knows the pages that an update fetches again: what to send, and whether anything is new."""
+
+    def request_for(self, page: int, request: object | None) -> object | None:
+        """Return what to send for a page that leaves, whose request waits; None: a plain GET."""
+
+    def is_check(self, page: int, request: object | None, visit: Visit) -> bool:
+        """Note the outcome of a fetch; return whether it found the page as it was: no visit.
+
+        `request` is what waited. Of the `extras` of the visit, its own are taken out.
+        """
 
 
-@dataclass(slots=True)
-class _Lease:
-    """A leased page; `number` identifies its saved request, if it has one.
+class EarlierRuns:
+    """What earlier runs of a crawl have left: it resumes from that, and knows what they did."""
 
-    `is_again`: an earlier run visited the page, and this one only because `start` runs again.
-    `is_adopted`: an earlier process handed it out.
+    def __init__(
+        self, queue: PageQueue, recorder: Recorder, requests: WaitingRequests, clock: HostClock
+    ) -> None:
+        self._queue, self._recorder = queue, recorder
+        self._requests, self._clock = requests, clock
+        self._outcomes = bytearray()
+
+    def resume(self, model: Any | None) -> None:
+        """Resume, step by step; a `model` that learns from each page does so again."""
+        self._restore_queue()
+        self._replay_visits(model)
+        self._note_items()
+        self._restore_requests()
+        self._clock.restore()
+
+    def _restore_queue(self) -> None:
+        """Restore the queue as it was when the state was saved, if it was. O(pages)."""
+        recorder = self._recorder
+        if recorder.state is not None:
+            restore_queue(self._queue, recorder.state.take)
+            for page in recorder.figures.visited:
+                self.note(page)
+
+    def _replay_visits(self, model: Any | None) -> None:
+        """Replay the visits since then, or all. O(their links)."""
+        recorder, queue = self._recorder, self._queue
+        assert recorder.store is not None
+        n_seen = 0 if recorder.state is None else n_known(recorder.state)[0]
+        texts, beside = model is not None, recorder.read_back
+        columns = history_of(queue, recorder.store, texts=texts, after=n_seen, beside=beside)
+        n_pages, n_keyed = len(recorder.pages), queue.ordering.n_pages
+        for some in replay(queue, columns, recorder.seeds, n_pages, n_known=n_keyed):
+            for visit, n_before in some.evidence():
+                recorder.replay(visit, n_before)
+                if model is not None and visit.value is not None and (visit.title or visit.text):
+                    model.score_again(recorder.pages.url(visit.page), visit.title, visit.text)
+                if visit.page != NO_PAGE:
+                    self.note(visit.page)
+
+    def _note_items(self) -> None:
+        for page in self._recorder.restore_items():
+            self.note(page, has_items=True)
+
+    def _restore_requests(self) -> None:
+        """Queue the pages of requests that were not finished; the budgets count all pages."""
+        store = self._recorder.store
+        assert store is not None
+        waiting = add_waiting(self._queue, store, self._requests.priority_of)
+        self._recorder.end_replay(self._requests.restore(waiting))
+
+    def note(self, page: int, *, has_items: bool = False) -> None:
+        """Note a visit of a page, or of a request that an earlier run left waiting."""
+        if page >= len(self._outcomes):
+            self._outcomes.extend(bytes(page + 1024 - len(self._outcomes)))
+        self._outcomes[page] = max(self._outcomes[page], 2 if has_items else 1)
+
+    def visited(self, page: int) -> bool:
+        """Return whether an earlier run visited a page."""
+        return page < len(self._outcomes) and self._outcomes[page] > 0
+
+    def scraped(self, page: int) -> bool:
+        """Return whether items of a page are stored."""
+        return page < len(self._outcomes) and self._outcomes[page] == 2
+
+    def forget(self) -> None:
+        """Have every page done as if for the first time."""
+        self._outcomes.clear()
+
+
+class PageLeases:
+    """The leased pages of a frontier, by lease: while one holds its site, no other page leaves it.
+
+    `shares` limits the fetches of a registered domain; None: nothing does. If it `marks` pages in
+    the store, a later run begins with those that were leased when this one was killed.
     """
 
-    page: int
-    site: int
-    request: object | None
-    number: int | None
-    is_again: bool
-    holds_site: bool = True
-    is_adopted: bool = False
+    def __init__(
+        self,
+        queue: PageQueue,
+        recorder: Recorder,
+        requests: WaitingRequests,
+        sites: SiteClock,
+        shares: DomainShares | None,
+        *,
+        marks: bool,
+    ) -> None:
+        self._queue, self._recorder, self._pages = queue, recorder, recorder.pages
+        self._requests, self._sites, self._shares = requests, sites, shares
+        self._marks = marks
+        self._leases: dict[int, LeasedPage] = {}
+        self._latest = 0
 
-    @property
-    def source(self) -> Source:
-        """What its callback's requests are marked with in the store."""
-        return self.page, self.number or 0
+    def __len__(self) -> int:
+        return len(self._leases)
+
+    def __getitem__(self, lease: int) -> LeasedPage:
+        return self._leases[lease]
+
+    def of(self, lease: int | None) -> LeasedPage | None:
+        """Return the leased page; None if the lease has ended, or there is none."""
+        return None if lease is None else self._leases.get(lease)
+
+    def next_page(self, now: float) -> LeasedPage | None:
+        """Lease the next page of the queue; None if no site is ready."""
+        page = (self._shares or self._queue).next_page(now)
+        if page == NO_PAGE:
+            return None
+        request, number = self._requests.pop(page)
+        self._wait_for_rest(page)
+        self._latest += 1
+        leased_page = self._begin(self._latest, page, request, number, now)
+        # Of the requests in a job, those that each run makes again are not saved.
+        is_bytes = self._recorder.saves_requests and isinstance(request, bytes)
+        leased_page.is_again = is_bytes and number is None
+        return leased_page
+
+    def adopt(self, lease: int, page: int, number: int | None) -> LeasedPage | None:
+        """Take note of a lease that an earlier process gave; return None if its page is gone.
+
+        Its page was visited since, say. Until the lease ends, its site counts as being fetched.
+        """
+        queue = self._queue
+        request = None
+        if not 0 <= page < len(self._pages) or queue.state(page) != WAITING:
+            return None
+        if number is not None:
+            request = self._requests.take(page, number)
+            if request is None:
+                return None
+        if not self._requests.has(page):
+            queue.finish(page)
+        site = int(self._pages.sites[page])
+        queue.hold(site)
+        if self._shares is not None:
+            self._shares.began(site)
+        adopted = self._begin(lease, page, request, number, monotonic())
+        adopted.is_adopted = True
+        return adopted
+
+    def _begin(
+        self, lease: int, page: int, request: object | None, number: int | None, now: float
+    ) -> LeasedPage:
+        pages, store = self._pages, self._recorder.store
+        site, depth = int(pages.sites[page]), int(pages.depths[page])
+        self._sites.handed_out(site, now)
+        if self._marks and store is not None:
+            store.pending.leased.set(page)
+        url, host = pages.url(page), pages.host(site)
+        self._leases[lease] = LeasedPage(lease, url, depth, request, host, page, number)
+        return self._leases[lease]
+
+    def pop(self, lease: int) -> LeasedPage:
+        """End a lease; its site is still held."""
+        return self._leases.pop(lease)
+
+    def release(self, leased_page: LeasedPage) -> None:
+        """Release the site of a leased page, if it holds one."""
+        if leased_page.holds_site:
+            leased_page.holds_site = False
+            site = int(self._pages.sites[leased_page.page])
+            if leased_page.is_adopted:
+                self._queue.hold(site, -1)
+            else:
+                self._queue.release(leased_page.page)
+            if self._shares is not None:
+                self._shares.ended(site)
+            self._wait_for_rest(leased_page.page)
+
+    def put_back(self, leased_page: LeasedPage) -> bool:
+        """Queue a leased page again; return False if it was dropped as the frontier is full."""
+        page, holds_site = leased_page.page, leased_page.holds_site
+        site = int(self._pages.sites[page])
+        if leased_page.is_adopted and holds_site:
+            self._queue.hold(site, -1)
+        self._queue.put_back(page, is_released=leased_page.is_adopted or not holds_site)
+        if self._shares is not None and holds_site:
+            self._shares.ended(site)
+        return self._queue.state(page) == WAITING
+
+    def wait_for_request(self, page: int, priority: int) -> None:
+        """Queue a page for one more request, unless it has the maximum number of leases."""
+        if self._queue.n_leases(page) < MAX_LEASES:
+            self._queue.add(page, priority)
+
+    def _wait_for_rest(self, page: int) -> None:
+        """Queue a page again if more requests wait for it."""
+        priority = self._requests.next_priority(page)
+        if priority is not None and self._queue.state(page) != WAITING:
+            self.wait_for_request(page, priority)
+
+    def number_from(self, first: int) -> None:
+        """Give the next lease this number, so that it differs from those of earlier processes."""
+        self._latest = first - 1
+
+    def share_between(self, n_fetches: int) -> None:
+        """Limit a registered domain to half of so many fetches at once."""
+        if self._shares is not None:
+            self._shares.limit(max(n_fetches // 2, 1))
 
 
-class LocalFrontier:
+class LocalFrontier(Attached):
     """A `crawlprio.frontier.protocol.Frontier` in this process, recorded in the crawl store.
 
     A visit, the pages it discovers and the requests its callback yielded are in one transaction.
@@ -208,12 +308,15 @@ class LocalFrontier:
     when the ordering or the store fails outside a call to the frontier. `priority_of` returns the
     priority of a saved request; it raises `StoreError`, which prevents the resume, for one that
     cannot be rebuilt. `call_soon` calls a function at the end of this turn of the event loop; None
-    commits each visit separately. Links to other shards, each with its number, are added to
-    `links_out`, in order, until somebody takes them.
+    commits each visit separately.
     """
 
     keeps_objects = True
-    loses_leases = False
+    loses_leases = is_busy = False
+    rechecks: Rechecks | None = None
+    """What an update knows of pages that it fetches again."""
+    counts_failures = False
+    """Whether a page that could not be fetched counts for CRAWLPRIO_MAX_PAGES, as in an update."""
 
     def __init__(
         self,
@@ -225,18 +328,14 @@ class LocalFrontier:
         priority_of: Callable[[bytes], int] = priority_of,
         call_soon: Callable[[Callable[[], object]], object] | None = None,
     ) -> None:
-        self.on_ready: Callable[[], object] = lambda: None
-        self.on_lost: Callable[[int], object] = lambda lease: None
-        self.links_out: list[tuple[int, LinksOut]] = []
         self.carries_json_only = recorder.saves_requests
         self.n_links = 0
         self._recorder = recorder
         self._failed = failed
         self._is_exact = config.concurrency == 1
         self._limits_waiting = config.max_waiting is not None
-        # With one fetch at a time, the leased page would be handed out first again anyway.
-        self._marks_leases = recorder.saves_requests and not self._is_exact
-        pages = recorder.pages
+        self._pages = pages = recorder.pages
+        self._discovery = recorder.discovery
         self.queue = PageQueue(
             config.ordering,
             pages,
@@ -247,108 +346,100 @@ class LocalFrontier:
             novelty=config.new_novelty(),
             truth=None if truth is None else lambda page: truth(pages.url(page)),
             max_waiting=config.max_waiting,
-            plain_until=plain_until(),
-            is_foreign=self._is_foreign if recorder.shard is not None else None,
+            # A state is saved of compiled code alone, which is still in the user's cache.
+            plain_until=plain_until() if recorder.state is None else 0,
         )
-        self.clock = HostClock(
-            SiteClock(config.politeness, self.queue, pages.site_size), recorder, failed
+        self.clock = HostClock.of_queue(config, self.queue, recorder, failed)
+        self._requests = WaitingRequests(
+            lambda: recorder.store, priority_of, saves=recorder.saves_requests
         )
-        # With one fetch at a time, or no limit, no domain can hold all of them.
-        self._shares = (
-            DomainShares(self.queue, config.concurrency // 2, recorder.discovery.domain_of)
-            if config.concurrency > 1
-            else None
-        )
-        for host, (delay, limit) in config.slots.items():
-            self.clock.sites.set_site(pages.site(host), delay=delay, limit=limit)
-        self._priority_of = priority_of
-        model = config.value_model
-        self._learning_model = model if model is not None and model.learns else None
-        self._requests = WaitingRequests(recorder.requests, priority_of)
-        # As in Scrapy, a request with dont_filter does not make later ones without it duplicates.
-        self._unfiltered: set[int] = set()
-        self._earlier = bytearray()
+        self._earlier = EarlierRuns(self.queue, recorder, self._requests, self.clock)
         self._refused: dict[int, str] = {}
-        self._leases: dict[int, _Lease] = {}
-        self._n_leases = 0
+        shares = None
+        if config.concurrency > 1:  # else, or without a limit, no domain can hold all of them
+            domain_of = recorder.discovery.domain_of
+            shares = DomainShares(self.queue, config.concurrency // 2, domain_of)
+        # With one fetch at a time, the leased page would be handed out first again anyway.
+        marks = recorder.saves_requests and not self._is_exact
+        self.leases = PageLeases(
+            self.queue, recorder, self._requests, self.clock.sites, shares, marks=marks
+        )
         self._call_soon = call_soon
         self._commits_soon = False
         if recorder.resumes:
-            self._resume()
-        self._computations = Computations(self.queue, lambda: self.on_ready(), failed)
+            model = config.value_model
+            self._earlier.resume(model if model is not None and model.learns else None)
+        self._computations = Computations(self.queue, self._page_ready, failed)
+
+    def _page_ready(self) -> None:
+        if self.user is not None:
+            self.user.page_ready()
 
     def __len__(self) -> int:
         return len(self.queue) + self._requests.n_more
 
-    @property
-    def is_busy(self) -> bool:
-        return False
-
     def close(self) -> None:
         self._computations.close()
-        if self._recorder.states is not None and len(self.queue):
-            self._recorder.states.wait()
-            self._recorder.save_state(self.queue, self._refused)
-            self._recorder.states.wait()
-
-    # Adding pages
+        if len(self.queue):
+            self._recorder.save_state(self.queue, self._refused, is_last=True)
 
     def is_duplicate(self, identity: str) -> bool:
-        page = self._recorder.pages.find(identity)
-        if page == NO_PAGE or page in self._unfiltered:
+        page = self._pages.find(identity)
+        if page == NO_PAGE or self._requests.is_unfiltered(page):
             return False
         state = self.queue.state(page)
         return state != UNKNOWN and (state != WAITING or self._requests.has(page))
 
-    def add(self, entry: Entry) -> bool:
-        recorder, queue = self._recorder, self.queue
-        pages = recorder.pages
+    def add(self, entry: QueueEntry) -> bool:
+        queue, pages, requests = self.queue, self._pages, self._requests
+        if isinstance(entry.request, Unheld) and not self.keeps_objects:
+            return False
         page = pages.find(entry.identity)
         repeats = entry.repeats
+        # Whose callback or redirect led to it, unless it has ended.
+        source = self.leases.of(entry.source)
         if page == NO_PAGE:
             site = pages.site(entry.site)
-            if not entry.is_seed and not recorder.discovery.has_room(site, entry.url):
+            if not entry.is_seed and not self._discovery.has_room(site, entry.url):
                 return False
-            page = recorder.discovery.add_page(entry.identity, entry.url, site, entry.depth)
-            self._keep(page, entry, is_alone=True)
+            page = self._discovery.add_page(entry.identity, entry.url, site, entry.depth)
+            requests.keep(page, entry, source, is_alone=True, is_again=False)
             if repeats:
-                self._set_unfiltered(page, True)
+                requests.set_unfiltered(page, True)
             if entry.is_seed:
                 self._observe_seeds([page])
             if queue.state(page) != WAITING or entry.priority:
                 queue.add(page, entry.priority)
             return True
-        if page in self._unfiltered and not repeats:
-            self._set_unfiltered(page, False)
+        if not repeats and requests.is_unfiltered(page):
+            requests.set_unfiltered(page, False)
             repeats = True
         state = queue.state(page)
         # The page waits as a plain link, which this request supersedes.
-        is_link = state == WAITING and entry.request is not None and not self._requests.has(page)
+        is_link = state == WAITING and entry.request is not None and not requests.has(page)
         if not (repeats or is_link or state == UNKNOWN):
             return False
-        source = self._source_of(entry)
         is_again = entry.repeats and (entry.is_seed or (source is not None and source.is_again))
-        saved = recorder.requests
-        if (source is not None and saved.was_yielded(source.source, entry.request)) or (
-            is_again and saved.left_waiting(page, entry.request)
+        if (source is not None and requests.was_yielded(source.mark, entry.request)) or (
+            is_again and requests.left_waiting(page, entry.request)
         ):
             return True
-        is_alone = (is_link or state == UNKNOWN) and not self._requests.has(page)
-        is_again = is_again and page < len(self._earlier) and self._earlier[page] > 0
-        self._keep(page, entry, is_alone=is_alone, is_again=is_again)
-        self._wait_for_request(page, entry.priority)
+        is_alone = (is_link or state == UNKNOWN) and not requests.has(page)
+        is_again = is_again and self._earlier.visited(page)
+        requests.keep(page, entry, source, is_alone=is_alone, is_again=is_again)
+        self.leases.wait_for_request(page, entry.priority)
         return True
 
-    def hurry(self, identity: str, priority: int) -> int:
+    def raise_priority(self, identity: str, priority: int) -> int:
         """Raise a waiting page to this priority; return its state."""
-        page = self._recorder.pages.find(identity)
+        page = self._pages.find(identity)
         state = UNKNOWN if page == NO_PAGE else self.queue.state(page)
         if state == WAITING:
             self.queue.add(page, priority)
         return state
 
     def add_seeds(self, urls: Sequence[str]) -> None:
-        found = self._recorder.discovery.find_or_add(urls, 0)
+        found = self._discovery.find_or_add(urls, 0)
         n_waiting = len(self.queue)
         self._observe_seeds([page for page in found if page != NO_PAGE])
         self.n_links += len(self.queue) - n_waiting
@@ -358,165 +449,84 @@ class LocalFrontier:
         self._commit_soon()
         self.queue.observe(Visit(NO_PAGE, np.array(new, dtype=np.int32)))
 
-    def _source_of(self, entry: Entry) -> _Lease | None:
-        """Return the lease whose callback or redirect led to a request, if it has not ended."""
-        return None if entry.source is None else self._leases.get(entry.source)
-
-    def _keep(self, page: int, entry: Entry, *, is_alone: bool, is_again: bool = False) -> None:
-        """Keep the request of an entry until its page is handed out.
-
-        One that each run makes again is not saved.
-        """
-        request = entry.request
-        if isinstance(request, bytes) and self._recorder.saves_requests and not is_again:
-            source = self._source_of(entry)
-            number = self._recorder.requests.save(
-                page, request, source=None if source is None else source.source
-            )
-            if is_alone:
-                self._requests.add_saved(page)
-            else:
-                self._requests.add(page, entry.priority, None, number)
-        elif request is not None or not is_alone:
-            self._requests.add(page, entry.priority, request, None)
-
-    def _wait_for_request(self, page: int, priority: int) -> None:
-        """Queue a page for one more request, unless it has the maximum number of leases."""
-        if self.queue.n_leases(page) < MAX_LEASES:
-            self.queue.add(page, priority)
-
-    def _wait_for_rest(self, page: int) -> None:
-        """Queue a page again if more requests wait for it."""
-        priority = self._requests.next_priority(page)
-        if priority is not None and self.queue.state(page) != WAITING:
-            self._wait_for_request(page, priority)
-
-    def _set_unfiltered(self, page: int, unfiltered: bool) -> None:
-        """Record whether a known page is still new to requests without dont_filter."""
-        if unfiltered:
-            self._unfiltered.add(page)
-        else:
-            self._unfiltered.discard(page)
-        if self._recorder.saves_requests and self._recorder.store is not None:
-            self._recorder.store.mark_unfiltered(page, unfiltered=unfiltered)
-
-    # Leases
-
-    def next_page(self, now: float) -> Handout | None:
+    def next_page(self, now: float) -> LeasedPage | None:
         self._recorder.commit()
-        self._save_state_if_due()
+        self._recorder.save_state(self.queue, self._refused)
         if self._is_full or (self._is_exact and self._computations.under_way):
             return None
-        page = (self._shares or self.queue).next_page(now)
-        if page == NO_PAGE:
-            return None
-        request, number = self._requests.pop(page)
-        if number is not None and self._recorder.requests.is_unsaved(number):
-            # Otherwise the visit, which ends the request, would be recorded before the request.
-            self._recorder.flush()
-        self._wait_for_rest(page)
-        pages = self._recorder.pages
-        site = int(pages.sites[page])
-        self.clock.sites.handed_out(site, now)
-        if self._marks_leases and self._recorder.store is not None:
-            self._recorder.store.mark_leased(page)
-        self._n_leases += 1
-        is_again = self.carries_json_only and isinstance(request, bytes) and number is None
-        self._leases[self._n_leases] = _Lease(page, site, request, number, is_again)
-        return Handout(self._n_leases, pages.url(page), int(pages.depths[page]), request)
+        leased = self.leases.next_page(now)
+        if leased is not None and self.rechecks is not None:
+            return replace(leased, request=self.rechecks.request_for(leased.page, leased.request))
+        return leased
+
+    def start_enters_at(self, site: str, priority: int, n_free: float, *, can_lease: bool) -> float:
+        now = monotonic()
+        if self.ready_at() <= now:
+            return -math.inf if self.queue.precedes(priority, now) else math.inf
+        if not can_lease:
+            return math.inf
+        if len(self) < n_free:
+            return -math.inf
+        return self.clock.next_start(site) if self.clock.has_room(site) else math.inf
 
     def holds(self, lease: int) -> bool:
         return True
 
-    # Leases that outlive a process
+    def fetch_again(self, pages: Sequence[int], keys: Keys) -> None:
+        """Queue pages that are done once more. `keys`: one for each page, then that of new ones.
 
-    def number_leases_from(self, first: int) -> None:
-        """Give the next lease this number, so that it differs from those of earlier processes."""
-        self._n_leases = first - 1
-
-    def share_between(self, n_fetches: int) -> None:
-        """Limit a registered domain to half of so many fetches at once."""
-        if self._shares is not None:
-            self._shares.limit(max(n_fetches // 2, 1))
-
-    def key_of(self, lease: int) -> tuple[int, int | None]:
-        """Return the page of a lease, and the number of its request, by which it is adopted."""
-        return self._leases[lease].page, self._leases[lease].number
-
-    def site_of(self, lease: int) -> str:
-        """Return the host whose delay applies to a leased page."""
-        return self._recorder.pages.host(self._leases[lease].site)
-
-    def adopt(self, lease: int, page: int, number: int | None) -> Handout | None:
-        """Take note of a lease that an earlier process gave; return None if its page is gone.
-
-        Its page was visited since, say. Until the lease ends, its site counts as being fetched.
+        Each visit of them is recorded with its items, as if it were the first. O(pages log n).
         """
-        queue = self.queue
-        request = None
-        pages = self._recorder.pages
-        if not 0 <= page < len(pages) or queue.state(page) != WAITING:
-            return None
-        if number is not None:
-            request = self._requests.take(page, number)
-            if request is None:
-                return None
-        if not self._requests.has(page):
-            queue.finish(page)
-        site = int(pages.sites[page])
-        queue.hold(site)
-        self.clock.sites.handed_out(site, monotonic())
-        if self._shares is not None:
-            self._shares.began(site)
-        if self._marks_leases and self._recorder.store is not None:
-            self._recorder.store.mark_leased(page)
-        self._leases[lease] = _Lease(page, site, request, number, is_again=False, is_adopted=True)
-        return Handout(lease, pages.url(page), int(pages.depths[page]), request)
+        self.queue.accept(keys)
+        for page in pages:
+            if self.queue.state(page) == DONE:
+                self.queue.add(page)
+        self._earlier.forget()
 
     def release_site(self, lease: int) -> None:
-        self._release(self._leases[lease])
-
-    def _release(self, lease: _Lease) -> None:
-        if lease.holds_site:
-            lease.holds_site = False
-            if lease.is_adopted:
-                self.queue.hold(lease.site, -1)
-            else:
-                self.queue.release(lease.page)
-            if self._shares is not None:
-                self._shares.ended(lease.site)
-            self._wait_for_rest(lease.page)
+        self.leases.release(self.leases[lease])
 
     def observe(self, lease: int, visit: PageVisit) -> None:
-        ended = self._leases.pop(lease)
-        n_pages = len(self._recorder.pages)
-        evidence = self._recorder.discovery.visit_of(ended.page, visit)
-        self.n_links += len(self._recorder.pages) - n_pages
-        # A refused page and its request are kept for the next run, which may not refuse it.
+        ended = self.leases.pop(lease)
+        n_pages = len(self._pages)
+        if self._requests.unheld:
+            self._requests.forget_unheld(ended.page)
+            if not visit.links_are_entries:
+                self._queue_linked(visit.pairs.targets)
+        evidence = self._discovery.visit_of(ended.page, visit)
+        self.n_links += len(self._pages) - n_pages
+        # Such a page and its request are kept for the next run, which may get it.
         number = ended.number
-        if is_refusal(evidence.status, evidence.error):
+        if self._recorder.store is not None:
+            self._recorder.store.pending.yielded.end(ended.mark)
+        if self.rechecks is not None:
+            if self.rechecks.is_check(ended.page, ended.request, evidence):
+                self._recorder.record_check(ended.page, number, visit.exchange)
+                self._commit_soon()
+                self.leases.release(ended)
+                return
+            if self.counts_failures and failure_of(evidence):
+                self._recorder.goal.count_check()
+        if waits_again(evidence.status, evidence.error):
             number = None
             self._refused[ended.page] = evidence.error
         elif self._refused:
             self._refused.pop(ended.page, None)
-        was_scraped = ended.is_again and self._earlier[ended.page] == _SCRAPED
-        self._recorder.record(
-            evidence,
-            number,
-            items=() if was_scraped else visit.items,
-            exchange=visit.exchange,
-            commits=False,
-        )
-        self._recorder.requests.end_source(ended.source)
-        if number is not None and self._recorder.requests.is_of_earlier_run(number):
-            self._note_earlier(ended.page, _SCRAPED if visit.items else _VISITED)
+        was_scraped = ended.is_again and self._earlier.scraped(ended.page)
+        items = () if was_scraped else visit.items
+        self._recorder.record(evidence, number, items=items, exchange=visit.exchange)
+        if number is not None and self._requests.is_of_earlier_run(number):
+            self._earlier.note(ended.page, has_items=bool(visit.items))
         self._commit_soon()
-        if self._recorder.shard is not None and len(evidence.targets):
-            self._note_links_out(
-                self._recorder.shard, evidence, are_entries=visit.links_are_entries
-            )
         self.queue.observe(evidence)
-        self._release(ended)
+        self.leases.release(ended)
+
+    def _queue_linked(self, urls: Sequence[str]) -> None:
+        """Queue those of these links of which JSON could not hold the requests."""
+        for page in self._pages.find_all(map(self._discovery.identity_of, urls)):
+            if page in self._requests.unheld and self.queue.state(page) == UNKNOWN:
+                self._requests.forget_unheld(page)
+                self.queue.add(page)
 
     def _commit_soon(self) -> None:
         if self._call_soon is None:
@@ -528,33 +538,26 @@ class LocalFrontier:
     def put_back(
         self, lease: int, request: object | None = None, priority: int | None = None
     ) -> None:
-        ended = self._leases.pop(lease)
+        ended = self.leases.pop(lease)
         page = ended.page
-        if ended.is_adopted and ended.holds_site:
-            self.queue.hold(ended.site, -1)
-        self.queue.put_back(page, is_released=ended.is_adopted or not ended.holds_site)
-        if self._shares is not None and ended.holds_site:
-            self._shares.ended(ended.site)
-        if self.queue.state(page) != WAITING:
-            return  # dropped because the frontier is full
+        if not self.leases.put_back(ended):
+            return
         number, waits_with = ended.number, priority
+        if isinstance(request, Unheld):
+            request = request.request  # its row, if any, is still that of what it replaces
         if request is None:
             request = ended.request
-            if waits_with is None and request is not None:
-                waits_with = self._priority(request)
+            if waits_with is None and isinstance(request, bytes):
+                waits_with = self._requests.priority_of(request)
+            elif waits_with is None:
+                waits_with = int(getattr(request, "priority", 0))
         elif isinstance(request, bytes) and self._recorder.saves_requests and not ended.is_again:
-            number = self._recorder.requests.save(page, request, number)
+            number = self._requests.save(page, request, number)
         if request is not None:
             is_saved = isinstance(request, bytes) and number is not None
             self._requests.add(page, waits_with or 0, None if is_saved else request, number)
         if priority is not None:
             self.queue.add(page, priority)
-
-    def _priority(self, request: object) -> int:
-        """Return the priority of a request that was handed out."""
-        if isinstance(request, bytes):
-            return self._priority_of(request)
-        return int(getattr(request, "priority", 0))
 
     def ready_at(self) -> float:
         return math.inf if self._is_full else self.queue.ready_at()
@@ -562,12 +565,12 @@ class LocalFrontier:
     @property
     def _is_full(self) -> bool:
         """Whether as many pages are leased as this run may still get."""
-        return len(self._leases) >= self._recorder.n_left
+        return len(self.leases) >= self._recorder.goal.n_left
 
     @property
     def has_enough(self) -> bool:
         """Whether this run may get no more pages."""
-        return self._recorder.n_left <= 0
+        return self._recorder.goal.n_left <= 0
 
     def figures(self) -> dict[str, int | str]:
         queue = self.queue
@@ -580,59 +583,6 @@ class LocalFrontier:
             figures |= queue.novelty.figures()
         return figures
 
-    # Other shards
-
-    def _is_foreign(self, site: int) -> bool:
-        shard = self._recorder.shard
-        return shard is not None and shard.is_foreign(self._recorder.pages.host(site))
-
-    def _note_links_out(self, shard: Shard, visit: Visit, *, are_entries: bool) -> None:
-        """Note the links of a visit to other shards, before it is observed."""
-        pages = self._recorder.pages
-        places: dict[int, list[int]] = {}
-        for at, site in enumerate(pages.sites[visit.targets].tolist()):
-            number = shard.of(pages.host(site))
-            if number != shard.number:
-                places.setdefault(number, []).append(at)
-        again, ordering = self.queue.has_observed(visit.page), self.queue.ordering
-        for number, chosen in places.items():
-            share = 0.0 if again else len(chosen) / len(visit.targets)
-            links = LinksOut(
-                pages.url(visit.page),
-                int(pages.depths[visit.page]),
-                ordering.mass(visit.page, share) if share else 0.0,
-                ordering.site_visits(int(pages.sites[visit.page])),
-                pages.urls(visit.targets[chosen].tolist()),
-                [visit.anchors[at] for at in chosen] if any(visit.anchors) else [],
-                are_entries,
-            )
-            self.links_out.append((number, links))
-
-    def take_links(self, links: LinksOut) -> None:
-        """Learn from the links of a page that another shard has fetched, and queue new ones."""
-        recorder, queue, url = self._recorder, self.queue, links.url
-        n_pages = len(recorder.pages)
-        page = recorder.discovery.page_of(
-            recorder.discovery.identity_of(url), url, host_of(url), links.depth
-        )
-        pairs = LinkPairs(url, links.targets, anchors=links.anchors, status=0)
-        reported = PageVisit(pairs, links.are_entries, error=FOREIGN)
-        visit = recorder.discovery.visit_of(page, reported)
-        visit = visit._replace(mass=links.mass, site_visits=links.site_visits)
-        self.n_links += len(recorder.pages) - n_pages
-        recorder.record(visit, commits=False)
-        self._commit_soon()
-        if not queue.has_observed(page):
-            queue.credit(visit, int(recorder.pages.depths[page]))
-        queue.observe(visit)
-
-    # Commit and resume
-
-    def _save_state_if_due(self) -> None:
-        states, store = self._recorder.states, self._recorder.store
-        if states is not None and store is not None and states.is_due(store):
-            self._recorder.save_state(self.queue, self._refused)
-
     def _commit(self) -> None:
         """Commit what was recorded in this turn of the event loop, all at once."""
         self._commits_soon = False
@@ -640,62 +590,3 @@ class LocalFrontier:
             self._recorder.commit()
         except CrawlprioError as error:
             self._failed(error)
-
-    def _resume(self) -> None:
-        """Replay the visits of earlier runs, and queue what was waiting when they ended.
-
-        O(visits), or those since the state was saved.
-        """
-        recorder, queue = self._recorder, self.queue
-        assert recorder.store is not None
-        recorder.restore_seeds()
-        self._earlier = bytearray(len(recorder.pages))
-        model = self._learning_model
-        has_topic = queue.hot_queue is not None
-        texts = has_topic or model is not None or queue.ordering.needs_texts
-        n_seen = 0
-        if recorder.state is not None:
-            n_seen, *_ = n_known(recorder.state)
-            queue.restore(recorder.state.take)
-            for page in recorder.figures.visited:
-                self._note_earlier(page, _VISITED)
-        anchors = texts or queue.ordering.needs_anchors
-        columns = columns_of(recorder.store.visits(texts=texts, anchors=anchors, after=n_seen))
-        n_pages, n_keyed = len(recorder.pages), queue.ordering.n_pages
-        for some in replay(queue, columns, recorder.seeds, n_pages, n_known=n_keyed):
-            for visit, n_before in some.evidence():
-                if visit.error == FOREIGN and not queue.has_observed(visit.page):
-                    queue.credit(visit, int(recorder.pages.depths[visit.page]))
-                recorder.replay(visit, n_before)
-                if model is not None and visit.value is not None and (visit.title or visit.text):
-                    model.score_again(recorder.pages.url(visit.page), visit.title, visit.text)
-                if visit.page != NO_PAGE:
-                    self._note_earlier(visit.page, _VISITED)
-        for page in recorder.restore_items():
-            self._note_earlier(page, _SCRAPED)
-        recorder.figures.n_before = recorder.figures.n_fetched
-        asked_for = []
-        for saved in recorder.store.requests():
-            self._restore_request(saved)
-            asked_for.append(saved.page)
-        recorder.restore_counts(asked_for)
-        self._unfiltered.update(recorder.store.unfiltered())
-        for page in recorder.store.leased():
-            if queue.state(page) == WAITING:
-                queue.add(page, FIRST)
-        self.clock.restore()
-
-    def _note_earlier(self, page: int, outcome: int) -> None:
-        """Note what became of a page in an earlier run, or of a request that it left waiting."""
-        self._earlier[page] = max(self._earlier[page], outcome)
-
-    def _restore_request(self, saved: RequestRow) -> None:
-        """Queue a request that an earlier run saved and did not finish."""
-        priority = self._priority_of(saved.request)
-        page, queue = saved.page, self.queue
-        if self._requests.has(page):
-            self._requests.add(page, priority, None, saved.number)
-        else:
-            self._requests.add_saved(page)
-        if queue.state(page) != WAITING or priority:
-            queue.add(page, priority)

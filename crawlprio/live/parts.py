@@ -13,7 +13,7 @@ from scrapy.utils.serialize import ScrapyJSONEncoder
 
 from crawlprio.errors import CrawlprioError
 from crawlprio.items import LinkPairs
-from crawlprio.live.running import CrawlPart
+from crawlprio.live.crawl_context import CrawlPart
 
 if TYPE_CHECKING:
     from crawlprio.graph.pages import Visit
@@ -64,6 +64,7 @@ class ItemKeeper(CrawlPart):
     """
 
     keeps = True
+    is_in_workers = True
 
     def opened(self) -> None:
         self._crawler = self.crawl.crawler

@@ -6,8 +6,9 @@ import logging
 from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from time import monotonic
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
 from scrapy import Request
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
 
     from crawlprio.store import Store
-
 
 logger = logging.getLogger("crawlprio")
 
@@ -129,7 +129,7 @@ _RESOLVED_AT_ONCE = 10
 
 
 @dataclass(slots=True, eq=False)
-class Asker:
+class AddressCheck:
     """A fetch in progress, on whose behalf names are resolved.
 
     `private` are the private addresses that its crawl may fetch from, `host` is normalised. With a
@@ -145,7 +145,7 @@ class Asker:
     is_refused: bool | None = None
 
 
-_asker: ContextVar[Asker | None] = ContextVar("asker", default=None)
+_asker: ContextVar[AddressCheck | None] = ContextVar("asker", default=None)
 
 
 @implementer(IHostnameResolver)
@@ -162,7 +162,7 @@ class CheckingResolver:
         self.n_users = 0
         self._reactor = reactor
         self.inner = reactor.nameResolver
-        self._askers: set[Asker] = set()
+        self._askers: set[AddressCheck] = set()
 
     @classmethod
     def installed(cls, known: CheckingResolver | None = None) -> CheckingResolver:
@@ -188,12 +188,12 @@ class CheckingResolver:
         if self.n_users == 0 and self.is_installed:
             self._reactor.installNameResolver(self.inner)
 
-    def begin(self, asker: Asker) -> None:
+    def begin(self, asker: AddressCheck) -> None:
         """Note that a fetch begins; call it in the context in which its handler is called."""
         _asker.set(asker)
         self._askers.add(asker)
 
-    def end(self, asker: Asker) -> None:
+    def end(self, asker: AddressCheck) -> None:
         """Note that a fetch is over."""
         self._askers.discard(asker)
 
@@ -215,9 +215,9 @@ class CheckingResolver:
         else:
             crawls = {a.private for a in self._askers if a.host == host and not a.is_own}
             receiver = _Checked(receiver, host, crawls)
-        resolution: IHostResolution
+        resolution: Any
         if isIPv6Address(hostName):  # which Scrapy's resolver finds no address for
-            resolution = cast("IHostResolution", _Literal(hostName))
+            resolution = SimpleNamespace(name=hostName, cancel=lambda: None)
             receiver.resolutionBegan(resolution)
             receiver.addressResolved(IPv6Address("TCP", hostName, portNumber))
             receiver.resolutionComplete()
@@ -225,58 +225,60 @@ class CheckingResolver:
             resolution = self.inner.resolveHostName(
                 receiver, hostName, portNumber, addressTypes, transportSemantics
             )
-        return resolution
-
-
-@implementer(IHostResolution)
-class _Literal:
-    """The resolution of an address, which is over at once."""
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-
-    def cancel(self) -> None:
-        pass
+        return cast("IHostResolution", resolution)
 
 
 @implementer(IResolutionReceiver)
+@dataclass(slots=True)
 class _Checked:
     """Passes on the addresses of one resolution that every crawl concerned may connect to."""
 
-    def __init__(
-        self,
-        receiver: Any,
-        host: str,
-        crawls: Collection[PrivateAddresses],
-        asker: Asker | None = None,
-    ) -> None:
-        self._receiver = receiver
-        self._host = host
-        self._crawls = crawls
-        self._asker = asker
-        self._addresses: list[Any] = []
+    receiver: Any
+    host: str
+    crawls: Collection[PrivateAddresses]
+    asker: AddressCheck | None = None
+    addresses: list[Any] = field(default_factory=list)
 
     def resolutionBegan(self, resolution: IHostResolution) -> None:  # noqa: N802
-        self._receiver.resolutionBegan(resolution)
+        self.receiver.resolutionBegan(resolution)
 
     def addressResolved(self, address: IAddress) -> None:  # noqa: N802
-        self._addresses.append(address)
+        self.addresses.append(address)
 
     def resolutionComplete(self) -> None:  # noqa: N802
-        found = allowed = [address.host for address in self._addresses]
-        for private in self._crawls:
-            allowed = private.allowed_of(self._host, allowed)
-        asker = self._asker
+        found = allowed = [address.host for address in self.addresses]
+        for private in self.crawls:
+            allowed = private.allowed_of(self.host, allowed)
+        asker = self.asker
         if asker is not None and asker.is_own:
             if len(allowed) < len(found):
-                asker.private.close_name(self._host)
+                asker.private.close_name(self.host)
             allowed = found
         elif asker is not None:
             asker.is_refused = bool(found) and not allowed
-        for address in self._addresses:
+        for address in self.addresses:
             if address.host in allowed:
-                self._receiver.addressResolved(address)
-        self._receiver.resolutionComplete()
+                self.receiver.addressResolved(address)
+        self.receiver.resolutionComplete()
+
+
+async def resolved(host: str, seconds: float | None = None) -> list[str]:
+    """Return the addresses of a name that the fetch in this context may connect to.
+
+    With a number of seconds, those that are found within it, unchecked.
+    """
+    from twisted.internet import reactor
+
+    running: Any = reactor
+    resolver, answer = running.nameResolver, _Answer()
+    if seconds is not None:
+        answer.complete.addTimeout(seconds, running)
+        if isinstance(resolver, CheckingResolver):
+            resolver = resolver.inner
+    resolver.resolveHostName(answer, host)
+    with suppress(TimeoutError):
+        await maybe_deferred_to_future(answer.complete)
+    return answer.addresses
 
 
 async def addresses_of(hosts: Iterable[str]) -> dict[str, list[str]]:
@@ -284,25 +286,15 @@ async def addresses_of(hosts: Iterable[str]) -> dict[str, list[str]]:
 
     At most `RESOLVE_SECONDS` in all, because some of many seeds have servers that do not answer.
     """
-    from twisted.internet import reactor
-
-    running: Any = reactor
-    resolver = running.nameResolver
-    if isinstance(resolver, CheckingResolver):
-        resolver = resolver.inner
     until = monotonic() + RESOLVE_SECONDS
     waiting = iter(hosts)
     found: dict[str, list[str]] = {}
 
     async def resolve() -> None:
         for host in waiting:
-            answer = _Answer()
-            resolver.resolveHostName(answer, host)
-            answer.complete.addTimeout(max(until - monotonic(), 0.0), running)
-            with suppress(TimeoutError):
-                await maybe_deferred_to_future(answer.complete)
-            if answer.addresses:
-                found[host] = answer.addresses
+            addresses = await resolved(host, max(until - monotonic(), 0.0))
+            if addresses:
+                found[host] = addresses
 
     at_once = [deferred_from_coro(resolve()) for _ in range(_RESOLVED_AT_ONCE)]
     await maybe_deferred_to_future(DeferredList(at_once, fireOnOneErrback=True))

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, suppress
 from itertools import repeat
+from pathlib import Path
 from time import time
 from typing import TYPE_CHECKING
 
@@ -14,17 +14,19 @@ import numpy as np
 
 from crawlprio.errors import ConfigError, StoreError
 from crawlprio.frontier import PageQueue
-from crawlprio.frontier.protocol import Exchange, PageVisit
+from crawlprio.frontier.protocol import HttpRecord, PageVisit
+from crawlprio.frontier.saved_queue import arrays_of, can_be_saved
 from crawlprio.graph.pages import NO_PAGE, NO_PAGES, PageTable, Visit
 from crawlprio.items import LinkPairs
-from crawlprio.live.counts import Figures
-from crawlprio.live.requests import Identities, SavedRequests
+from crawlprio.live.crawl_counters import CrawlCounters, Goal
+from crawlprio.live.requests import Identities
+from crawlprio.live.roles import FACTS
 from crawlprio.live.state_keeper import StateKeeper, n_known
-from crawlprio.live.workers import Shard
-from crawlprio.measure.stored_crawl import COVERED, ENDED_KEY, ENOUGH_PAGES
-from crawlprio.ranking.coverage import Coverage
+from crawlprio.measure.stored_crawl import ENDED_KEY, recorded_object
+from crawlprio.safe_files import is_missing
 from crawlprio.settings_table.config import CrawlConfig
 from crawlprio.store import (
+    NameTaken,
     SiteState,
     Store,
     StoredPages,
@@ -35,13 +37,13 @@ from crawlprio.store import (
     keep_existing,
     make_private_folder,
 )
-from crawlprio.store.outcomes import FOREIGN, failure_of, has_links
 from crawlprio.store.saved_state import SavedState
+from crawlprio.store.side_tables import EVIDENCE, TABLES, SideTable
 from crawlprio.store.stored_pages import UrlRow
 from crawlprio.store.visit_rows import storable
 from crawlprio.web.budgets import NO_SITE, REFUSED_TEXT, Budgets
 from crawlprio.web.scope import registered_domain
-from crawlprio.web.urls import host_if_any, host_of
+from crawlprio.web.urls import host_of, is_of_page
 
 if TYPE_CHECKING:
     from crawlprio.plugins.archive.archive import Archive
@@ -50,21 +52,29 @@ if TYPE_CHECKING:
 class Discovery:
     """Finds the pages of links in the page table, and adds those that are new.
 
-    When a budget has no room for a page, `refused` is called with the reason and the URL.
+    When a budget of `config` has no room for a page, `refused` is called with the reason and the
+    URL.
     """
 
     def __init__(
         self,
+        config: CrawlConfig,
         pages: PageTable,
         identities: Identities,
-        budgets: Budgets,
         refused: Callable[[str, str], object],
     ) -> None:
         self._pages = pages
         self._identities = identities
         self.identity_of = identities.of_url
-        self._budgets = budgets
         self._refused = refused
+        self._budgets = Budgets(
+            registered_domain,
+            pages.site_size,
+            per_site=config.max_pages_per_site,
+            per_domain=config.max_pages_per_domain,
+            per_pattern=config.max_pages_per_pattern,
+            max_sites=config.max_sites,
+        )
 
     def add_page(self, identity: str, url: str, site: int, depth: int) -> int:
         """Add a new page under the next id, whether or not the budgets have room for it."""
@@ -92,7 +102,7 @@ class Discovery:
     def find_or_add(self, urls: Iterable[str], depth: int, source: int = NO_PAGE) -> list[int]:
         """Return the pages that plain links of a page lead to, adding new ones with the next ids.
 
-        A link that a budget has no room for is `NO_PAGE`.
+        A link that a budget has no room for, or that leads to no page, is `NO_PAGE`.
         """
         urls = list(urls)
         pages = self._pages
@@ -106,7 +116,7 @@ class Discovery:
         bounds_sites = source_site != NO_SITE and self._budgets.limits_sites
         n_new_sites = 0
         for at, url in enumerate(urls):
-            if found[at] != NO_PAGE:
+            if found[at] != NO_PAGE or not is_of_page(url):
                 continue
             identity = identity_of(url)
             page = added.get(identity, NO_PAGE)
@@ -114,7 +124,7 @@ class Discovery:
                 page = pages.find(identity)
             if page == NO_PAGE:
                 host = host_of(url)
-                if bounds_sites and not (pages.knows_host(host) or self._budgets.is_foreign(host)):
+                if bounds_sites and not pages.knows_host(host):
                     n_new_sites += 1
                     if not self._budgets.take_site(
                         n_new_sites, pages.n_sites, source_site, pages.host(source_site)
@@ -135,7 +145,7 @@ class Discovery:
         pages, identity_of = self._pages, self._identities.of_url
         found = pages.find_all(urls)
         for at, url in enumerate(urls):
-            if found[at] == NO_PAGE and pages.knows_host(host_if_any(url)):
+            if found[at] == NO_PAGE and is_of_page(url) and pages.knows_host(host_of(url)):
                 identity = identity_of(url)
                 if identity != url:
                     found[at] = pages.find(identity)
@@ -151,10 +161,6 @@ class Discovery:
         depth = 0 if page == NO_PAGE else int(self._pages.depths[page]) + 1
         if reported.links_are_entries:
             found = self._pages.find_all(pairs.targets)
-            for at, identity in enumerate(pairs.targets):
-                host = host_if_any(identity) if found[at] == NO_PAGE else ""
-                if host and self._budgets.is_foreign(host):  # queued there
-                    found[at] = self.page_of(identity, identity, host, depth)
         else:
             found = self.find_or_add(pairs.targets, depth, page)
         targets = found
@@ -197,11 +203,47 @@ class Discovery:
             fetched_at=reported.fetched_at or time(),
             elapsed=reported.elapsed,
             error=reported.error,
-            directives=pairs.directives,
-            value=pairs.value,
-            fingerprint=pairs.fingerprint,
-            body=reported.body,
-            notes=pairs.notes,
+            extras=dict(pairs.extras),
+        )
+
+    def got(self, page: int) -> None:
+        """Count a fetched page, which raises the budget of its site for links from others."""
+        self._budgets.fetched(page, int(self._pages.sites[page]))
+
+    def replay(self, visit: Visit, first_new: int) -> None:
+        """Replay a visit of the resumed crawl; pages from `first_new` on are new in it."""
+        if visit.page == NO_PAGE:
+            return
+        sites, host = self._pages.sites, self._pages.host
+        source = int(sites[visit.page])
+        new = visit.targets[visit.targets >= first_new].tolist()
+        if new:
+            rows = ((page, int(sites[page]), host(int(sites[page]))) for page in new)
+            self._budgets.replay(source, host(source), rows)
+        if 200 <= visit.status < 300:
+            self._budgets.replay_fetched(visit.page, source)
+
+    def end_replay(self, asked_for: Iterable[int], urls: Iterable[str], first: int) -> None:
+        """Count the pages of the resumed crawl, from `first` on, which have these URLs.
+
+        `asked_for` are pages that the project's own requests wait for; they do not count as claims.
+        """
+        for page in asked_for:
+            self._budgets.replay_asked_for(page)
+        sites, host = self._pages.sites[first:].tolist(), self._pages.host
+        self._budgets.add_all(
+            (site, host(site), url) for site, url in zip(sites, urls, strict=True)
+        )
+
+    def save(self, state: SavedState) -> None:
+        """Put the counts of the budgets into a saved state."""
+        state.put({f"budgets.{name}": each for name, each in self._budgets.arrays().items()})
+
+    def restore(self, state: SavedState) -> None:
+        """Load the counts of a saved state."""
+        _, n_pages, n_sites = n_known(state)
+        self._budgets.restore(
+            lambda name, kind: state.take(f"budgets.{name}", kind), n_pages, n_sites
         )
 
 
@@ -229,16 +271,16 @@ class Recorder:
     """Owns the page table of a crawl and records its visits in the crawl store.
 
     A resumed store is open from the start, a new one from `open` on. `store` is None if nothing is
-    recorded, or a frontier elsewhere records the crawl (`is_elsewhere`). The crawl `resumes` one
+    recorded, or a frontier elsewhere records the crawl. The crawl `resumes` one
     that the store already held, from a saved `state` unless all visits are replayed; `states` saves
     the next one, unless a resume has to see every visit again. `previous_end` is the Unix time at
     which the previous run ended cleanly; None if there was none, or it was killed. `remark` is one
-    sentence on the store for the user (an existing file was renamed, say), or empty. `coverage` is
-    a lower bound of the share of all importance that is fetched, if it is asked for.
+    sentence on the store for the user (an existing file was renamed, say), or empty. `discovery`
+    finds the pages of links, and `goal` knows when the run has enough.
 
     `refused` and `enough` are called with a reason: when a budget has no room for a page, and its
     URL; and after each visit once the run has enough. `on_visit` are called with each visit, those
-    of a resumed crawl included. `shard` is that of this process, if the crawl has several.
+    of a resumed crawl included.
 
     Once a write `has_failed`, nothing more may be written: a resume would queue a page in another
     place if the visit that discovered it were missing.
@@ -249,62 +291,62 @@ class Recorder:
         config: CrawlConfig,
         identities: Identities,
         *,
-        is_elsewhere: bool = False,
-        bounds_patterns: bool = True,
         refused: Callable[[str, str], object] = lambda reason, url: None,
         enough: Callable[[str], object] = lambda reason: None,
         on_visit: Sequence[Callable[[Visit], object]] = (),
-        shard: Shard | None = None,
+        tables: Mapping[str, SideTable] = TABLES,
     ) -> None:
-        self.shard = shard
         self._config = config
         self._on_visit = on_visit
-        self.is_elsewhere = is_elsewhere
+        self._tables = tables
+        own = [table for name, table in tables.items() if name not in TABLES]
+        self.read_back = (*EVIDENCE, *own) if on_visit else EVIDENCE
+        """The side tables whose rows a resume reads with the visits."""
         self.remark = ""
-        self._on_enough = enough
-        self._path = None if is_elsewhere else config.store_path
+        self._path = config.store_path
         self.saves_requests = self._path is not None and config.resumes
         """Whether waiting requests are saved for a later run."""
-        self.store = self._existing_store()
+        self.store = None
+        if self._path is not None and self.saves_requests:
+            self.store = _store_to_resume(self._path, tables)
         self.resumes = self.store is not None and self.store.n_pages > 0
         self.previous_end = None if self.store is None else self.store.ended_at
-        stop_at = config.stop_at_coverage
-        self.coverage = None if stop_at is None or not stop_at.is_certain else Coverage()
-        model = config.value_model
-        sees_all = on_visit or self.coverage or (model is not None and model.learns)
+        stop_at, model = config.stop_at_coverage, config.value_model
+        is_certain = stop_at is not None and stop_at.is_certain
+        sees_all = on_visit or is_certain or (model is not None and model.learns)
         self.states: StateKeeper | None = None
         self.state: SavedState | None = None
         if self.saves_requests and not sees_all:
-            self.states = StateKeeper(config, bounds_patterns=bounds_patterns)
+            self.states = StateKeeper(config)
             if self.store is not None and self.resumes:
                 self.state = self.states.read(self.store)
         self.pages = self._page_table()
-        self.figures = Figures(self.pages)
-        self._has_links = False
+        self.figures = CrawlCounters(self.pages)
+        self.goal = Goal(config, self.figures, enough)
         self.seeds: dict[int, None] = {}
-        self._budgets = Budgets(
-            registered_domain,
-            self.pages.site_size,
-            per_site=config.max_pages_per_site,
-            per_domain=config.max_pages_per_domain,
-            per_pattern=config.max_pages_per_pattern if bounds_patterns else None,
-            max_sites=config.max_sites,
-            is_foreign=None if shard is None else shard.is_foreign,
-        )
-        self.discovery = Discovery(self.pages, identities, self._budgets, refused)
-        self.requests = SavedRequests(self.commit, self.store)
+        if self.store is not None:
+            self.seeds = dict.fromkeys(self.store.seeds())
+        self.goal.add_seeds(list(self.seeds))
+        self.discovery = Discovery(config, self.pages, identities, refused)
         self._items_before: Counter[str] = Counter()
         if self.state is not None:
-            take, (_, n_pages, n_sites) = self.state.take, n_known(self.state)
-            self._budgets.restore(lambda *of: take(f"budgets.{of[0]}", of[1]), n_pages, n_sites)
+            self.discovery.restore(self.state)
             self.figures.restore(self.state)
         self._writing = _Writing()
         self.archive: Archive | None = None
 
-    def open(self) -> None:
-        """Open a new store unless one is resumed; call it once nothing else can be refused."""
-        if self.store is None:
-            self.store = self.requests.store = self._new_store()
+    def open(self, order: str = "") -> None:
+        """Open a new store unless one is resumed; call it once nothing else can be refused.
+
+        `order` is what ordered the visits, unless it is the ordering of the settings.
+        """
+        if self.store is None and self._path is not None:
+            if self.saves_requests:
+                make_private_folder(self._path.parent)
+                self.store = Store.create(self._path)
+            else:
+                self.store, self.remark = _new_store(self._path, self._config.keep_stores)
+            self.store.declare(self._tables)
         stop_at = self._config.stop_at_coverage
         if self.store is None and stop_at is not None and not stop_at.is_certain:
             raise ConfigError(
@@ -320,7 +362,7 @@ class Recorder:
             if self._config.max_store_bytes is not None:
                 self.store.limit_size(self._config.max_store_bytes)
             topic = self._config.topic
-            self.store.add_ordering(self._config.ordering_name)
+            self.store.add_ordering(order or self._config.ordering_name)
             self.store.set_meta("topic", "" if topic is None else ",".join(topic.terms))
             model = self._config.value_model
             if model is not None:
@@ -347,99 +389,50 @@ class Recorder:
                     self.flush()
                     store.end_run(time(), self.pages)
 
-    def _existing_store(self) -> Store | None:
-        """Open the store of the crawl to resume; None if the job directory has none."""
-        path = self._path
-        if path is None or not self.saves_requests or not path.exists():
-            return None
-        return None if discard_unfinished(path) else Store.open(path)
-
-    def _new_store(self) -> Store | None:
-        """Create the store; without JOBDIR, an existing one is renamed, and surplus ones go."""
-        path, n_kept = self._path, self._config.keep_stores
-        if path is None:
-            return None
-        if self.saves_requests:
-            make_private_folder(path.parent)
-            return Store.create(path)
-        try:
-            kept = keep_existing(path)
-        except StoreInUse:
-            store = Store.create_numbered(path)
-            self.remark = f"{path} is in use; this crawl is recorded in {store.path}."
-            return store
-        store = Store.create(path)
-        for earlier in [] if n_kept is None else earlier_stores(path)[n_kept:]:
-            with suppress(StoreError):
-                discard(earlier)
-        if kept is not None and kept.exists():
-            self.remark = f"{path} already existed; it was renamed to {kept}."
-        return store
-
-    # Visits
-
     def record(
         self,
         visit: Visit,
         ended: int | None = None,
         *,
         items: Sequence[str] = (),
-        exchange: Exchange | None = None,
-        commits: bool = True,
+        exchange: HttpRecord | None = None,
     ) -> None:
-        """Record a visit; `commits=False` leaves it in memory until `commit`.
+        """Record a visit, on disk with the next `commit`.
 
         It completes the saved request of the number `ended`. `items` are JSON. `exchange` has the
         records of its fetch, which are archived with the visit or not at all.
         """
-        if exchange is not None:
+        if exchange is not None and self.archive is not None:
             self.archive_fetch(exchange, None if self.store is None else self.store.next_seq)
         if self.store is not None:
-            requests = self.requests.take_unsaved()
-            self.store.record(visit, self.pages, requests, ended=ended, items=items, commits=False)
-            if commits:
-                self.commit()
+            self.store.record(visit, self.pages, ended=ended, items=items, commits=False)
         page = visit.page
         if page != NO_PAGE and 200 <= visit.status < 300:
-            self._budgets.fetched(page, int(self.pages.sites[page]))
+            self.discovery.got(page)
         self._count(visit)
-        if self.enough:
-            self._on_enough(self.enough)
+        self.goal.check()
 
-    @property
-    def enough(self) -> str:
-        """The reason to stop: CRAWLPRIO_STOP_AT_COVERAGE or CRAWLPRIO_MAX_PAGES, or empty."""
-        stop_at, certain = self._config.stop_at_coverage, self.certain_share
-        if stop_at is not None and certain is not None and certain >= stop_at.share:
-            return COVERED
-        return ENOUGH_PAGES if self.n_left <= 0 else ""
+    def record_check(self, page: int, ended: int | None, exchange: HttpRecord | None) -> None:
+        """Record that a page was fetched again and is as it was: no visit, but a fetch.
 
-    @property
-    def n_left(self) -> float:
-        """Pages that this run may still get; infinite if no limit is kept here."""
-        most = self._config.max_pages
-        if most is None or self.is_elsewhere:
-            return math.inf
-        return most - (self.figures.n_fetched - self.figures.n_before)
-
-    @property
-    def certain_share(self) -> float | None:
-        """The certain share of all importance; None if not asked for, or no page has a link."""
-        if self.coverage is None or not self._has_links:
-            return None
-        return self.coverage.bound
+        It is on disk with the next `commit`, as is what was archived.
+        """
+        if exchange is not None and self.archive is not None:
+            self.archive_fetch(exchange)
+        if self.store is not None:
+            if ended is not None:
+                self.store.pending.end_request(ended, page)
+            self.store.pending.leased.set(page, False)
+            self.store.record_pages(self.pages, commits=False)
+        self.goal.count_check()
 
     def _count(self, visit: Visit) -> None:
-        if visit.error == FOREIGN:
-            return
         self.figures.count(visit)
         for note in self._on_visit:
             note(visit)
-        if self.coverage is not None:
-            self._has_links = self._has_links or has_links(visit)
-            self.coverage.observe(visit.page, visit.targets, is_got=not failure_of(visit))
+        self.goal.observe(visit)
 
-    def archive_fetch(self, exchange: Exchange, visit: int | None = None) -> None:
+    def archive_fetch(self, exchange: HttpRecord, visit: int | None = None) -> None:
         """Archive a fetch with the next transaction; `visit` is None if it is no visit."""
         assert self.archive is not None, "the crawl has no archive"
         with self._writing:
@@ -467,16 +460,14 @@ class Recorder:
         """Record pages as seeds, on disk with the next `commit`; return the new ones, in order."""
         new = [page for page in dict.fromkeys(pages) if page not in self.seeds]
         self.seeds |= dict.fromkeys(new)
-        if self.coverage is not None:
-            self.coverage.add_seeds(new)
+        self.goal.add_seeds(new)
         if self.store is not None:
-            requests = self.requests.take_unsaved()
-            self.store.record_pages(self.pages, new, requests, commits=False)
+            self.store.record_pages(self.pages, new, commits=False)
         return new
 
     def commit(self) -> None:
         """Commit all recorded visits; raises StoreError if that fails."""
-        if self.store is not None and self.store.is_behind:
+        if self.store is not None and self.store.pending.pages is not None:
             with self._writing:
                 self.store.commit()
 
@@ -484,7 +475,7 @@ class Recorder:
         """Flush all pages, requests and marks that were not recorded with a visit."""
         if self.store is not None:
             with self._writing:
-                self.store.record_pages(self.pages, requests=self.requests.take_unsaved())
+                self.store.record_pages(self.pages)
 
     def finish(self, reason: str) -> None:
         """Flush, and record why the run ends; do nothing after a failure to write."""
@@ -497,7 +488,10 @@ class Recorder:
         """Whether a write has failed."""
         return self._writing.has_failed
 
-    # Other state that survives a restart
+    def keep_robots(self, site: str, rules: str) -> None:
+        """Record what the robots.txt of a site, by host and port, tells this crawl's robot."""
+        if self.store is not None:
+            self.store.pending.keep_robots(site, rules)
 
     def save_site(self, site: int, state: tuple[float | None, int, float]) -> None:
         """Record the state of a site: Crawl-delay, refusals, and seconds of the pause starting."""
@@ -507,62 +501,47 @@ class Recorder:
                 SiteState(self.pages.host(site), crawl_delay, n_refusals, pause, time() + pause)
             )
 
-    def restore_seeds(self) -> None:
-        """Restore the seeds of the resumed crawl."""
-        assert self.store is not None
-        self.seeds = dict.fromkeys(self.store.seeds())
-        if self.coverage is not None:
-            self.coverage.add_seeds(list(self.seeds))
-
     def replay(self, visit: Visit, first_new: int) -> None:
         """Replay a visit of the resumed crawl; pages from `first_new` on are new in it."""
-        if visit.page == NO_PAGE:
-            return
-        pages = self.pages
-        sites, host, source = pages.sites, pages.host, int(pages.sites[visit.page])
-        new = visit.targets[visit.targets >= first_new].tolist()
-        if new:
-            rows = ((page, int(sites[page]), host(int(sites[page]))) for page in new)
-            self._budgets.replay(source, host(source), rows)
-        if 200 <= visit.status < 300:
-            self._budgets.replay_fetched(visit.page, source)
-        self._count(visit)
+        self.discovery.replay(visit, first_new)
+        if visit.page != NO_PAGE:
+            self._count(visit)
 
-    def restore_counts(self, asked_for: Iterable[int]) -> None:
-        """Count the pages of the resumed crawl in the budgets, once all its visits are replayed.
-
-        `asked_for` are pages that the project's own requests wait for; they do not count as claims.
-        """
-        for page in asked_for:
-            self._budgets.replay_asked_for(page)
+    def end_replay(self, asked_for: Iterable[int]) -> None:
+        """End the replay of the resumed crawl, in which saved requests wait for some pages."""
         assert self.store is not None
-        sites, host = self.pages.sites.tolist(), self.pages.host
+        self.figures.n_before = self.figures.n_fetched
         first = 0 if self.state is None else n_known(self.state)[1]
-        urls = self.store.page_urls(first)
-        self._budgets.add_all(
-            (site, host(site), url) for site, url in zip(sites[first:], urls, strict=True)
-        )
+        self.discovery.end_replay(asked_for, self.store.page_urls(first), first)
 
-    def save_state(self, queue: PageQueue, refused: dict[int, str]) -> None:
-        """Save the state after all visits so far, if one can be saved and none is being written.
+    def save_state(
+        self, queue: PageQueue, refused: dict[int, str], *, is_last: bool = False
+    ) -> None:
+        """Save the state after all visits so far, if one can be saved and is due, or `is_last`.
 
         `refused` has the pages that a resume asks for again, with the causes. The arrays are copied
-        first, and written in a thread.
+        first, and written in a thread; the last state is on disk when this returns.
         """
         store, states = self.store, self.states
-        if store is None or states is None or states.is_writing:
+        if store is None or states is None:
             return
-        if self.has_failed or not queue.can_be_saved:
+        if is_last:
+            states.wait()
+        elif states.is_writing or not states.is_due(store):
+            return
+        if self.has_failed or not can_be_saved(queue):
             return
         self.flush()
         if store.last_seq:
             assert isinstance(self.pages, StoredPages)
             state = states.begun(store, len(self.pages), self.pages.n_sites)
             self.pages.save(state)
-            state.put({f"budgets.{name}": each for name, each in self._budgets.arrays().items()})
+            self.discovery.save(state)
             self.figures.save(state, refused.values())
-            state.put(queue.arrays(list(refused)))
+            state.put(arrays_of(queue, list(refused)))
             states.write(state, store)
+            if is_last:
+                states.wait()
 
     def _page_table(self) -> PageTable:
         """Return the pages known so far, with URLs in memory only if no store will hold them."""
@@ -576,3 +555,34 @@ class Recorder:
         """Return URLs and identities of pages of a crawl that began with an empty store."""
         assert self.store is not None
         return self.store.read_urls(pages)
+
+
+def _store_to_resume(path: Path, tables: Mapping[str, SideTable]) -> Store | None:
+    """Open the store of the crawl to resume; None if the job directory has none."""
+    if is_missing(path) or discard_unfinished(path):
+        return None
+    store = Store.open(path)
+    store.declare(tables)
+    mail = recorded_object(store, FACTS).get("shards")
+    if isinstance(mail, dict) and mail.get("shards") != 1:
+        store.close()
+        raise StoreError(
+            f"{path}: this is the store of one of several shards, which crawls do not have any "
+            "more; begin a new crawl in another folder. Its pages can still be read."
+        )
+    return store
+
+
+def _new_store(path: Path, n_kept: int | None) -> tuple[Store, str]:
+    """Create a store; an existing one is renamed, and surplus ones go. Return a remark on that."""
+    try:
+        kept = keep_existing(path)
+        store = Store.create(path)
+    except (StoreInUse, NameTaken):  # the latter by a crawl that begins at the same time
+        store = Store.create_numbered(path)
+        return store, f"{path} is in use; this crawl is recorded in {store.path}."
+    for earlier in [] if n_kept is None else earlier_stores(path)[n_kept:]:
+        with suppress(StoreError):
+            discard(earlier)
+    was_renamed = kept is not None and kept.exists()
+    return store, f"{path} already existed; it was renamed to {kept}." if was_renamed else ""

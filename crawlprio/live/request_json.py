@@ -4,10 +4,11 @@ Types that JSON has are written as they are. Any other value is an object with o
 with `$`: a tuple is `{"$tuple": [1, 2]}`, bytes are `{"$bytes": "AAE="}`, in base64. A value that
 neither form can hold exactly is refused; nothing is converted to something similar.
 
-Plain data are None, bool, int, float, str, bytes, list, tuple, set, frozenset, dict, date, time,
-datetime (naive, or with a fixed offset), timedelta and Decimal, but not subclasses of these types.
-A Scrapy item whose fields hold such data is written with the name of its class. Text that lxml has
-extracted from a document, such as the `link_text` of a `CrawlSpider`, is written as a plain string.
+Plain data are None, bool, int, float, str, list, dict and the types of `_BUILT`, but not subclasses
+of these; NumPy's numbers; and Scrapy items, dataclasses, attrs classes, named tuples and members of
+enumerations whose fields hold such data, which are written with the name of their class. Text that
+lxml has extracted from a document, such as the `link_text` of a `CrawlSpider`, is written as a
+plain string.
 
 A request is an object of those of its attributes that differ from Scrapy's defaults. Callbacks are
 names of spider methods, the body is base64, and headers are lists of a name and its values, in
@@ -16,21 +17,38 @@ Latin-1. Everything else is as above. `class` names the class of a `Request` sub
 
 from __future__ import annotations
 
+import ipaddress
 import json
 import math
+import pathlib
+import re
+import sys
 from base64 import b64decode, b64encode
+from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Callable, Collection, Iterator, Mapping
-from datetime import date, datetime, time, timedelta
+from contextlib import suppress
+from dataclasses import fields
+from datetime import date, datetime, time, timedelta, timezone
 from decimal import Decimal
-from types import FunctionType, MethodType
-from typing import Any
+from enum import Enum, Flag
+from fractions import Fraction
+from functools import lru_cache, partial, reduce
+from inspect import getattr_static
+from time import struct_time
+from types import FunctionType, MemberDescriptorType, MethodType, ModuleType
+from typing import Any, NamedTuple
+from uuid import UUID
 from weakref import WeakValueDictionary
+from zoneinfo import ZoneInfo
 
+import numpy as np
 from scrapy import Item, Request, Spider
 from scrapy.http.headers import Headers
 from scrapy.http.request import NO_CALLBACK
 
 from crawlprio.errors import StoreError, printable
+from crawlprio.store.crawl_state import UNHELD
+from crawlprio.web.urls import is_of_page
 
 MAX_DEPTH = 100
 """Maximum nesting depth of values."""
@@ -45,7 +63,6 @@ READ_ERRORS = (ValueError, TypeError, ArithmeticError, LookupError, RecursionErr
 """The exceptions that `loads` raises for text that `dumps` did not write."""
 
 _MAX_INT_BITS = 10_000
-
 
 _loaded: WeakValueDictionary[str, type] = WeakValueDictionary()
 """Classes by full name: a cache for `loaded_class`."""
@@ -73,7 +90,9 @@ def to_jsonable(value: object, depth: int = MAX_DEPTH) -> Any:
     kind = type(value)
     if kind is str:
         assert isinstance(value, str)
-        return value if value.isascii() or _is_unicode(value) else _tagged_text(value)
+        if value.isascii() or _is_unicode(value):
+            return value
+        return {"$str": b64encode(value.encode("utf-8", "surrogatepass")).decode()}
     if value is None or kind is bool:
         return value
     if kind is int:
@@ -83,24 +102,16 @@ def to_jsonable(value: object, depth: int = MAX_DEPTH) -> Any:
         return value
     if depth == 0:
         raise NotPlain(f"is nested deeper than {MAX_DEPTH} levels")
-    write = _WRITERS.get(kind)
-    if write is not None:
-        return write(value, depth - 1)
-    if isinstance(value, Item):
-        return _write_item(value, depth - 1)
-    if isinstance(value, str) and kind.__module__ == "lxml.etree":
-        return to_jsonable(str(value))
-    raise NotPlain(f"is {_a(kind)}, which JSON cannot hold")
+    write = _WRITERS.get(kind) or _writer_for(kind)
+    if write is None:
+        raise NotPlain(f"is {_a(kind)}, which JSON cannot hold")
+    return write(value, depth - 1)
 
 
-def dumps(jsonable: object) -> str:
-    """Return the JSON of a value built from what `to_jsonable` returns."""
-    return _encode(jsonable)
-
-
-def loads(text: str) -> Any:
-    """Return the value that `to_jsonable` and `dumps` wrote; raise `READ_ERRORS` otherwise."""
-    return _decode(text)
+dumps = json.JSONEncoder(
+    ensure_ascii=False, allow_nan=False, check_circular=False, separators=(",", ":")
+).encode
+"""Returns the JSON of a value built from what `to_jsonable` returns."""
 
 
 def full_name(kind: type) -> str:
@@ -120,11 +131,6 @@ def loaded_class(name: str, base: type) -> type | None:
     return kind if kind is not None and issubclass(kind, base) else None
 
 
-_encode = json.JSONEncoder(
-    ensure_ascii=False, allow_nan=False, check_circular=False, separators=(",", ":")
-).encode
-
-
 def _a(kind: type) -> str:
     """Return the name of a type with its article."""
     return f"{'an' if kind.__name__[:1] in 'AEIOUaeiou' else 'a'} {kind.__name__}"
@@ -139,21 +145,13 @@ def _is_unicode(text: str) -> bool:
     return True
 
 
-def _tagged_text(text: str) -> dict[str, str]:
-    return {"$str": b64encode(text.encode("utf-8", "surrogatepass")).decode()}
-
-
-def _write_float(value: float, depth: int) -> object:
-    return value if math.isfinite(value) else {"$float": repr(value)}
-
-
 def _write_list(values: list[object], depth: int) -> list[object]:
-    written = []
-    for at, value in enumerate(values):
-        try:
-            written.append(to_jsonable(value, depth))
-        except NotPlain as refusal:
-            raise refusal.inside(at) from None
+    written: list[object] = []
+    try:
+        for value in values:
+            written.append(to_jsonable(value, depth))  # noqa: PERF401 - the length is the index
+    except NotPlain as refusal:
+        raise refusal.inside(len(written)) from None
     return written
 
 
@@ -173,44 +171,50 @@ def _write_dict(values: Mapping[Any, object], depth: int) -> dict[str, object]:
 
 def _tagged_dict(values: Mapping[Any, object], depth: int) -> dict[str, object]:
     """Return a dict with keys that a JSON object cannot have, as a list of pairs."""
-    _check_hashed(len(values))
     pairs = []
-    for key, value in values.items():
+    for written, (key, value) in zip(
+        _written_members("a key", values, depth), values.items(), strict=True
+    ):
         try:
-            item = to_jsonable(value, depth)
+            pairs.append([written, to_jsonable(value, depth)])
         except NotPlain as refusal:
             raise refusal.inside(key) from None
-        pairs.append([_within("a key", key, depth), item])
     return {"$dict": pairs}
 
 
-def _write_set(tag: str) -> Callable[[Any, int], dict[str, object]]:
-    def write(values: set[object] | frozenset[object], depth: int) -> dict[str, object]:
-        _check_hashed(len(values))
-        return {tag: [_within("a member", value, depth) for value in values]}
-
-    return write
+def _write_set(values: set[object] | frozenset[object], depth: int) -> dict[str, object]:
+    # Equal sets may have different orders, and requests are compared by their JSON.
+    members = sorted(_written_members("a member", values, depth), key=dumps)
+    return {f"${type(values).__name__}": members}
 
 
-def _within(part: str, value: object, depth: int) -> object:
-    """Return the form of a key or a member, which no path can name."""
+def _written_members(part: str, values: Collection[object], depth: int) -> list[object]:
+    """Return the forms of the keys or members of a value, which no path can name."""
+    if len(values) > MAX_HASHED:
+        raise NotPlain(f"has {len(values)} members, more than the {MAX_HASHED} that can be stored")
     try:
-        return to_jsonable(value, depth)
+        return [to_jsonable(value, depth) for value in values]
     except NotPlain as refusal:
         raise NotPlain(f"has {part} that {refusal}") from None
 
 
-def _write_exact(tag: str, text_of: Callable[[Any], str]) -> Callable[[Any, int], dict[str, str]]:
-    """Return a writer that refuses a value if its text comes back as something else."""
-
-    def write(value: object, depth: int) -> dict[str, str]:
-        text = text_of(value)
-        # Equality is not enough: it ignores the name of a time zone and the fold of a time.
-        if repr(_READERS[tag](text)) != repr(value):
-            raise NotPlain(f"is {value!r}, which its text {text!r} does not fully represent")
+def _write_moment(
+    value: datetime | time, depth: int, kind: type[datetime] | type[time]
+) -> dict[str, object]:
+    """Write a time by its text, if that says all of it, or else with its fold and time zone."""
+    tag, text = f"${kind.__name__}", value.isoformat()
+    # Equality is not enough: it ignores the name of a time zone and the fold of a time.
+    if repr(kind.fromisoformat(text)) == repr(value):
         return {tag: text}
+    naive = value.replace(tzinfo=None, fold=0).isoformat()
+    return {tag: [naive, value.fold, to_jsonable(value.tzinfo, depth)]}
 
-    return write
+
+def _read_moment(value: object, kind: type[datetime] | type[time]) -> datetime | time:
+    if type(value) is str:
+        return kind.fromisoformat(value)
+    text, fold, zone = _members(value)
+    return kind.fromisoformat(_text(text)).replace(tzinfo=zone, fold=fold)
 
 
 def _write_item(item: Item, depth: int) -> dict[str, list[object]]:
@@ -222,27 +226,240 @@ def _write_item(item: Item, depth: int) -> dict[str, list[object]]:
     return {"$item": [name, _write_dict({**item}, depth)]}
 
 
-def _check_hashed(n: int) -> None:
-    if n > MAX_HASHED:
-        raise NotPlain(f"has {n} members, more than the {MAX_HASHED} that can be stored")
-
-
 _ITEM_STATE = vars(Item()).keys()
+
+
+class _Built(NamedTuple):
+    """A type whose values are written as what `build` makes them of again.
+
+    `parts` returns that for a value, as a tuple. On reading, each part must be of one of its
+    `kinds`, so that none can cost more than its text.
+    """
+
+    kind: type
+    kinds: tuple[Any, ...]
+    parts: Callable[[Any], tuple[object, ...]]
+    build: Callable[..., object]
+
+    def write(self, value: object, depth: int) -> dict[str, object]:
+        parts = self.parts(value)
+        written = [to_jsonable(part, depth) for part in parts]
+        if not any(isinstance(part, list | dict) for part in parts):
+            made: object = None
+            with suppress(Exception):
+                made = self.build(*parts)
+            # Equality is not enough: it ignores the zeros of a decimal.
+            if repr(made) != repr(value):
+                raise NotPlain(f"is {value!r}, which {parts!r} does not fully represent")
+        alone = len(self.kinds) == 1 and self.kinds[0] is str
+        return {f"${self.kind.__name__.lower()}": written[0] if alone else written}
+
+    def read(self, value: object) -> object:
+        parts = [value] if type(value) is str else _members(value)
+        if len(parts) != len(self.kinds) or not all(map(isinstance, parts, self.kinds)):
+            raise TypeError("a tag holds what its type is not made of")
+        return self.build(*parts)
+
+
+def _compiled(pattern: str | bytes, flags: int) -> object:
+    if len(pattern) > _MAX_PATTERN:
+        raise ValueError(f"a pattern of more than {_MAX_PATTERN} characters")
+    return re.compile(pattern, flags & ~re.DEBUG)  # which would print
+
+
+_MAX_PATTERN = 200
+"""Maximum length of a regular expression: its author can make each character cost a millisecond."""
+
+_FACTORIES: dict[str | None, Any] = {
+    None: None,
+    **{each.__name__: each for each in (list, dict, set, tuple, int, float, str, bytes, bool)},
+}
+"""The factories that a stored `defaultdict` may have, by name."""
+
+
+def _factory_name(factory: object) -> str | None:
+    for name, known in _FACTORIES.items():
+        if known is factory:
+            return name
+    raise NotPlain(f"has the factory {factory!r}, which JSON cannot hold")
+
+
+def _zone(key: str) -> ZoneInfo:
+    if not re.fullmatch(r"\w[\w+-]*(/\w[\w+-]*){0,2}", key, re.ASCII):
+        raise ValueError("not a time zone")
+    return ZoneInfo(key)
+
+
+_IP_KINDS = (
+    *(ipaddress.IPv4Address, ipaddress.IPv4Interface, ipaddress.IPv4Network),
+    *(ipaddress.IPv6Address, ipaddress.IPv6Interface, ipaddress.IPv6Network),
+)
+_PATH_KINDS = (pathlib.PurePosixPath, pathlib.PureWindowsPath, type(pathlib.Path()))
+
+_BUILT = {
+    f"${kind.__name__.lower()}": _Built(kind, kinds, parts, build or kind)
+    for kind, kinds, parts, build in (
+        (date, (str,), lambda value: (value.isoformat(),), date.fromisoformat),
+        (timedelta, (int,) * 3, lambda value: value.__reduce__()[1], None),
+        (timezone, (tuple,), lambda value: (value.__getinitargs__(),), lambda all: timezone(*all)),
+        (ZoneInfo, (str,), lambda value: (value.key or "",), _zone),
+        (struct_time, (tuple, dict), lambda value: value.__reduce__()[1], None),
+        (Decimal, (str,), lambda value: (str(value),), None),
+        (Fraction, (int, int), Fraction.as_integer_ratio, None),
+        (complex, (float, float), lambda value: (value.real, value.imag), None),
+        (bytearray, (bytes,), lambda value: (bytes(value),), None),
+        (range, (int,) * 3, lambda value: value.__reduce__()[1], None),
+        (slice, (object,) * 3, lambda value: value.__reduce__()[1], None),
+        (UUID, (str,), lambda value: (str(value),), None),
+        (re.Pattern, ((str, bytes), int), lambda value: (value.pattern, value.flags), _compiled),
+        (deque, (list, (int, type(None))), lambda value: ([*value], value.maxlen), None),
+        (OrderedDict, (dict,), lambda value: ({**value},), None),
+        (Counter, (dict,), lambda value: ({**value},), None),
+        (
+            *(defaultdict, ((str, type(None)), dict)),
+            lambda value: (_factory_name(value.default_factory), {**value}),
+            lambda name, values: defaultdict(_FACTORIES[name], values),
+        ),
+        *((kind, (str,), lambda value: (str(value),), None) for kind in (*_IP_KINDS, *_PATH_KINDS)),
+    )
+}
+"""Types of the standard library by their tags."""
 
 _WRITERS: dict[type, Callable[[Any, int], object]] = {
     dict: _write_dict,
     list: _write_list,
-    float: _write_float,
+    float: lambda value, depth: value if math.isfinite(value) else {"$float": repr(value)},
     bytes: lambda value, depth: {"$bytes": b64encode(value).decode()},
     tuple: lambda values, depth: {"$tuple": _write_list(list(values), depth)},
-    set: _write_set("$set"),
-    frozenset: _write_set("$frozenset"),
-    datetime: _write_exact("$datetime", datetime.isoformat),
-    date: _write_exact("$date", date.isoformat),
-    time: _write_exact("$time", time.isoformat),
-    timedelta: lambda value, depth: {"$timedelta": [value.days, value.seconds, value.microseconds]},
-    Decimal: _write_exact("$decimal", str),
+    set: _write_set,
+    frozenset: _write_set,
+    datetime: partial(_write_moment, kind=datetime),
+    time: partial(_write_moment, kind=time),
+    **{built.kind: built.write for built in _BUILT.values()},
 }
+
+
+def _writer_for(kind: type) -> Callable[[Any, int], object] | None:
+    """Return what writes the values of a type that is not in the table, if anything does."""
+    if issubclass(kind, Item):
+        return _write_item
+    if issubclass(kind, str) and kind.__module__ == "lxml.etree":
+        return lambda value, depth: to_jsonable(str(value), depth)
+    if issubclass(kind, np.generic) and _NUMBERS.fullmatch(np.dtype(kind).str):
+        return lambda value, depth: {
+            "$numpy": [value.dtype.str, b64encode(value.tobytes()).decode()]
+        }
+    return _write_object if _fields_of(kind) is not None else None
+
+
+_NUMBERS = re.compile(r"[<|][biufc]\d{1,2}")
+"""The types of NumPy's numbers."""
+
+
+def _read_number(value: object) -> object:
+    name, content = map(_text, _members(value))
+    if not _NUMBERS.fullmatch(name):
+        raise ValueError("not a type of numbers")
+    (number,) = np.frombuffer(b64decode(content, validate=True), dtype=name)
+    return number
+
+
+def _fields_of(kind: type) -> Collection[str] | None:
+    """Return the names of what values of a class consist of, calling nothing of the class.
+
+    These are fields of a dataclass, an attrs class or a named tuple, or members of an enumeration;
+    None if it is none of these, or if to set a field, or to delete a value, would call something.
+    """
+    if issubclass(kind, Enum):
+        return tuple(getattr_static(kind, "_member_map_"))
+    if issubclass(kind, tuple):
+        names = getattr_static(kind, "_fields", None)
+    elif type(getattr_static(kind, "__dataclass_fields__", None)) is dict:
+        names = tuple(field.name for field in fields(kind))  # type: ignore[arg-type]
+    else:
+        found = getattr_static(kind, "__attrs_attrs__", None)
+        names = tuple(field.name for field in found) if isinstance(found, tuple) else None
+    if type(names) is not tuple or getattr_static(kind, "__del__", None) is not None:
+        return None
+    for name in () if issubclass(kind, tuple) else names:
+        found = getattr_static(kind, name, None)
+        if hasattr(type(found), "__set__") and type(found) is not MemberDescriptorType:
+            return None
+    return names
+
+
+def _write_object(value: object, depth: int) -> dict[str, object]:
+    """Write a value of a class with fields, from which the class can make it again."""
+    kind = type(value)
+    name = f"{kind.__module__}:{kind.__qualname__}"
+    if _named_class(name) is not kind:
+        raise NotPlain(f"is {_a(kind)}, whose class cannot be found by its name")
+    state = _state_of(value)
+    content: Any = [*tuple.__iter__(value)] if isinstance(value, tuple) else state
+    is_whole = content is state or not state
+    if isinstance(value, Enum):
+        content = value._name_
+    made: object = None
+    with suppress(Exception):
+        made = _made_object(kind, content)
+    if isinstance(value, Enum) and made is not value:
+        raise NotPlain(f"is {value!r}, which is no member of {kind.__name__}")
+    if made is None or not is_whole:
+        raise NotPlain(f"is {_a(kind)} with attributes besides its fields")
+    return {"$object": [name, to_jsonable(content, depth + 1)]}
+
+
+def _state_of(value: object) -> dict[str, Any]:
+    """Return the attributes of an object, those in slots included, calling nothing of its class."""
+    state = object.__getstate__(value)
+    inside, slots = state if type(state) is tuple else (state, None)
+    return {**(inside or {}), **(slots or {})}
+
+
+def _made_object(kind: type, content: Any) -> object:
+    """Return a value of a class, of its fields or of the name of its member.
+
+    No constructor is called, and nothing else that the class defines.
+    """
+    names = _fields_of(kind)
+    if names is None:
+        raise ValueError(f"{kind.__name__} has no fields")
+    if issubclass(kind, Enum):
+        members = getattr_static(kind, "_member_map_")
+        if content in members:
+            return members[content]
+        if getattr_static(kind, "_missing_", None) is not vars(Flag)["_missing_"]:
+            raise ValueError(f"{kind.__name__} has no such member")
+        return reduce(Flag.__or__, [members[each] for each in _text(content).split("|")])
+    if issubclass(kind, tuple):
+        if len(_members(content)) != len(names):
+            raise ValueError(f"{kind.__name__} has {len(names)} fields")
+        return tuple.__new__(kind, content)
+    if type(content) is not dict or not content.keys() <= {*names}:
+        raise ValueError(f"{kind.__name__} has other fields")
+    made = object.__new__(kind)
+    for name, value in content.items():
+        object.__setattr__(made, name, value)
+    return made
+
+
+def _named_class(name: str) -> type | None:
+    """Return the class named `module:name`, if its module is loaded; import and call nothing."""
+    module, _, path = name.partition(":")
+    found: Any = sys.modules.get(module)
+    for part in path.split(".")[:MAX_DEPTH]:
+        if type(found) is not ModuleType and not issubclass(type(found), type):
+            return None
+        found = vars(found).get(part)
+    return found if issubclass(type(found), type) else None
+
+
+def _read_object(value: object) -> object:
+    name, content = _members(value)
+    kind = _named_class(_text(name))
+    if kind is None:
+        raise ValueError(f"the class {name!r} is not loaded; import it in the module of the spider")
+    return _made_object(kind, content)
 
 
 def _text(value: object) -> str:
@@ -270,11 +487,6 @@ def _read_float(value: object) -> float:
     return float(_text(value))
 
 
-def _read_timedelta(value: object) -> timedelta:
-    days, seconds, microseconds = _members(value)
-    return timedelta(days, seconds, microseconds)
-
-
 def _read_item(value: object) -> Item:
     name, values = _members(value)
     kind = loaded_class(_text(name), Item)
@@ -295,12 +507,12 @@ _READERS: dict[str, Callable[[Any], object]] = {
     "$set": lambda value: set(_hashed(value)),
     "$frozenset": lambda value: frozenset(_hashed(value)),
     "$dict": lambda value: {key: item for key, item in _hashed(value)},  # noqa: C416
-    "$datetime": lambda value: datetime.fromisoformat(_text(value)),
-    "$date": lambda value: date.fromisoformat(_text(value)),
-    "$time": lambda value: time.fromisoformat(_text(value)),
-    "$timedelta": _read_timedelta,
-    "$decimal": lambda value: Decimal(_text(value)),
+    "$datetime": partial(_read_moment, kind=datetime),
+    "$time": partial(_read_moment, kind=time),
     "$item": _read_item,
+    "$object": _read_object,
+    "$numpy": _read_number,
+    **{tag: built.read for tag, built in _BUILT.items()},
 }
 
 
@@ -312,7 +524,10 @@ def _untagged(value: dict[str, Any]) -> object:
             read = _READERS.get(tag)
             if read is None:
                 raise ValueError("an unknown tag")
-            return read(value[tag])
+            try:
+                return read(value[tag])
+            except Exception as error:  # A hash may raise anything.
+                raise ValueError(str(error)) from None
     return value
 
 
@@ -320,26 +535,28 @@ def _refuse_constant(name: str) -> float:
     raise ValueError(f"{name} is not JSON")
 
 
-_decode = json.JSONDecoder(object_hook=_untagged, parse_constant=_refuse_constant).decode
-
+loads = json.JSONDecoder(object_hook=_untagged, parse_constant=_refuse_constant).decode
+"""Returns the value that `to_jsonable` and `dumps` wrote; raises `READ_ERRORS` otherwise."""
 
 _MAX_SHOWN = 200
 """Maximum length of a request or a path in a message, in characters."""
 
 _NO_CALLBACK = "$NO_CALLBACK"
 
-_FALSY = (
-    ("meta", dict),
-    ("cb_kwargs", dict),
-    ("priority", int),
-    ("dont_filter", bool),
-    ("cookies", dict),
-    ("flags", list),
-)
+_FALSY = {
+    **{"meta": dict, "cb_kwargs": dict, "priority": int, "dont_filter": bool},
+    **{"cookies": dict, "flags": list},
+}
 """Attributes whose default is the falsy value of their type."""
 
 _OWN_FORM = frozenset({"url", "callback", "errback", "headers", "body"})
 """Attributes that are not written as tagged JSON."""
+
+_KINDS: dict[str, Any] = {
+    **{"method": str, "encoding": str, "priority": int, "cookies": (dict, list)},
+    **{"meta": dict, "cb_kwargs": dict, "flags": list},
+}
+"""What attributes must be."""
 
 _ROUTINES = (FunctionType, MethodType, classmethod, staticmethod)
 
@@ -355,15 +572,31 @@ class InvalidRequest(StoreError):
     """A stored request is invalid, or does not belong to this spider."""
 
 
+class Unheld(NamedTuple):
+    """A request that JSON cannot hold, and the row that says so in its place."""
+
+    request: Request
+    row: bytes
+
+    @classmethod
+    def of(cls, request: Request, error: RequestNotStorable) -> Unheld:
+        return cls(request, UNHELD + dumps(to_jsonable(str(error))).encode() + b"}")
+
+
+def why_unheld(row: bytes) -> str:
+    """Return the reason in the row of a request that JSON could not hold; it may be damaged."""
+    try:
+        return printable(loads(row.decode())["unheld"], 3 * _MAX_SHOWN)
+    except READ_ERRORS:
+        return "unknown."
+
+
 class _Refused(Exception):
     """Why a request cannot be written or rebuilt, without naming the request."""
 
 
 def to_json(
-    request: Request,
-    spider: Spider,
-    *,
-    kept_headers: Collection[bytes] | None = None,
+    request: Request, spider: Spider, *, kept_headers: Collection[bytes] | None = None
 ) -> bytes:
     """Return a request as JSON in UTF-8, from which `from_json` builds an equal one.
 
@@ -373,7 +606,10 @@ def to_json(
     `cookies` unless `b"Cookie"` is kept.
     """
     try:
-        return dumps(_fields(request, spider, kept_headers)).encode()
+        written = dumps(_fields(request, spider, kept_headers)).encode()
+        if not type(request).__module__.startswith("scrapy."):
+            _check_same(request, written, spider, kept_headers)
+        return written
     except _Refused as refusal:
         reason = str(refusal)
     except RecursionError:
@@ -388,16 +624,14 @@ def from_json(data: bytes, spider: Spider) -> Request:
     the constructor of a `Request` class that is already loaded. Callbacks are `parse` or methods
     that the spider adds to those of all spiders.
     """
+    fault = "has no URL"
     try:
         fields = loads(data.decode())
     except READ_ERRORS as error:
-        raise InvalidRequest(
-            f"a stored request cannot be read ({printable(error, _MAX_SHOWN)}); restore a backup "
-            "of the store, or start a new crawl."
-        ) from None
+        fields, fault = None, f"cannot be read ({printable(error, _MAX_SHOWN)})"
     if type(fields) is not dict or type(fields.get("url")) is not str:
         raise InvalidRequest(
-            "a stored request has no URL; restore a backup of the store, or start a new crawl."
+            f"a stored request {fault}; restore a backup of the store, or start a new crawl."
         )
     try:
         return _made(fields, spider)
@@ -424,13 +658,15 @@ def _fields(
             fields["method"] = _jsonable("method", request.method)
         if request.encoding != "utf-8":
             fields["encoding"] = _jsonable("encoding", request.encoding)
-        for name, of_kind in _FALSY:
+        for name, of_kind in _FALSY.items():
             value = getattr(request, name)
             if value or type(value) is not of_kind:
                 fields[name] = _jsonable(name, value)
     else:
         # Constructors of subclasses have their own defaults.
-        fields["class"] = _name_of_class(kind)
+        fields["class"] = class_name = full_name(kind)
+        if loaded_class(class_name, Request) is not kind:
+            raise _Refused(f"its class {class_name} is not the only one of this name; rename it")
         for name in kind.attributes:
             if name not in _OWN_FORM:
                 fields[name] = _jsonable(name, getattr(request, name))
@@ -453,6 +689,29 @@ def _fields(
     return fields
 
 
+def _check_same(
+    request: Request, written: bytes, spider: Spider, kept_headers: Collection[bytes] | None
+) -> None:
+    """Refuse a request of which the constructor of its class would make another one."""
+    try:
+        made = from_json(written, spider)
+        is_same = dumps(_fields(made, spider, kept_headers)).encode() == written
+        is_same = is_same and _own_state(made) == _own_state(request)
+    except Exception:  # Comparing what a class keeps may raise anything.
+        is_same = False
+    if not is_same:
+        raise _Refused(
+            f"its class {full_name(type(request))} would make another request of its attributes; "
+            "name all that it keeps in its `attributes`, and set nothing else in `__init__`"
+        )
+
+
+def _own_state(request: Request) -> dict[str, object]:
+    """Return the values of a request that are not among its public attributes."""
+    known = {*Request.__slots__, *request.attributes}
+    return {name: value for name, value in _state_of(request).items() if name not in known}
+
+
 def _made(fields: dict[str, Any], spider: Spider) -> Request:
     """Build a request from decoded fields; raise _Refused, or what its constructor raises."""
     name = fields.pop("class", None)
@@ -462,12 +721,17 @@ def _made(fields: dict[str, Any], spider: Spider) -> Request:
         if attribute in fields:
             fields[attribute] = _method_of_name(spider, fields[attribute], attribute)
     if "body" in fields:
-        fields["body"] = _body_of(fields["body"])
-    for attribute, of_kind in _KINDS:
-        if type(fields.get(attribute, of_kind())) is not of_kind:
-            raise _Refused(f"its stored {attribute} is not {of_kind.__name__}")
-    if not isinstance(fields.get("cookies", {}), dict | list):
-        raise _Refused("its stored cookies are neither dict nor list")
+        try:
+            fields["body"] = b64decode(fields["body"], validate=True)
+        except (TypeError, ValueError):
+            raise _Refused("its stored body is not base64") from None
+    for attribute in fields.keys() & _KINDS.keys():
+        kinds = _KINDS[attribute]
+        if not isinstance(fields[attribute], kinds):
+            is_not = "are neither dict nor list"
+            if isinstance(kinds, type):
+                is_not = f"is not {kinds.__name__}"
+            raise _Refused(f"its stored {attribute} {is_not}")
     unknown = fields.keys() - set(kind.attributes)
     if unknown:
         raise _Refused(f"{kind.__name__} has no attribute {min(unknown)!r}")
@@ -481,6 +745,7 @@ def _made(fields: dict[str, Any], spider: Spider) -> Request:
         request = kind(**fields)
         if request.url != url:
             raise _Refused("Scrapy would change its URL")
+    request.method = fields.get("method", request.method)  # constructors make it upper case
     if headers or kind is not Request:
         stored = Headers(encoding=request.encoding)
         dict.update(stored, headers)
@@ -488,21 +753,15 @@ def _made(fields: dict[str, Any], spider: Spider) -> Request:
     return request
 
 
-_KINDS = (
-    *(("method", str), ("encoding", str), ("priority", int)),
-    *(("meta", dict), ("cb_kwargs", dict), ("flags", list)),
-)
-"""Types that attributes must have."""
-
-
 def _jsonable(attribute: str, value: object) -> Any:
     """Return the value of an attribute, ready for JSON."""
+    if not isinstance(value, _KINDS.get(attribute, object)):
+        raise _Refused(f"its {attribute} is {_a(type(value))}, which no new request could have")
     try:
         return to_jsonable(value)
     except NotPlain as refusal:
         path = f"{attribute}{refusal.path}"
-        if len(path) > _MAX_SHOWN:
-            path = f"{path[:_MAX_SHOWN]}..."
+        path = f"{path[:_MAX_SHOWN]}{'...' * (len(path) > _MAX_SHOWN)}"
         raise _Refused(f"{path} {refusal}; pass plain data, such as a dict, instead") from None
 
 
@@ -521,7 +780,6 @@ def _keeps_url(request: Request, kind: type[Request]) -> bool:
 
 
 def _header(name: object, values: object) -> list[str]:
-    """Return the name of a header and its values, as text."""
     texts = [name, *values] if isinstance(values, list) else [values]
     if not all(type(text) is bytes for text in texts):
         raise _Refused(f"its header {name!r} is not bytes")
@@ -529,25 +787,13 @@ def _header(name: object, values: object) -> list[str]:
 
 
 def _headers_of(headers: object) -> dict[bytes, list[bytes]]:
-    """Return stored headers, by name."""
-    if type(headers) is not list or not all(_is_header(header) for header in headers):
-        raise _Refused("its stored headers are not a list of names and values")
     by_name = {}
-    for header in headers:
+    for header in headers if type(headers) is list else [None]:
+        if type(header) is not list or not header or any(type(text) is not str for text in header):
+            raise _Refused("its stored headers are not a list of names and values")
         name, *values = (text.encode("latin-1") for text in header)
         by_name[name] = values
     return by_name
-
-
-def _is_header(header: object) -> bool:
-    return type(header) is list and len(header) > 0 and all(type(text) is str for text in header)
-
-
-def _body_of(body: object) -> bytes:
-    try:
-        return b64decode(body, validate=True)  # type: ignore[arg-type]
-    except (TypeError, ValueError):
-        raise _Refused("its stored body is not base64") from None
 
 
 def _name_of_method(spider: Spider, function: Callable[..., Any], role: str) -> str:
@@ -579,7 +825,6 @@ def _other_names(spider: Spider, function: object) -> Iterator[str]:
 
 
 def _method_of_name(spider: Spider, name: object, role: str) -> Callable[..., Any] | None:
-    """Return the method of the spider with this name."""
     if name is None:
         return None
     if name == _NO_CALLBACK:
@@ -604,16 +849,7 @@ def _may_be_called(spider: Spider, name: str) -> bool:
     return isinstance(own, _ROUTINES)
 
 
-def _name_of_class(kind: type[Request]) -> str:
-    """Return the name under which a class will be found again."""
-    name = full_name(kind)
-    if loaded_class(name, Request) is not kind:
-        raise _Refused(f"its class {name} is not the only one of this name; rename it")
-    return name
-
-
 def _class_of_name(name: object) -> type[Request]:
-    """Return the class with this name."""
     kind = loaded_class(name, Request) if isinstance(name, str) else None
     if kind is None:
         raise _Refused(
@@ -626,6 +862,33 @@ def _class_of_name(name: object) -> type[Request]:
 def _shown(method: object, url: str) -> str:
     """Return a request as Scrapy shows it, truncated."""
     return f"<{printable(method, _MAX_SHOWN)} {printable(url, _MAX_SHOWN)}>"
+
+
+def is_request(data: bytes, spider: Spider) -> bool:
+    """Return whether `from_json` builds a request of this; 1 µs where only the URL is new."""
+    url, _, rest = data.removeprefix(_URL_FIRST).partition(b'"')
+    text = url.decode("latin-1")
+    is_usual = data.startswith(_URL_FIRST) and len(rest) < 1_000 and "\\" not in text
+    if is_usual and _is_printable_url(text) and is_of_page(text):
+        return _is_request_but_for_url(rest, spider)
+    return _is_request(data, spider)
+
+
+_URL_FIRST = b'{"url":"'
+"""How the JSON of a request begins."""
+
+
+def _is_request(data: bytes, spider: Spider) -> bool:
+    try:
+        from_json(data, spider)
+    except InvalidRequest:
+        return False
+    return True
+
+
+@lru_cache(maxsize=256)
+def _is_request_but_for_url(rest: bytes, spider: Spider) -> bool:
+    return _is_request(_URL_FIRST + b'http://a.test/"' + rest, spider)
 
 
 def priority_of(data: bytes) -> int:

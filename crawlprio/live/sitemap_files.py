@@ -16,22 +16,23 @@ from scrapy.utils.httpobj import urlparse_cached
 from crawlprio.errors import CrawlprioError
 from crawlprio.graph.pages import NO_PAGE
 from crawlprio.live import engine
+from crawlprio.live.crawl_context import CrawlContext
 from crawlprio.live.downloader import SIDE_FETCH
 from crawlprio.live.engine import sleep
-from crawlprio.live.running import RunningCrawl
+from crawlprio.live.response_parser import type_of
 from crawlprio.live.side_fetches import SideFetches
 from crawlprio.settings_table.config import read_setting
-from crawlprio.settings_table.kinds import ROBOTS
+from crawlprio.settings_table.setting_types import ROBOTS
 from crawlprio.store.side_tables import SideRow
 from crawlprio.store.sitemap_rows import NamedRow, StoredSitemaps
 from crawlprio.web.addresses import ALLOW_PRIVATE
+from crawlprio.web.encodings import charset_in
 from crawlprio.web.scope import Scope
 from crawlprio.web.sitemaps import MAX_BYTES, Named, SitemapReader
 from crawlprio.web.urls import host_of, normalise_url, parse_url
 
 if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
-
 
 DEPTH = 1
 """The depth of a page that a sitemap names: as if the home page linked to it."""
@@ -49,7 +50,7 @@ class SitemapPages:
     Cost: some 10 µs per page named, once per run. Memory: 100 bytes per host.
     """
 
-    def __init__(self, crawl: RunningCrawl, stored: StoredSitemaps) -> None:
+    def __init__(self, crawl: CrawlContext, stored: StoredSitemaps) -> None:
         self._crawl = crawl
         self._stored = stored
         self._last = dict.fromkeys(stored.hosts(), 0)
@@ -128,7 +129,7 @@ class Sitemaps(SideFetches):
 
     asks = f"{_OWN} asks for sitemaps"
 
-    def __init__(self, crawl: RunningCrawl) -> None:
+    def __init__(self, crawl: CrawlContext) -> None:
         super().__init__(crawl, per_lane=AT_ONCE, at_once=AT_ONCE)
         self._crawler = crawl.crawler
         settings = crawl.crawler.settings
@@ -147,8 +148,6 @@ class Sitemaps(SideFetches):
             return "ROBOTSTXT_OBEY is off, so no robots.txt is read; turn it on, or give URLs"
         return problem
 
-    # What is to be read
-
     def opened(self) -> None:
         super().opened()
         store = self.crawl.recorder.store
@@ -159,6 +158,8 @@ class Sitemaps(SideFetches):
         connect(self._spider_idle, signal=signals.spider_idle)
         self._stored = store.sitemaps()
         self._pages = SitemapPages(self.crawl, self._stored)
+        if read_setting(self._crawler.settings, "CRAWLPRIO_UPDATE"):
+            self._stored.wait_again()
         self.queue(self._stored.waiting())
         for url in self._given:
             self._add([url], _bare(host_of(url)), _OWN, 0)
@@ -188,10 +189,8 @@ class Sitemaps(SideFetches):
             self.crawl.fail(error)
         return f"of one site, {MAX_FILES:,} sitemaps are read" if len(urls) > room else ""
 
-    # Reading
-
     def request(self, row: SideRow) -> Request:
-        request = self.side_request(row.url, download_maxsize=MAX_BYTES)
+        request = self.fetcher.request(row.url, download_maxsize=MAX_BYTES)
         if not row.nesting and row.url in self._given:
             del request.meta[ALLOW_PRIVATE]  # a user may name any address
         return request
@@ -200,7 +199,7 @@ class Sitemaps(SideFetches):
         """Record what a sitemap names."""
         status = response.status
         if 200 <= status < 300:
-            n_urls, remark = await self._record(row, response.url, response.body)
+            n_urls, remark = await self._record(row, response)
             if self.crawl.is_running:
                 self._end(row, time(), n_urls, remark)
         else:
@@ -217,18 +216,22 @@ class Sitemaps(SideFetches):
         if remark:
             self._say(row, remark)
 
-    async def _record(self, row: SideRow, url: str, body: bytes) -> tuple[int, str]:
+    async def _record(self, row: SideRow, response: Response) -> tuple[int, str]:
         """Record what a sitemap names, piece by piece; return how much that is, and remarks."""
-        reader = SitemapReader(url)
+        reader = SitemapReader(response.url, charset_in(type_of(response).header))
         room = self._max_urls - self._stored.n_urls(row.owner)
         n_named = n_foreign = 0
         remarks: dict[str, None] = {}
-        for named in reader.read(body):
+        for named in reader.read(response.body):
             homes = [row.owner, _bare(host_of(row.url))] if reader.is_index else [row.owner]
             own = [each for each in named if _bare(host_of(each.url)) in homes]
             n_foreign += len(named) - len(own)
             if named and reader.is_index:
-                remarks[self._record_sitemaps(row, own)] = None
+                remark = f"it is an index below {MAX_NESTING} others, whose sitemaps are left out"
+                if row.nesting < MAX_NESTING:
+                    urls = (each.url for each in own)
+                    remark = self._add(urls, row.owner, row.url, row.nesting + 1)
+                remarks[remark] = None
             elif named:
                 if len(own) > room:
                     own = own[: max(room, 0)]
@@ -248,11 +251,6 @@ class Sitemaps(SideFetches):
             remarks[f"URLs of other sites are left out ({n_foreign:,})"] = None
         return n_named, "; ".join(filter(None, remarks))
 
-    def _record_sitemaps(self, row: SideRow, own: list[Named]) -> str:
-        if row.nesting >= MAX_NESTING:
-            return f"it is an index below {MAX_NESTING} others, whose sitemaps are left out"
-        return self._add([each.url for each in own], row.owner, row.url, row.nesting + 1)
-
     def _record_pages(self, row: SideRow, own: list[Named]) -> None:
         rows = [NamedRow(each.url, host_of(each.url), each.lastmod, each.priority) for each in own]
         self._stored.add_urls(row.number, rows)
@@ -261,8 +259,6 @@ class Sitemaps(SideFetches):
             self._pages.add_host(host)
         if self._use == "seeds":
             self._add_seeds([each.url for each in rows])
-
-    # What the crawl gets
 
     def _add_seeds(self, urls: list[str]) -> None:
         """Queue pages as seeds, as far as the spider would follow links to them."""
@@ -304,8 +300,6 @@ class Sitemaps(SideFetches):
         if not self.is_busy:
             engine.wake(self._crawler)
         raise DontCloseSpider
-
-    # What is said
 
     def _say(self, sitemap: SideRow, remark: str) -> None:
         """Log what is wrong with a sitemap: the first time for each site and reason."""

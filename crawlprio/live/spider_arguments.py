@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from crawlprio.errors import ConfigError, StoreError
 from crawlprio.orderings import NAMED
+from crawlprio.safe_files import is_missing
 from crawlprio.settings_table import SETTINGS
 from crawlprio.settings_table.config import given_settings, read_setting
-from crawlprio.settings_table.kinds import OWN_NAMES, Anything, FileName, Folder, Options
+from crawlprio.settings_table.setting_types import OWN_NAMES, AnyValue, FileName, Folder, Options
 from crawlprio.store import Store
 
 if TYPE_CHECKING:
@@ -40,14 +41,17 @@ _SCRAPYS = re.compile(
 _NUMBERS = re.compile(r"[-\d., ]+|True|False")
 """Settings that Scrapy alone reads are kept if they are of these, and are numbers or switches."""
 
-OF_ONE_RUN = ("CRAWLPRIO_MAX_PAGES", "CRAWLPRIO_PLOT", "CRAWLPRIO_SERVER_LOG")
+OF_ONE_RUN = (
+    *("CRAWLPRIO_MAX_PAGES", "CRAWLPRIO_PLOT", "CRAWLPRIO_SERVER_LOG"),
+    "CRAWLPRIO_UPDATE",
+)
 """Settings of one run, which the next one can do without."""
 
 _OF_ONE_RUN = re.compile("JOBDIR|CRAWLPRIO_STORE|CRAWLPRIO_LOOPBACK|LOG_")
 """The same, without a word about it."""
 
 
-class Given(NamedTuple):
+class RecordedArguments(NamedTuple):
     """Spider arguments and settings, by name, and the names of settings that are not kept."""
 
     arguments: dict[str, Any]
@@ -75,7 +79,7 @@ def record_arguments(store: Store, arguments: Mapping[str, Any], settings: BaseS
     store.set_meta(_KEY, json.dumps(record))
 
 
-def read_arguments(store: Store) -> Given:
+def read_arguments(store: Store) -> RecordedArguments:
     """Return what `record_arguments` recorded; a StoreError if there is no such record."""
     text = store.get_meta(_KEY)
     if not text and not store.n_pages:
@@ -107,17 +111,17 @@ def read_arguments(store: Store) -> Given:
             f"{store.path}: the file is damaged (arguments of its crawl: {type(error).__name__}); "
             "restore a backup."
         ) from None
-    return Given(arguments, kept, sorted(lost - kept.keys()))
+    return RecordedArguments(arguments, kept, sorted(lost - kept.keys()))
 
 
 def _files(values: Mapping[str, Any], folder: Path) -> dict[str, str]:
     """Return the settings that name an archive or a classifier which is there."""
     found: dict[str, str] = {}
     archive = values.get(_WARC)
-    if isinstance(archive, str) and (folder / archive).is_dir():
+    if isinstance(archive, str) and os.path.isdir(folder / archive):
         found[_WARC] = os.path.relpath(folder / archive)
     classifier = _CLASSIFIER.fullmatch(str(values.get(_MODEL)))
-    if classifier and (folder / classifier[2]).is_file():
+    if classifier and os.path.isfile(folder / classifier[2]):
         found[_MODEL] = f"{classifier[1]}classifier:{os.path.relpath(folder / classifier[2])}"
     return found
 
@@ -128,7 +132,7 @@ def check_same_seeds(settings: BaseSettings, seeds: list[str] | None) -> None:
     `seeds` are None for the demo web. A store that cannot be read is left to those who open it.
     """
     folder, name = read_setting(settings, "JOBDIR"), read_setting(settings, "CRAWLPRIO_STORE")
-    if folder is None or name is None or not Path(folder, name).is_file():
+    if folder is None or name is None or is_missing(Path(folder, name)):
         return
     try:
         with Store.open(Path(folder, name), readonly=True) as store:
@@ -159,4 +163,4 @@ def is_plain(name: str, value: object) -> bool:
         return _PLAIN_MODEL.match(str(value)) is not None and "@" not in str(value)
     if type(setting.kind) is Options:
         return name in OWN_NAMES
-    return name in _TEXTS or not isinstance(setting.kind, Anything | FileName | Folder)
+    return name in _TEXTS or not isinstance(setting.kind, AnyValue | FileName | Folder)

@@ -32,20 +32,20 @@ class StateKeeper:
     One exception: of a page that was refused (by robots.txt, say) before the state was saved, and
     is fetched by a later run, the links are queued but are no evidence.
 
-    The ordering of `config` must not be open yet. `bounds_patterns`: whether the budget per URL
-    pattern applies.
+    The ordering of `config` must not be open yet.
     """
 
-    def __init__(self, config: CrawlConfig, *, bounds_patterns: bool) -> None:
+    def __init__(self, config: CrawlConfig) -> None:
         ordering = config.ordering
         budgets = (
             config.max_pages_per_site,
             config.max_pages_per_domain,
-            config.max_pages_per_pattern if bounds_patterns else None,
+            config.max_pages_per_pattern,
             config.max_sites,
         )
-        # A compiled rule names itself by its address, which differs from process to process.
-        options = sorted((name, each) for name, each in vars(ordering).items() if name != "_rule")
+        # What compiling sets is left out: whether, and the rule, which names itself by its address.
+        own = vars(ordering).items()
+        options = sorted((name, each) for name, each in own if name not in ("_rule", "is_plain"))
         bounded = [budget is not None for budget in budgets]
         self._maker = repr((version("crawlprio"), type(ordering), options, bounded))
         self._saved_at = 0
@@ -59,7 +59,7 @@ class StateKeeper:
             maker, mark, seq, n_pages, _, *last = state.facts["crawl"]
             if mark != store.get_meta(_MARK) or seq > store.last_seq or n_pages > store.n_pages:
                 raise ValueError("it belongs to another store, or to an earlier state of this one")
-            if last != _facts_of(next(store.visits(texts=False, anchors=False, after=seq - 1))):
+            if last != _facts_of(_visit(store, seq)):
                 raise ValueError("the store has other visits")
         except FileNotFoundError:
             return None
@@ -84,7 +84,7 @@ class StateKeeper:
             mark = secrets.token_hex(16)
             store.set_meta(_MARK, mark)
         self._saved_at = seq = store.last_seq
-        last = _facts_of(next(store.visits(texts=False, anchors=False, after=seq - 1)))
+        last = _facts_of(_visit(store, seq))
         state = SavedState()
         state.facts["crawl"] = [self._maker, mark, seq, n_pages, n_sites, *last]
         return state
@@ -113,6 +113,11 @@ def n_known(state: SavedState) -> tuple[int, int, int]:
     """Return how many visits, pages and sites a state knows."""
     _, _, seq, n_pages, n_sites, *_ = state.facts["crawl"]
     return seq, n_pages, n_sites
+
+
+def _visit(store: Store, seq: int) -> Visit:
+    """Return the visit of a number."""
+    return next(store.visits(texts=False, anchors=False, history=True, after=seq - 1))
 
 
 def _facts_of(visit: Visit) -> list[object]:

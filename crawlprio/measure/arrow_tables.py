@@ -13,8 +13,8 @@ from crawlprio.errors import StoreError
 from crawlprio.extras import imported
 from crawlprio.graph.topic import Topic
 from crawlprio.measure.importance import importance_of, open_repository, parts_of
-from crawlprio.outside import open_file
 from crawlprio.plugins import load
+from crawlprio.safe_files import open_file
 from crawlprio.store import Store
 
 UTC = "microseconds since 1970, UTC"
@@ -196,8 +196,8 @@ class Crawl:
         Parameters
         ----------
         importances
-            Names in `crawlprio.IMPORTANCES`, or sums such as `0.5*pagerank+2*backlinks`; default:
-            `pagerank`.
+            Names in `crawlprio.IMPORTANCES`, import paths, or sums such as
+            `scaled:0.5*pagerank+2*backlinks`; default: `pagerank`.
         topic
             Words, for importances that need a topic.
 
@@ -252,7 +252,7 @@ def _links(store: Store) -> Iterator[tuple[int, int, str]]:
 
 
 def _visits(store: Store) -> Iterator[tuple[Any, ...]]:
-    for visit in store.visits(anchors=False):
+    for visit in store.visits(anchors=False, history=True):
         yield (
             visit.page,
             visit.status,

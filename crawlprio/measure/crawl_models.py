@@ -258,10 +258,11 @@ def _fetch(
 
 @dataclass(frozen=True, slots=True)
 class ModelCurve:
-    """The performance of a crawl under one model, with an ideal and a random crawl, as shares of 1.
+    """The performance of a crawl under one model, with the best and a random crawl, as shares of 1.
 
     `x`: ascending: share of all T pages that is fetched, or that the buffer holds. `ideal` is that
-    of a crawl in order of importance, and `random` the expectation for one in random order.
+    of a crawl in order of importance, `upper-bound` in tables and plots, and `random` the
+    expectation for one in random order.
     `n_hot`: number of hot pages at each x.
     """
 
@@ -284,9 +285,9 @@ def crawl_and_stop(order: Order, importance: Floats, reachable: Flags | None = N
 
     After K fetches the hot pages are those with I(P) >= I(r_K), where r_K has the Kth highest
     importance. Pages that tie with r_K are hot, so there may be more than K. (Cho, Garcia-Molina &
-    Page, Efficient crawling through URL ordering, WWW7 1998, section 3.) The ideal crawl has 1
-    throughout, the random crawl H/T with H hot pages: K/T, as in the paper, if no page ties with
-    r_K, and more otherwise.
+    Page, Efficient crawling through URL ordering, WWW7 1998, section 3.) A crawl in order of
+    importance has 1 throughout, a random crawl H/T with H hot pages: K/T, as in the paper, if no
+    page ties with r_K, and more otherwise.
 
     `order`: distinct pages in the order fetched. `importance`: I(P), without NaN. `reachable`: the
     T pages of this web; all by default. O(n log n).
@@ -315,8 +316,8 @@ def crawl_and_stop_with_threshold(
     """Return P_ST for every K: the share of the hot pages, I(P) >= G, among the first K fetched.
 
     If hotness is binary, such as being on a topic, use importance 1 or 0 and threshold 1;
-    `top_threshold` computes G from a share of hot pages. The ideal crawl has min(1, K/H), the
-    random crawl K/T. GraphError if no page is hot.
+    `top_threshold` computes G from a share of hot pages. A crawl in order of importance has
+    min(1, K/H), a random crawl K/T. GraphError if no page is hot.
     """
     pages, falling = _pages_and_ranking(order, importance, reachable)
     n_hot = int(np.searchsorted(-falling, -threshold, side="right"))
@@ -350,8 +351,8 @@ def limited_buffer(
     whether links of evicted pages are forgotten (here: no).
 
     `buffers`: sizes B as shares of the T pages, above 0, rounded to at least one page. `threshold`:
-    pages with I(P) >= G are hot; by default those with I(P) >= I(r_B), including ties. The ideal
-    crawl has min(1, H/B), the random crawl H/T. O(log B) per fetch and buffer; estimates are
+    pages with I(P) >= G are hot; by default those with I(P) >= I(r_B), including ties. The best
+    crawl has min(1, H/B), a random crawl H/T. O(log B) per fetch and buffer; estimates are
     computed once for all sizes.
     """
     pages, falling = _pages_and_ranking(order, importance, reachable)

@@ -99,11 +99,7 @@ def best_order(ranks: Floats, reachable: Flags | None = None) -> PageIds:
 
 @takes(order=integers, ranks=numbers, reachable=mask)
 def kendall_tau(
-    order: Order,
-    ranks: Floats,
-    sample: int = 5000,
-    seed: int = 0,
-    reachable: Flags | None = None,
+    order: Order, ranks: Floats, sample: int = 5000, seed: int = 0, reachable: Flags | None = None
 ) -> float:
     """Return the rank correlation of the order with importance: +1 if important pages come first.
 
@@ -283,13 +279,11 @@ def cumulative_by_time(
     ended: Floats | Sequence[float],
     importance: Floats,
     reachable: Flags | None = None,
-    start: float | None = None,
 ) -> tuple[Floats, Floats, Floats]:
     """Return seconds, share of importance and share of pages gathered, ascending, by end of fetch.
 
     Castillo et al. (2004), figure 10; Baeza-Yates et al., Crawling a country, WWW 2005, figure 6.
-    `ended`: seconds at which each fetch of the order ended. `start`: time zero; by default the
-    earliest of these.
+    `ended`: seconds at which each fetch of the order ended.
     """
     pages = checked_order(order, importance, reachable)
     times = checked_times("ended", ended)
@@ -298,10 +292,9 @@ def cumulative_by_time(
             f"ended has {len(times)} times for {len(pages)} fetches; give one per fetch."
         )
     by_time = np.argsort(times, kind="stable")
-    begin = (float(times.min()) if len(times) else 0.0) if start is None else start
     n_counted = len(importance) if reachable is None else int(reachable.sum())
     return (
-        times[by_time] - begin,
+        times[by_time],
         cumulative_pagerank(pages[by_time], importance, reachable),
         np.arange(1, len(pages) + 1) / n_counted,
     )

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import cached_property
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,27 +19,31 @@ from protego import Protego
 
 from crawlprio.errors import StoreError
 from crawlprio.frontier import PageQueue
-from crawlprio.frontier.page_queue import JudgesRepeats
-from crawlprio.frontier.records import WAITING
-from crawlprio.frontier.replaying import FIRST, Replayed, columns_of, replay
+from crawlprio.frontier.priority_classes import FIRST, JudgesRepeats
+from crawlprio.frontier.replaying import Replayed, add_waiting, history_of, replay
+from crawlprio.frontier.struct_layouts import WAITING
 from crawlprio.graph.compiled import plain_until
 from crawlprio.graph.pages import NO_PAGE, PageIds, Visit
 from crawlprio.graph.topic import HotQueue
 from crawlprio.measure.stored_crawl import (
+    BUDGETS,
     SETTING_OF,
     SETTINGS_KEY,
-    Pace,
+    FetchRate,
     number_of,
     recorded_object,
 )
 from crawlprio.orderings import KeyHistory, Ordering, Part
 from crawlprio.store import SiteState, Store
-from crawlprio.store.outcomes import ROBOTS, failure_of, is_refusal
+from crawlprio.store.outcomes import DIED, ROBOTS, failure_of, is_refusal, waits_again
 from crawlprio.store.visit_rows import VisitColumns
 from crawlprio.web.budgets import pattern_of
 from crawlprio.web.robots_txt import MAX_BYTES, rules_for
 from crawlprio.web.scope import registered_domain
 from crawlprio.web.urls import canonical, host_of, normalise_url
+
+_FEW = 10_000
+"""Pages of a crawl that is replayed in Python: sooner done than to load compiled code."""
 
 
 @dataclass(frozen=True)
@@ -90,7 +95,6 @@ class StorePages:
     def __init__(self, store: Store) -> None:
         self._store = store
         self.sites, self.hosts = store.page_sites()
-        self._urls: list[str] | None = None
 
     def __len__(self) -> int:
         return len(self.sites)
@@ -99,9 +103,11 @@ class StorePages:
     def n_sites(self) -> int:
         return len(self.hosts)
 
+    @cached_property
+    def _urls(self) -> list[str]:
+        return list(self._store.page_urls())
+
     def url(self, page: int) -> str:
-        if self._urls is None:
-            self._urls = list(self._store.page_urls())
         return self._urls[page]
 
 
@@ -115,24 +121,25 @@ class QueuePlace(NamedTuple):
 
 
 @dataclass
-class Past:
+class ReplayedCrawl:
     """A crawl, replayed from its store, inside a snapshot. O(visits log pages).
 
     `page` is the page to explain, or `NO_PAGE`, and `ordering_name` the ordering to replay under,
     empty for that of the latest run. After `n_visits`, `linking` has the visited pages that link to
     the page, in turn, `site` what was fetched from its site, and `history` what made its key. By
     page, `n_linking` counts the visits that link to it and `found_by` is the page that showed it
-    first: `n_linking` only without a page to explain, and `found_by` of that page alone with one.
-    `refused` says, by page, why those were refused that wait for another run.
+    first. `refused` says, by page, why those were refused that wait for another run; `unheld` are
+    the pages of requests that JSON cannot hold.
     """
 
     store: Store
     policy: Policy
     page: int = NO_PAGE
     ordering_name: str = ""
-    linking: list[int] = field(default_factory=list)
-    site: Pace = field(default_factory=Pace)
+    linking: dict[int, None] = field(default_factory=dict)
+    site: FetchRate = field(default_factory=FetchRate)
     refused: dict[int, str] = field(default_factory=dict)
+    unheld: set[int] = field(default_factory=set)
     n_visits: int = 0
 
     def __post_init__(self) -> None:
@@ -144,7 +151,7 @@ class Past:
             hot_queue=self.policy.hot_queue(),
             novelty=self.policy.novelty(),
             max_waiting=self.policy.max_waiting,
-            plain_until=plain_until(),
+            plain_until=plain_until() if len(self.pages) < _FEW else 0,
         )
         self.history = None if self.page == NO_PAGE else KeyHistory(self.ordering, self.page)
         self.seeds = dict.fromkeys(self.store.seeds())
@@ -155,39 +162,23 @@ class Past:
 
     def replay(self, *, until_fetched: bool) -> None:
         """Replay the visits, all or until the page's own."""
-        visits, n_pages = self._noted(self._visits()), len(self.pages)
-        replayed = replay(self.queue, visits, self.seeds, n_pages, self.history)
+        n_pages = len(self.pages)
+        replayed = replay(self.queue, self._visits(), self.seeds, n_pages, self.history)
         with contextlib.closing(replayed):
             for some in replayed:
                 if until_fetched and some.columns.pages[some.rows.start] == self.page:
                     break
                 self._note(some)
             else:
-                self._add_waiting()
+                waiting = add_waiting(self.queue, self.store, self.policy.priority_of)
+                self.unheld.update(request.page for request in waiting if request.is_unheld)
         self.queue.judge_all()
 
     def _visits(self) -> Iterator[VisitColumns]:
-        """Return the visits of the store, with what the ordering needs of them."""
-        store = self.store
-        texts = self.queue.hot_queue is not None or self.ordering.needs_texts
-        if self.queue.takes_rows:
-            return store.visit_columns()
-        return columns_of(store.visits(texts=texts, anchors=texts or self.ordering.needs_anchors))
-
-    def _add_waiting(self) -> None:
-        """Queue the pages that requests of the last run wait for, or were leased."""
-        queue = self.queue
-        for request in self.store.requests():
-            priority = self.policy.priority_of(request.request)
-            if queue.state(request.page) != WAITING or priority:
-                queue.add(request.page, priority)
-        for page in self.store.leased():
-            if queue.state(page) == WAITING:
-                queue.add(page, FIRST)
-
-    def _noted(self, columns: Iterator[VisitColumns]) -> Iterator[VisitColumns]:
-        """Note which of these visits are refusals."""
-        for group in columns:
+        """Yield the visits of the store, and note which of them are refusals."""
+        has_rows = self.queue.takes_rows
+        visits = self.store.visit_columns() if has_rows else history_of(self.queue, self.store)
+        for group in visits:
             for at in np.flatnonzero(group.is_refused).tolist():
                 self.refused[int(group.pages[at])] = group.errors[at]
             yield group
@@ -200,48 +191,33 @@ class Past:
         self.n_visits += int(np.count_nonzero(is_evidence))
         begins = group.begins[done.start : done.stop + 1]
         targets, n_links = group.targets[begins[0] : begins[-1]], np.diff(begins)
+        shown, sources = np.repeat(is_evidence, n_links), np.repeat(pages, n_links)
+        np.add.at(self.n_linking, targets[shown], np.int32(1))  # 1 takes forty times as long
+        is_new = shown & (targets >= np.repeat(n_before, n_links))
+        self.found_by[targets[is_new]] = sources[is_new]
         if self.page == NO_PAGE:
-            shown = targets[np.repeat(is_evidence, n_links)]
-            np.add.at(self.n_linking, shown, np.int32(1))  # 1 takes forty times as long
-            first_new = np.where(is_evidence, n_before, len(self.pages))
-            is_new = targets >= np.repeat(first_new, n_links)
-            self.found_by[targets[is_new]] = np.repeat(pages, n_links)[is_new]
             return
-        ends = np.cumsum(n_links)
-        linking = np.searchsorted(ends, np.flatnonzero(targets == self.page), side="right")
-        for at in dict.fromkeys(linking.tolist()):
-            if is_evidence[at]:
-                if self.page >= n_before[at] and not self.linking:
-                    self.found_by[self.page] = pages[at]
-                self.linking.append(int(pages[at]))
+        self.linking.update(dict.fromkeys(sources[shown & (targets == self.page)].tolist()))
         is_own = is_evidence & (self._sites[pages] == self._site)
         for at in (done.start + np.flatnonzero(is_own)).tolist():
             self.site.add(group.visit(at))
 
-    @property
-    def ranks_sites(self) -> bool:
-        """Whether the site of a page matters for its place."""
-        ordering = self.ordering
-        return bool(ordering.site_share) or type(ordering).site_key is not Ordering.site_key
-
     def place(self, page: int) -> QueuePlace:
-        """Return where a page waits if no site has to wait. O(pages).
+        """Return where a page waits if no site has to wait. O(pages log pages).
 
         Where sites are ranked, this takes all pages before it out of the queue.
         """
         known = self.queue.page_records
         waiting = np.flatnonzero(known["state"] == WAITING)
-        tiers, keys = known["tier"][waiting], known["key"][waiting]
-        tier, key = known["tier"][page], known["key"][page]
-        is_tied = (tiers == tier) & (keys == key) & (waiting < page)
-        is_before = (tiers > tier) | ((tiers == tier) & (keys > key)) | is_tied
+        priority_classes = known["priority_class"][waiting].astype(np.int64)
+        waiting = waiting[np.lexsort((waiting, -known["key"][waiting], -priority_classes))]
+        n_before = int(np.flatnonzero(waiting == page)[0])
         is_own = self.pages.sites[waiting] == self.pages.sites[page]
-        n_before = int(is_before.sum())
-        if self.ranks_sites:
+        of_site = int(is_own[:n_before].sum()), int(is_own.sum())
+        ordering = self.ordering
+        if ordering.site_share or type(ordering).site_key is not Ordering.site_key:
             n_before = next(at for at, first in enumerate(self.head()) if first == page)
-        return QueuePlace(
-            n_before, len(waiting), int((is_before & is_own).sum()), int(is_own.sum())
-        )
+        return QueuePlace(n_before, len(waiting), *of_site)
 
     def head(self) -> Iterator[int]:
         """Take the pages out of the queue, first to last, as if no site had to wait."""
@@ -262,9 +238,6 @@ BY_LINK = ("nofollow", "depth", "claim-budget", "sites", "private-address", "lon
 N_LINKING = 10
 
 
-_BUDGETS = tuple(f"CRAWLPRIO_MAX_PAGES_PER_{what}" for what in ("SITE", "DOMAIN", "PATTERN"))
-
-
 def why_unknown(store: Store, policy: Policy, url: str) -> dict[str, Any]:
     """Return the rules that may have refused a URL, and the pages that link to it.
 
@@ -279,10 +252,7 @@ def why_unknown(store: Store, policy: Policy, url: str) -> dict[str, Any]:
         depth = linking[0].depth + 1 if linking else 1
         by_url = (policy.refuses(url, depth) if policy.refuses else "") or _full(store, url)
         by_url = by_url or robots or ""
-        is_refused = bool(linking) and not by_url
-        rules = (
-            [by_url] if by_url else [rule for rule in BY_LINK if is_refused and rule in refusals]
-        )
+        rules = [by_url] if by_url else [rule for rule in BY_LINK if linking and rule in refusals]
     urls = [found for found, _ in store.read_urls([link.page for link in linking[:N_LINKING]])]
     return {
         "rules": [{"rule": rule, "setting": SETTING_OF.get(rule)} for rule in rules],
@@ -298,7 +268,11 @@ def why_unknown(store: Store, policy: Policy, url: str) -> dict[str, Any]:
 
 def _full(store: Store, url: str) -> str:
     """Return the budget that has no room for a URL, as the crawl counts, or an empty string."""
-    per_site, per_domain, per_pattern = _limits(store)
+    recorded = recorded_object(store, SETTINGS_KEY)
+    limits = (recorded.get(SETTING_OF[budget]) for budget in BUDGETS)
+    per_site, per_domain, per_pattern = (
+        limit if isinstance(limit, int | float) else None for limit in limits
+    )
     host = host_of(url)
     sites, hosts = store.page_sites()
     if host not in hosts:
@@ -320,14 +294,7 @@ def _full(store: Store, url: str) -> str:
     return ""
 
 
-def _limits(store: Store) -> list[float | None]:
-    """Return the crawl's budgets per site, domain and pattern; None where there is none."""
-    found = recorded_object(store, SETTINGS_KEY)
-    values = [found.get(name) for name in _BUDGETS]
-    return [value if isinstance(value, int | float) else None for value in values]
-
-
-def site_of(past: Past, page: int, n_before: int, now: float) -> dict[str, Any]:
+def site_of(past: ReplayedCrawl, page: int, n_before: int, now: float) -> dict[str, Any]:
     """Return the state of the site of a waiting page, and the time that its pages need.
 
     `not_before_seconds` counts from `now`, a Unix time, for a crawl that goes on then: what is left
@@ -365,7 +332,7 @@ def explain_head(path: str | Path, policy: Policy) -> dict[str, Any]:
     """
     with Store.open(path, readonly=True) as store, store.snapshot():
         _check_crawl(store)
-        past = Past(store, policy)
+        past = ReplayedCrawl(store, policy)
         past.replay(until_fetched=False)
         queue, n_waiting = past.queue, len(past.queue)
         head, n_forbidden = _allowed(past, StoredRobots(store, policy))
@@ -378,7 +345,7 @@ def explain_head(path: str | Path, policy: Policy) -> dict[str, Any]:
                 {
                     "url": urls[page],
                     "key": float(queue.page_records["key"][page]),
-                    **_tier(past, page),
+                    **_priority_class(past, page),
                     "linked_by": int(past.n_linking[page]),
                     "found_by": urls.get(int(past.found_by[page])),
                     "refused": past.refused.get(page),
@@ -388,7 +355,7 @@ def explain_head(path: str | Path, policy: Policy) -> dict[str, Any]:
         }
 
 
-def _allowed(past: Past, robots: StoredRobots) -> tuple[list[int], int]:
+def _allowed(past: ReplayedCrawl, robots: StoredRobots) -> tuple[list[int], int]:
     """Return the first pages that may be fetched, and how many before them may not."""
     found: list[int] = []
     n_forbidden = 0
@@ -403,7 +370,7 @@ def _allowed(past: Past, robots: StoredRobots) -> tuple[list[int], int]:
 
 
 def explain_url(path: str | Path, policy: Policy, url: str) -> dict[str, Any]:
-    """Return what became of a URL in a crawl, and why; `state` says what.
+    """Return what happened to a URL in a crawl, and why; `state` names the outcome.
 
     It is `waiting`, `in-flight`, `fetched`, `failed`, `refused`, `dropped` or `unknown`. Raises
     CrawlprioError as `explain_head` does.
@@ -416,7 +383,7 @@ def explain_url(path: str | Path, policy: Policy, url: str) -> dict[str, Any]:
             return {"url": url, "state": "unknown", **why_unknown(store, policy, normal or url)}
         visits = store.visits_of(page)
         fetches = [
-            (seq, visit) for seq, visit in visits if not is_refusal(visit.status, visit.error)
+            (seq, visit) for seq, visit in visits if not waits_again(visit.status, visit.error)
         ]
         if fetches:
             return _of_fetched(store, policy, page, fetches)
@@ -429,7 +396,7 @@ def _of_fetched(
     """Return what is known of a page that was fetched: when, why then, and what it brought."""
     first, visit = fetches[0]
     names = [name for begin, name in store.orderings() if begin <= first]
-    past = Past(store, policy, page, names[-1] if names else "")
+    past = ReplayedCrawl(store, policy, page, names[-1] if names else "")
     past.replay(until_fetched=True)
     n_known = int(past.queue.ordering.n_pages)
     failure = failure_of(fetches[-1][1])
@@ -450,26 +417,29 @@ def _of_fetched(
 
 
 def _of_waiting(
-    store: Store, policy: Policy, page: int, refusals: list[tuple[int, Visit]]
+    store: Store, policy: Policy, page: int, visits: list[tuple[int, Visit]]
 ) -> dict[str, Any]:
     """Return what is known of a page that was not fetched."""
-    past = Past(store, policy, page)
+    past = ReplayedCrawl(store, policy, page)
     past.replay(until_fetched=False)
     found = _page(store, past, page)
     if past.queue.state(page) != WAITING:
-        setting = "CRAWLPRIO_MAX_WAITING"
-        return {**found, "state": "dropped", "rule": "no room", "setting": setting}
-    found["state"] = "in-flight" if _tier(past, page)["in_flight"] else "waiting"
-    if refusals:
-        rule = refusals[-1][1].error.partition(" (")[0]
-        found |= {
-            "state": "refused",
-            "rule": rule,
-            "setting": SETTING_OF.get(rule.partition(":")[0]),
-            "visits": [_visit(seq, visit) for seq, visit in refusals],
-        }
+        rule, setting = "no room", "CRAWLPRIO_MAX_WAITING"
+        if page in past.unheld:
+            rule, setting = "its request cannot be stored, and waits only while the crawl runs", ""
+        return {**found, "state": "dropped", "rule": rule, "setting": setting or None}
+    found["state"] = "in-flight" if _priority_class(past, page)["in_flight"] else "waiting"
+    if visits:
+        last = visits[-1][1]
+        found["visits"] = [_visit(seq, visit) for seq, visit in visits]
+        if is_refusal(last.status, last.error):
+            rule = last.error.partition(" (")[0]
+            of_rule = SETTING_OF.get(rule.partition(":")[0])
+            found |= {"state": "refused", "rule": rule, "setting": of_rule}
+        elif last.error != DIED:
+            found |= {"state": "failed", "because": failure_of(last)}
     robots = StoredRobots(store, policy).verdict(found["url"])
-    if robots and not refusals:
+    if robots and not visits:
         found |= {"rule": robots, "setting": SETTING_OF.get(robots)}
     found["robots_are_known"] = robots is not None
     key = _key(past, page)
@@ -482,53 +452,51 @@ def _check_crawl(store: Store) -> None:
         raise StoreError(f"{store.path} has no crawl: no page is known; start one first.")
 
 
-def _crawl(store: Store, past: Past) -> dict[str, Any]:
-    names = [name for _, name in store.orderings()]
+def _crawl(store: Store, past: ReplayedCrawl) -> dict[str, Any]:
+    names = [name for _, name in store.orderings(unused=True)]
     return {"ordering": names[-1] if names else None, "after_visits": past.n_visits}
 
 
-def _page(store: Store, past: Past, page: int) -> dict[str, Any]:
+def _page(store: Store, past: ReplayedCrawl, page: int) -> dict[str, Any]:
     """Return who a page is, and which pages link to it that were visited before it, or at all."""
     ((url, _),) = store.read_urls([page])
-    linking = list(dict.fromkeys(past.linking))
-    urls = past.urls(linking[:N_LINKING])
+    linking = [*islice(past.linking, N_LINKING)]
+    urls = past.urls(linking)
     found_by = int(past.found_by[page])
     return {
         "url": url,
         **_crawl(store, past),
         "is_seed": page in past.seeds,
         "found_by": past.urls([found_by]).get(found_by),
-        "linked_by": len(linking),
-        "linking": [urls[source] for source in linking[:N_LINKING]],
+        "linked_by": len(past.linking),
+        "linking": [urls[source] for source in linking],
     }
 
 
-def _tier(past: Past, page: int) -> dict[str, Any]:
+def _priority_class(past: ReplayedCrawl, page: int) -> dict[str, Any]:
     """Return the request priority of a page, and whether it is hot, in flight or put off."""
-    tier = past.queue.usual_tier(page)
-    is_first = tier // 2 == FIRST
+    priority, is_hot = past.queue.request_rank(page)
+    is_first = priority == FIRST
     return {
-        "priority": 0 if is_first else tier // 2,
-        "hot": bool(tier % 2),
+        "priority": 0 if is_first else priority,
+        "hot": is_hot,
         "in_flight": is_first,
-        "put_off": past.queue.is_put_off(page),
+        "put_off": past.queue.is_demoted(page),
     }
 
 
-def _key(past: Past, page: int) -> dict[str, Any]:
+def _key(past: ReplayedCrawl, page: int) -> dict[str, Any]:
     """Return the key of a page, how it came about, and its place."""
     key = float(past.queue.page_records["key"][page])
     assert past.history is not None
     part = past.ordering.explain_history(past.history)
     if part.amount != key or not part.adds_up():
         part = Part("its key", key)
-    tier = _tier(past, page)
-    place = past.place(page)
     return {
         "key": key,
         "explanation": _json(part, past.urls(_pages_of(part))),
-        **tier,
-        "place": place._asdict(),
+        **_priority_class(past, page),
+        "place": past.place(page)._asdict(),
     }
 
 

@@ -6,22 +6,23 @@ import inspect
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
-from crawlprio.errors import ConfigError, GraphError
+from crawlprio.errors import ConfigError, CrawlprioError, GraphError
+from crawlprio.extras import load_named
 from crawlprio.graph.arrays import Flags, Floats, checked_number
 from crawlprio.graph.linkgraph import LinkGraph, rows_between_sites
-from crawlprio.graph.pages import PageIds
+from crawlprio.graph.pages import NO_PAGE, PageIds
 from crawlprio.graph.topic import Topic
 from crawlprio.measure.crawl_models import BacklinksSeen, Estimate, PageRankSeen
 from crawlprio.plugins import ByName
 from crawlprio.ranking.pagerank import pagerank as rank_pages
+from crawlprio.store import Store
 from crawlprio.store.graph_files import is_store, read_graph
 
 
@@ -53,7 +54,7 @@ class Repository:
         """Leave out pages that were not fetched and to which fewer than `least` pages link.
 
         So does the Connectivity Server (Najork & Wiener, Breadth-first search crawling yields
-        high-quality pages, WWW10, 2001, section 2). Such pages keep their ids but lose their links.
+        high-quality pages, WWW10, 2001, section 3). Such pages keep their ids but lose their links.
         The PageRank of the others is what it would be without them, up to a common factor.
 
         `order`: pages that were fetched, if not those of the repository.
@@ -78,6 +79,8 @@ class Repository:
 
 class Importance(ABC):
     """A metric by which a crawl is judged; its options are the arguments of its `__init__`.
+
+    A subclass of a user's own, which overrides `of`, is named by its import path.
 
     `of_content`: whether it is computed from the content of the page itself, and so is unknown, and
     0, for pages not fetched. `needs_topic`: whether `__init__` takes a `topic`.
@@ -112,7 +115,7 @@ def checked_option(importance: str, option: str, value: object, **bounds: Any) -
 
 @dataclass(frozen=True, eq=False)
 class RecordedCrawl(Repository):
-    """The repository of a crawl store; `order` has the pages that got a response at least once.
+    """The repository of a crawl store; `order` has the pages that were answered at least once.
 
     `n_failed`: those of them whose last fetch got no response, or one with a status other than 2xx
     or 3xx. `n_unanswered`: pages that were tried but never got a response: forbidden by robots.txt,
@@ -130,7 +133,7 @@ class RecordedCrawl(Repository):
 
     @property
     def n_fetched(self) -> int:
-        """Pages that were got: those of `order` without the failed ones."""
+        """Successfully fetched pages: those of `order` without the failed ones."""
         assert self.order is not None
         return len(self.order) - self.n_failed
 
@@ -142,23 +145,19 @@ class RecordedCrawl(Repository):
 
 @dataclass(frozen=True)
 class StoreTexts:
-    """Title and text of each page of a crawl store at its last visit, read again on each iteration.
+    """Title and text of each page of a crawl store as it is now, read again on each iteration.
 
-    `last`: number of the last visit of each page, counted from 0 as in `Store.visits`; -1 for none.
-    Later visits are ignored.
+    Visits after the number `last` are ignored: `last_seq` of the store.
     """
 
     path: Path
-    last: NDArray[np.int64]
+    last: int
 
     def __iter__(self) -> Iterator[PageText]:
-        from crawlprio.store import Store
-
         with Store.open(self.path, readonly=True) as store:
-            for number, visit in enumerate(store.visits()):
-                page = visit.page
-                if 0 <= page < len(self.last) and self.last[page] == number:
-                    yield PageText(page, visit.title, visit.text)
+            for visit in store.visits(until=self.last):
+                if visit.page != NO_PAGE:
+                    yield PageText(visit.page, visit.title, visit.text)
 
 
 def open_repository(path: str | Path, most_bytes: int | None = None) -> Repository:
@@ -180,11 +179,9 @@ def open_repository(path: str | Path, most_bytes: int | None = None) -> Reposito
 
 def _read_crawl(path: Path) -> RecordedCrawl:
     """Read the links and the order of fetches from one snapshot of a crawl store."""
-    from crawlprio.store import Store
 
     with Store.open(path, readonly=True) as store, store.snapshot():
         graph = store.link_graph()
-        last = np.full(graph.n_pages, -1, dtype=np.int64)
         failed = np.zeros(graph.n_pages, dtype=np.bool_)
         order: dict[int, None] = {}
         tried: set[int] = set()
@@ -198,7 +195,6 @@ def _read_crawl(path: Path) -> RecordedCrawl:
                     order[page] = None
                 else:
                     tried.add(page)
-                last[page] = number
                 failed[page] = not 200 <= status < 400
         if ruled and not changes:
             changes.append((0, ruled[-1][1]))
@@ -206,7 +202,7 @@ def _read_crawl(path: Path) -> RecordedCrawl:
             graph,
             str(path),
             np.fromiter(order, dtype=np.int32, count=len(order)),
-            StoreTexts(path, last),
+            StoreTexts(path, store.last_seq),
             n_failed=sum(bool(failed[page]) for page in order),
             n_unanswered=len(tried - order.keys()),
             n_index_files=store.n_index_files(),
@@ -253,7 +249,7 @@ class PageRankImportance(Importance):
 
     Teleport is uniform, and pages without links, including those not fetched, spread their rank
     over all pages. Source: Baeza-Yates, Castillo, Marin & Rodriguez, Crawling a country, WWW 2005,
-    section 3. Cost and accuracy: `crawlprio.ranking.pagerank`.
+    section 3.1. Cost and accuracy: `crawlprio.ranking.pagerank`.
 
     `damping`: probability of following a link, 0 <= damping < 1; default 0.85.
     """
@@ -321,7 +317,7 @@ class LocationMetric(Importance):
     least important page 0 and keeps differences and order. Source and options: `Location` in
     `crawlprio.orderings.location`.
 
-    `slashes`, `tlds`, `words`: as for the ordering.
+    `slashes`, `tlds`, `words`, `whole_words`: as for the ordering.
     """
 
     def __init__(
@@ -329,11 +325,13 @@ class LocationMetric(Importance):
         slashes: float = 1.0,
         tlds: Mapping[str, float] | None = None,
         words: Mapping[str, float] | None = None,
+        whole_words: bool = True,
     ) -> None:
         # Imported here because only this metric needs the orderings.
         from crawlprio.orderings.location import Location
 
         given: dict[str, Any] = {"slashes": slashes, "tlds": tlds, "words": words}
+        given["whole_words"] = whole_words
         try:
             self._rules = Location(**{name: x for name, x in given.items() if x is not None})
         except ConfigError as error:
@@ -366,26 +364,47 @@ IMPORTANCES: ByName[type[Importance]] = ByName(
     "importances",
 )
 
-_PART = re.compile(r"(?:(?P<weight>\d+(?:\.\d*)?|\.\d+)\s*\*\s*)?(?P<name>[a-z-]+)")
+_NUMBER = r"\d+(?:\.\d*)?|\.\d+"
+_NAME = r"(?P<name>[a-z-]+|[^\W\d]\w*(?:\.[^\W\d]\w*)+)"
+_PART = re.compile(rf"(?:(?P<number>{_NUMBER})\s*\*\s*)?{_NAME}")
+_CONDITION = re.compile(rf"{_NAME}\s*>=\s*(?P<number>{_NUMBER})")
+
+SCALED = "scaled:"
+"""How the name of a weighted sum begins if each importance in it is divided by its mean."""
+
+_FORMS = (
+    "give a name, an import path, a sum with weights, as in 0.5*pagerank+2*backlinks, or "
+    "conditions, as in 'term-count>=10&backlinks>=5'"
+)
 
 
-class WeightedSum(Importance):
-    """A weighted sum of importances, each divided by its mean: IC(P) = k1 I1(P) + k2 I2(P) + ...
-
-    When each part has mean 1, the share of the combination that a crawl has gathered is the
-    weighted average of the shares of its parts. No part counts for more because its numbers are
-    larger, or for less because one page has a huge value, as it would if parts were scaled by their
-    maximum. The mean is over the pages for which all parts are known. A part that is 0 for all
-    pages stays 0.
-
-    Source: Cho, Garcia-Molina & Page, extended version, section 2, which leaves the scale open.
-
-    `parts`: weight, above 0, and importance of each part.
-    """
+class _OfParts(Importance):
+    """An importance made of others, each with a number."""
 
     def __init__(self, parts: Sequence[tuple[float, Importance]]) -> None:
         self._parts = list(parts)
         self.of_content = any(part.of_content for _, part in self._parts)
+
+    def remarks(self, repository: Repository) -> list[str]:
+        return [remark for _, part in self._parts for remark in part.remarks(repository)]
+
+
+class WeightedSum(_OfParts):
+    """A weighted sum of importances: IC(P) = k1 I1(P) + k2 I2(P) + ...
+
+    Source: Cho, Garcia-Molina & Page, extended version, section 2. As there, and as in the ordering
+    `combined`, the numbers are summed as they are, so the weights must account for their scales.
+
+    With `scaled`, which is not in the paper, each part is first divided by its mean over the pages
+    for which all parts are known; one that is 0 for all pages stays 0. The share of such a sum that
+    a crawl has gathered is the weighted average of the shares of its parts.
+
+    `parts`: weight, above 0, and importance of each part.
+    """
+
+    def __init__(self, parts: Sequence[tuple[float, Importance]], *, scaled: bool = False) -> None:
+        super().__init__(parts)
+        self._scaled = scaled
 
     def of(self, repository: Repository) -> Floats:
         total = np.zeros(repository.graph.n_pages)
@@ -393,27 +412,83 @@ class WeightedSum(Importance):
         known = slice(None) if counted is None else counted
         for weight, part in self._parts:
             values = part.of(repository)
-            mean = values[known].mean() if len(values[known]) else 0.0
-            if mean > 0.0:
-                total += values * (weight / mean)
+            if self._scaled:
+                mean = values[known].mean() if len(values[known]) else 0.0
+                weight = weight / mean if mean > 0.0 else 0.0
+            total += values * weight
         return total
 
+
+class Conditions(_OfParts):
+    """1 for a page at which each of some importances has at least a certain value, else 0.
+
+    Source: Cho, Garcia-Molina & Page, WWW7, 1998, section 7: there, a page is hot if it is on the
+    topic and has five or more backlinks. `parts`: least value and importance of each condition.
+    """
+
+    def of(self, repository: Repository) -> Floats:
+        are_met = [part.of(repository) >= least for least, part in self._parts]
+        return np.asarray(np.all(are_met, axis=0), dtype=np.float64)
+
+
+class _Guarded(Importance):
+    """An importance of a user's own: a bug in it becomes a one-sentence error."""
+
+    def __init__(self, path: str, inner: Importance) -> None:
+        self._path, self._inner = path, inner
+        self.of_content = inner.of_content
+
+    def of(self, repository: Repository) -> Floats:
+        n = repository.graph.n_pages
+        with _named_errors(f"Importance {self._path}: of"):
+            values: Floats = np.asarray(self._inner.of(repository), dtype=np.float64)
+        if values.shape != (n,) or not (np.isfinite(values) & (values >= 0.0)).all():
+            raise GraphError(
+                f"Importance {self._path}: of must return a finite number of 0 or more for each of "
+                f"{n:,} pages, and does not; fix it."
+            )
+        return values
+
+    def estimate(self, repository: Repository, n_fetched: int) -> Estimate:
+        with _named_errors(f"Importance {self._path}: estimate"):
+            return self._inner.estimate(repository, n_fetched)
+
     def remarks(self, repository: Repository) -> list[str]:
-        return [remark for _, part in self._parts for remark in part.remarks(repository)]
+        with _named_errors(f"Importance {self._path}: remarks"):
+            return [str(remark) for remark in self._inner.remarks(repository)]
+
+
+@contextmanager
+def _named_errors(subject: str) -> Iterator[None]:
+    """Raise what a user's code raises as a `ConfigError` of one sentence."""
+    try:
+        yield
+    except CrawlprioError:
+        raise
+    except Exception as error:
+        raise ConfigError(
+            f"{subject} raised {type(error).__name__}: {error}; fix it, or choose another "
+            "importance."
+        ) from error
 
 
 def make_importance(
     name: str, options: Mapping[str, Mapping[str, Any]] | None = None, topic: Topic | None = None
 ) -> Importance:
-    """Return the importance with this name, or a weighted sum such as `0.5*pagerank+2*backlinks`.
+    """Return the importance with this name or import path, or one made of several.
 
-    A single name is not scaled; `WeightedSum` describes how the parts of a sum are. `options` are
-    by name of an importance; those of others are ignored. ConfigError if there is no such
-    importance, an option is unknown or invalid, or a topic is missing.
+    `0.5*pagerank+2*backlinks` is a `WeightedSum`, `scaled:0.5*pagerank+2*backlinks` one of parts
+    divided by their means, and `term-count>=10&backlinks>=5` are `Conditions`. `options` are by
+    name of an importance; those of others are ignored. ConfigError if there is no such importance,
+    an option is unknown or invalid, or a topic is missing.
     """
     parts = parts_of(name)
-    made = [(weight, _make(part, (options or {}).get(part, {}), topic)) for weight, part in parts]
-    return made[0][1] if parts == [(1.0, name.strip())] else WeightedSum(made)
+    made = [(number, _make(part, (options or {}).get(part, {}), topic)) for number, part in parts]
+    if ">=" in name:
+        return Conditions(made)
+    if parts == [(1.0, name.strip())]:
+        return made[0][1]
+    return WeightedSum(made, scaled=name.strip().startswith(SCALED))
 
 
 def importance_of(
@@ -446,7 +521,8 @@ def importance_of(
         If the source lacks the data that the metric needs.
     """
     repository = Repository(source) if isinstance(source, LinkGraph) else source
-    by_name = {name: options or {}} if name in IMPORTANCES else options
+    is_one = parts_of(name) == [(1.0, name.strip())]
+    by_name = {name.strip(): options or {}} if is_one else options
     asked = Topic(topic) if isinstance(topic, str) else topic
     return make_importance(name, by_name, asked).of(repository)
 
@@ -461,49 +537,68 @@ def pagerank(graph: LinkGraph, damping: float = 0.85) -> Floats:
 
 
 def parts_of(name: str) -> list[tuple[float, str]]:
-    """Return weight and name of each part of an importance, as `make_importance` reads it."""
+    """Return number and name of each part of an importance, as `make_importance` reads it.
+
+    The number is the weight in a sum, or the least value in a condition.
+    """
+    are_conditions = ">=" in name
+    form, sign = (_CONDITION, "&") if are_conditions else (_PART, "+")
+    listed = name.strip() if are_conditions else name.strip().removeprefix(SCALED)
     parts = []
-    for text in name.split("+"):
-        found = _PART.fullmatch(text.strip())
+    for text in listed.split(sign):
+        found = form.fullmatch(text.strip())
         if found is None:
             raise ConfigError(
-                f"Importance {name!r} cannot be parsed at {text.strip()!r}; give a name, or names "
-                "with weights, as in 0.5*pagerank+2*backlinks."
+                f"Importance {name!r} cannot be parsed at {text.strip()!r}; {_FORMS}."
             )
         part = found["name"]
-        if part not in IMPORTANCES:
-            raise ConfigError(
-                f"Importance {part!r} is unknown; known importances: "
-                f"{', '.join(sorted(IMPORTANCES))}; or a sum of them, as in "
-                "0.5*pagerank+2*backlinks."
-            )
-        weight = 1.0 if found["weight"] is None else float(found["weight"])
-        if weight == 0.0:
+        class_of(part)
+        number = float(found["number"] or 1.0)
+        if number == 0.0 and not are_conditions:
             raise ConfigError(f"Importance {name!r} gives {part} the weight 0; leave it out.")
-        parts.append((weight, part))
+        parts.append((number, part))
     return parts
+
+
+def class_of(name: str) -> type[Importance]:
+    """Return the class for the name or import path of one importance."""
+    if "." not in name:
+        if name in IMPORTANCES:
+            return IMPORTANCES[name]
+        raise ConfigError(
+            f"Importance {name!r} is unknown; known importances: "
+            f"{', '.join(sorted(IMPORTANCES))}; {_FORMS}."
+        )
+    found = load_named("Importance", name)
+    if not (isinstance(found, type) and issubclass(found, Importance)):
+        raise ConfigError(
+            f"Importance is {name!r}, which is not a subclass of crawlprio.Importance; make it one."
+        )
+    return found
 
 
 def option_names(name: str) -> list[str]:
     """Return the names of the options of an importance, except the topic."""
-    return [
-        option for option in inspect.signature(IMPORTANCES[name]).parameters if option != "topic"
-    ]
+    return [option for option in inspect.signature(class_of(name)).parameters if option != "topic"]
 
 
 def _make(name: str, options: Mapping[str, Any], topic: Topic | None) -> Importance:
     """Construct one importance with its options."""
-    cls = IMPORTANCES[name]
+    cls = class_of(name)
     known = option_names(name)
     for option in options:
         if option not in known:
             allowed = f"known options: {', '.join(known)}" if known else "it has no options"
             raise ConfigError(f"Importance {name} has no option {option!r}; {allowed}.")
-    if not cls.needs_topic:
-        return cls(**options)
-    if topic is None:
-        raise ConfigError(
-            f"Importance {name} needs a topic; give comma-separated terms, as in "
-            '--topic "machine learning, statistics".'
-        )
-    return cls(**{"topic": topic, **options})
+    given = dict(options)
+    if cls.needs_topic:
+        if topic is None:
+            raise ConfigError(
+                f"Importance {name} needs a topic; give comma-separated terms, as in "
+                '--topic "machine learning, statistics".'
+            )
+        given = {"topic": topic, **options}
+    if name in IMPORTANCES:
+        return cls(**given)
+    with _named_errors(f"Importance {name} cannot be created: it"):
+        return _Guarded(name, cls(**given))

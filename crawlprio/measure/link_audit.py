@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import groupby
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,24 +36,20 @@ class Findings:
     """The findings of one kind, the worst first; iterating makes one at a time.
 
     `kind` is its name for programs. `says` is what each of them is, and `related_are` what its
-    related pages are, for people; empty: it has none. `at` makes the one at a place.
+    related pages are, for people; empty: it has none. `make` makes one of each of `places`.
     """
 
     kind: str
     says: str
     related_are: str
-    length: int
-    at: Callable[[int], Faults]
+    places: Sequence[Any] | NDArray[Any]
+    make: Callable[[Any], Faults]
 
     def __len__(self) -> int:
-        return self.length
+        return len(self.places)
 
     def __iter__(self) -> Iterator[Faults]:
-        return self.first(self.length)
-
-    def first(self, n_findings: int) -> Iterator[Faults]:
-        """Yield the first findings."""
-        yield from map(self.at, range(min(n_findings, self.length)))
+        return map(self.make, self.places)
 
 
 def groups_of(keys: NDArray[np.int64], pages: Pages) -> list[Pages]:
@@ -122,24 +119,19 @@ class LastVisits:
         self.n_bytes = np.zeros(n_pages, np.int64)
         self.body = np.zeros(n_pages, np.int64)
         self.title = np.zeros(n_pages, np.int32)
-        self.titles = [""]
+        self._places = {"": 0}
         self.failed: dict[int, str] = {}
         self.refused: set[int] = set()
 
     def noting(self, visits: Iterable[Visit]) -> Iterator[Visit]:
         """Yield visits in order, each once it is noted; those of unknown pages are not noted."""
-        places = {title: place for place, title in enumerate(self.titles)}
         for visit in visits:
             if 0 <= visit.page < len(self.status):
-                self._note(visit, places)
+                self._note(visit)
             yield visit
 
-    def _note(self, visit: Visit, places: dict[str, int]) -> None:
-        """Note a visit; `places` has the places of the titles."""
+    def _note(self, visit: Visit) -> None:
         page = visit.page
-        place = places.setdefault(visit.title, len(places))
-        if place == len(self.titles):
-            self.titles.append(visit.title)
         self.status[page] = min(max(visit.status, 0), 999)
         is_redirect = 300 <= visit.status < 400 and len(visit.targets)
         self.hop[page] = visit.targets[0] if is_redirect else NO_PAGE
@@ -149,7 +141,7 @@ class LastVisits:
         self.elapsed[page] = visit.elapsed
         self.n_bytes[page] = visit.n_bytes
         self.body[page] = visit.content_hash
-        self.title[page] = place
+        self.title[page] = self._places.setdefault(visit.title, len(self._places))
         self.failed.pop(page, None)
         self.refused.discard(page)
         cause = failure_of(visit)
@@ -158,9 +150,14 @@ class LastVisits:
             if is_refusal(visit.status, visit.error) and not is_silent(visit.error):
                 self.refused.add(page)
 
+    @cached_property
+    def titles(self) -> list[str]:
+        """The distinct titles, once all visits are noted."""
+        return list(self._places)
+
     @property
     def is_got(self) -> NDArray[np.bool_]:
-        """Whether a page was got with a body: status 2xx."""
+        """Whether a page was fetched with a body: status 2xx."""
         got: NDArray[np.bool_] = self.status // 100 == 2
         got[list(self.failed)] = False
         return got
@@ -219,20 +216,16 @@ class Audit(NamedTuple):
             audit.findings.append(audit._slow(slow_seconds))
         return audit
 
-    def urls(self, pages: Pages) -> list[str]:
-        """Return the URLs of pages."""
-        return list(self.each_url(pages))
-
-    def each_url(self, pages: Pages) -> Iterator[str]:
+    def urls(self, pages: Pages) -> Iterator[str]:
         """Yield the URLs of pages."""
-        yield from map(self._url, pages.tolist())
+        return map(self._url, pages.tolist())
 
     def _url(self, page: int) -> str:
         assert self.graph.urls is not None
         return self.graph.urls[page]
 
     def outcome(self, page: int) -> str:
-        """Return what a page's last visit got, in words."""
+        """Return the outcome of a page's last visit, in words."""
         status = self.visits.status[page]
         return self.visits.failed.get(page) or (f"HTTP {status}" if status else "not fetched")
 
@@ -244,54 +237,46 @@ class Audit(NamedTuple):
         detail: Callable[[int], str] = lambda page: "",
     ) -> Findings:
         """Return findings without related pages."""
-
-        def at(k: int) -> Faults:
-            return Faults(self._url(pages[k]), detail(pages[k]))
-
-        return Findings(kind, says, "", len(pages), at)
+        return Findings(kind, says, "", pages, lambda page: Faults(self._url(page), detail(page)))
 
     def _broken(self) -> Findings:
         broken = sorted(self.visits.failed.keys() - self.visits.refused)
         indptr, sources = self.graph.transposed
         broken.sort(key=lambda page: indptr[page] - indptr[page + 1])
 
-        def at(k: int) -> Faults:
-            page = broken[k]
+        def fault(page: int) -> Faults:
             linking = sources[indptr[page] : indptr[page + 1]]
             return Faults(self._url(page), self.outcome(page), linking)
 
         says = "Pages that could not be got, and the pages that link to them"
-        return Findings("broken-link", says, "linked from", len(broken), at)
+        return Findings("broken-link", says, "linked from", broken, fault)
 
     def _redirects(self) -> list[Findings]:
         long, loops = chains(self.visits.hop)
 
-        def in_chain(k: int) -> Faults:
-            first, *others = long[k]
+        def in_chain(chain: list[int]) -> Faults:
+            first, *others = chain
             detail = f"{len(others)} redirects, then {self.outcome(others[-1])}"
-            return Faults(self._url(first), detail, np.array(others, np.int32))
-
-        def in_loop(k: int) -> Faults:
-            first, *others = loops[k]
-            detail = f"loop after {len(others)} redirects"
+            if others[-1] in chain[:-1]:
+                detail = f"loop after {len(others)} redirects"
             return Faults(self._url(first), detail, np.array(others, np.int32))
 
         says = "Redirects that lead to further redirects"
         back = "Redirects that lead back to themselves"
         return [
-            Findings("redirect-chain", says, "redirects to", len(long), in_chain),
-            Findings("redirect-loop", back, "redirects to", len(loops), in_loop),
+            Findings("redirect-chain", says, "redirects to", long, in_chain),
+            Findings("redirect-loop", back, "redirects to", loops, in_chain),
         ]
 
     def _duplicates(self) -> Findings:
         pages = np.flatnonzero(self.visits.is_got & (self.visits.body != 0)).astype(np.int32)
         found = groups_of(self.visits.body[pages], pages)
 
-        def at(k: int) -> Faults:
-            first = found[k][0]
-            return Faults(self._url(first), f"{self.visits.n_bytes[first]:,} bytes", found[k][1:])
+        def fault(group: Pages) -> Faults:
+            first = group[0]
+            return Faults(self._url(first), f"{self.visits.n_bytes[first]:,} bytes", group[1:])
 
-        return Findings("duplicate", "Pages with the same body", "the same", len(found), at)
+        return Findings("duplicate", "Pages with the same body", "the same", found, fault)
 
     def _missing_titles(self) -> Findings:
         has_links = np.diff(self.graph.indptr) > 0
@@ -310,13 +295,12 @@ class Audit(NamedTuple):
         once = order[is_new]
         found = groups_of(keys[once], pages[once])
 
-        def at(k: int) -> Faults:
-            first = found[k][0]
-            title = self.visits.titles[self.visits.title[first]]
-            return Faults(self._url(first), title, found[k][1:])
+        def fault(group: Pages) -> Faults:
+            title = self.visits.titles[self.visits.title[group[0]]]
+            return Faults(self._url(group[0]), title, group[1:])
 
         says = "Titles of several pages of a site, with different bodies"
-        return Findings("repeated-title", says, "also on", len(found), at)
+        return Findings("repeated-title", says, "also on", found, fault)
 
     def _against_sitemaps(self, store: Store) -> list[Findings]:
         """Return pages of sitemaps that nothing links to, and pages that no sitemap names."""
@@ -335,7 +319,7 @@ class Audit(NamedTuple):
         says = "Pages that a sitemap names, and that no fetched page links to"
         but = "Pages that were got, and that no sitemap of their site names"
         return [
-            Findings("orphan", says, "", len(orphans), orphans.__getitem__),
+            Findings("orphan", says, "", orphans, lambda fault: fault),
             self._of_pages("not-in-sitemap", but, unnamed),
         ]
 

@@ -20,16 +20,19 @@ from crawlprio.errors import StoreError
 from crawlprio.measure.stored_crawl import (
     CERTIFICATE_KEY,
     ENDED_KEY,
+    HASH_ROUTE,
     OF_PAGES,
     SETTING_OF,
     SETTINGS_KEY,
-    Pace,
+    UNRENDERED,
+    FetchRate,
     StoredCrawl,
     number_of,
     recorded_object,
+    rendered_counts,
 )
-from crawlprio.outside import open_file, replacing
-from crawlprio.ranking.likely import DAMPING, WIDEST, Likely, likely_coverage
+from crawlprio.ranking.coverage_estimate import DAMPING, WIDEST, Likely, likely_coverage
+from crawlprio.safe_files import open_file, replacing
 from crawlprio.store import Store
 from crawlprio.store.crawl_state import SiteState
 from crawlprio.store.outcomes import is_refusal
@@ -74,7 +77,7 @@ def expected(
 
 
 def seconds_needed(
-    paces: Mapping[int, Pace],
+    paces: Mapping[int, FetchRate],
     hosts: Sequence[str],
     sites: NDArray[np.int32],
     limits: Mapping[str, Any],
@@ -96,7 +99,7 @@ def seconds_needed(
     in_all = max(in_all, min(len(distinct), most)) if in_all else 0.0
     longest = 0.0
     for site, n in zip(distinct, counts, strict=True):
-        pace = paces.get(int(site), Pace())
+        pace = paces.get(int(site), FetchRate())
         fetch = pace.seconds / pace.n_fetches if pace.n_fetches else usual
         pause = max(delay, delays.get(hosts[int(site)], 0.0))
         if at_once == 1.0:
@@ -126,6 +129,13 @@ def write_receipt(receipt: dict[str, Any], store: Path) -> None:
     except OSError as error:
         raise StoreError(f"{path}: the receipt cannot be written ({error.strerror}).") from None
 
+
+FROM_SEEDS, OF_ALL = "counted from the seeds", "of all pages"
+"""Whose importance a share is of: of a surfer who starts at the seeds, as in receipts, or at any
+page, as in scores and simulations."""
+
+OF_RULES = " of what the rules allow"
+"""Of which pages a short share is, if rules left links out."""
 
 VERSION = 1
 """The value of `receipt_version`."""
@@ -157,6 +167,7 @@ def receipt_of(store: Store, crawl: StoredCrawl) -> dict[str, Any]:
     settings = recorded_object(store, SETTINGS_KEY)
     coverage = _coverage(store, crawl, found)
     has_share = coverage["at_least"] is not None
+    causes = Counter(crawl.failures.values())
     return {
         "receipt_version": VERSION,
         "store": {"created": store.get_meta("created"), "visits": store.n_visits},
@@ -166,7 +177,8 @@ def receipt_of(store: Store, crawl: StoredCrawl) -> dict[str, Any]:
         "certificate": recorded_object(store, CERTIFICATE_KEY) or None,
         "outside": _outside(store),
         "refused": _refused(store, crawl),
-        "failed": _failed(crawl),
+        "rendered": rendered_counts(store) or None,
+        "failed": {cause: n for cause, n in sorted(causes.items()) if not is_refusal(0, cause)},
         "missing": _missing(store, crawl, found) if has_share else [],
         "more": expected(crawl, found.shares, settings, store.site_states()) if has_share else [],
     }
@@ -187,6 +199,7 @@ def check_receipt(path: Path, store: Path) -> str:
 
     Raises `StoreError` if one of them cannot be read.
     """
+    ours = make_receipt(store)
     try:
         with open_file(path, encoding="utf-8", follow=True) as file:
             text = file.read()
@@ -195,7 +208,6 @@ def check_receipt(path: Path, store: Path) -> str:
         raise StoreError(f"{path}: the receipt cannot be read ({error.strerror}).") from None
     except (ValueError, RecursionError):
         return f"{path} is not a receipt: it is not JSON."
-    ours = make_receipt(store)
     if text == text_of(ours):
         return ""
     if not isinstance(given, dict) or given.get("receipt_version") != VERSION:
@@ -247,7 +259,7 @@ def _got(store: StoreReader, crawl: StoredCrawl) -> dict[str, Any]:
 
 
 def _coverage(store: StoreReader, crawl: StoredCrawl, found: Likely) -> dict[str, Any]:
-    """Return the share of the importance that the pages hold that were got, without failed ones.
+    """Return the share of the importance that the successfully fetched pages hold.
 
     There is none to speak of if pages were got, and none of them has a link.
     """
@@ -272,14 +284,16 @@ def _coverage(store: StoreReader, crawl: StoredCrawl, found: Likely) -> dict[str
 def _left_out(store: StoreReader) -> dict[str, int]:
     """Return how many links each rule refused.
 
-    Links to other sites do not count unless the crawl was told which URLs to follow.
+    Links to private addresses and hash routes do not count, nor do pages that were not rendered,
+    nor links to other sites unless the crawl was told which URLs to follow.
     """
     scope = _scope(store)
     names_urls = scope.get("allow") or scope.get("deny")
     return {
         rule: links
         for rule, (links, _) in store.refusals().items()
-        if rule not in OF_PAGES and (names_urls or rule != "out-of-scope")
+        if rule not in (*OF_PAGES, HASH_ROUTE, UNRENDERED, "private-address")
+        and (names_urls or rule != "out-of-scope")
     }
 
 
@@ -318,13 +332,8 @@ def _refused(store: StoreReader, crawl: StoredCrawl) -> dict[str, Any]:
     }
 
 
-def _failed(crawl: StoredCrawl) -> dict[str, int]:
-    causes = Counter(cause for cause in crawl.failures.values() if not is_refusal(0, cause))
-    return dict(sorted(causes.items()))
-
-
 def _missing(store: StoreReader, crawl: StoredCrawl, found: Likely) -> list[dict[str, Any]]:
-    """Return the pages not got that are likely to hold most, each with the reason."""
+    """Return the missed pages that are likely to be most important, each with the reason."""
     best = found.best(~crawl.is_got, N_MISSING)
     urls = store.read_urls(best)
     return [
@@ -355,13 +364,30 @@ def _up(share: float) -> float:
 
 
 def sentences(receipt: Mapping[str, Any]) -> list[str]:
-    """Return what share was got, what limited the crawl most, and what more would bring."""
+    """Return sentences: the share fetched, what limited the crawl most, what more would bring."""
     certificate = receipt["certificate"]
     has_share = receipt["coverage"]["at_least"] is not None
     proved = [sentence_of_certificate(certificate)] if certificate and has_share else []
     n_waiting = receipt["got"]["waiting"]
     waiting = [f"{n_waiting:,} known pages were not fetched yet."] if n_waiting else []
-    return [share_sentence(receipt), *proved, *waiting, *_more(receipt)]
+    return [share_sentence(receipt), *proved, *waiting, *_made_by_script(receipt), *_more(receipt)]
+
+
+def _made_by_script(receipt: Mapping[str, Any]) -> list[str]:
+    """Return what a crawl does not see of pages made by script: those not rendered, and routes."""
+    n_pages, n_routes = (
+        receipt["refused"].get(rule, {}).get("links", 0) for rule in (UNRENDERED, HASH_ROUTE)
+    )
+    told = []
+    if n_pages and not receipt["rendered"]:
+        looks = "1 page looks" if n_pages == 1 else f"{n_pages:,} pages look"
+        were = "was" if n_pages == 1 else "were"
+        told.append(f"{looks} as if made by script and {were} not rendered (--render auto).")
+    if n_routes:
+        links = "1 link to a hash route" if n_routes == 1 else f"{n_routes:,} links to hash routes"
+        are = "is" if n_routes == 1 else "are"
+        told.append(f"{links} (#/...), which {are} one page to a crawl.")
+    return told
 
 
 def sentence_of_certificate(certificate: Mapping[str, Any]) -> str:
@@ -370,14 +396,14 @@ def sentence_of_certificate(certificate: Mapping[str, Any]) -> str:
     unfinished = certificate["unfinished"]
     ended = f", of which {unfinished:,} did not end," if unfinished else ""
     return (
-        f"At least {least}% and at most {most}% of the importance was fetched after "
+        f"At least {least}% and at most {most}% of the importance, {FROM_SEEDS}, was fetched after "
         f"{certificate['visits']:,} visits; {certificate['walks']:,} random walks{ended} prove "
         f"each bound with {certificate['confidence']:.0%} confidence."
     )
 
 
 def share_sentence(receipt: Mapping[str, Any]) -> str:
-    """Return what share was got, and of what: the links that rules refused lead out of it."""
+    """Return a sentence on the share fetched, and of which web: that without refused links."""
     coverage, n_pages = receipt["coverage"], receipt["got"]["pages"]
     left_out = coverage["left_out"]
     rules = f" The crawl's rules refused {_by_rule(left_out)}." if left_out else ""
@@ -390,16 +416,16 @@ def share_sentence(receipt: Mapping[str, Any]) -> str:
     of = f"what the crawl's rules allow of {sites}" if left_out else sites
     likely = "" if receipt["certificate"] else _likely(coverage)
     return (
-        f"At least {_floor(coverage['at_least'])}% of the importance of {of}, counted from the "
-        f"seeds, was fetched{likely}.{rules}"
+        f"At least {_floor(coverage['at_least'])}% of the importance of {of}, "
+        f"{FROM_SEEDS}, was fetched{likely}.{rules}"
     )
 
 
 def short_share(coverage: Mapping[str, Any]) -> str:
-    """Return what share was got, in a few words."""
+    """Return the share of the importance from the seeds that was fetched, in a few words."""
     if coverage["at_least"] is None:
         return "not known: no links"
-    of = " of what the rules allow" if coverage["left_out"] else ""
+    of = OF_RULES if coverage["left_out"] else ""
     if coverage["interval"] is None:
         return f"at least {_floor(coverage['at_least'])}%{of}"
     low, high = coverage["interval"]
@@ -440,13 +466,13 @@ def _more(receipt: Mapping[str, Any]) -> list[str]:
         return []
     step = steps[min(1, len(steps) - 1)]
     return [
-        f"Another {step['pages']:,} pages would add {_about(step['share'])}, in "
+        f"Another {step['pages']:,} pages would add {_about(step['share'])}, {FROM_SEEDS}, in "
         f"{duration(step['seconds'])} or more."
     ]
 
 
 def rows(receipt: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield a receipt as rows for people: what each says, and the value. Names may repeat."""
+    """Yield a receipt as rows for people: label and value. Labels may repeat."""
     asked, got, coverage = receipt["asked"], receipt["got"], receipt["coverage"]
     more = "" if asked["n_seeds"] <= 3 else f" and {asked['n_seeds'] - 3:,} more"
     yield "seeds", "\n".join(asked["seeds"][:3]) + more
@@ -463,6 +489,8 @@ def rows(receipt: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield source, f"{of['fetched']:,} of {of['pages']:,} pages fetched, {of['known']:,} known"
     for cause, n in receipt["failed"].items():
         yield "failed", f"{cause}: {n:,}"
+    if receipt["rendered"]:
+        yield "rendered", rendered_text(receipt["rendered"])
     for rule, refused in receipt["refused"].items():
         setting = f" ({refused['setting']})" if refused["setting"] else ""
         yield (
@@ -471,10 +499,19 @@ def rows(receipt: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
             + "".join(f"\n  {url}" for url in refused["examples"]),
         )
     for page in receipt["missing"]:
-        yield "missing", f"{page['share']:.3%} {page['url']} ({page['because']})"
+        yield "missing", f"{page['share']:.3%} {FROM_SEEDS}: {page['url']} ({page['because']})"
     for step in receipt["more"]:
         share, time = f"{step['share']:.1%}", duration(step["seconds"])
-        yield "more", f"{step['pages']:,} pages: about {share}, in {time} or more"
+        yield "more", f"{step['pages']:,} pages: about {share} {FROM_SEEDS}, in {time} or more"
+
+
+def rendered_text(counts: Mapping[str, int]) -> str:
+    """Return what rendering brought, in a line."""
+    failed = {name.partition("/")[2]: n for name, n in counts.items() if "/" in name}
+    causes = ", ".join(f"{cause} {n:,}" for cause, n in failed.items())
+    n, gained = counts.get("pages", 0), counts.get("gained", 0)
+    pages = f"{n:,} {'page' if n == 1 else 'pages'}, {gained:,} gained by it"
+    return f"{pages}; {sum(failed.values()):,} failed{f' ({causes})' if causes else ''}"
 
 
 def duration(seconds: float) -> str:

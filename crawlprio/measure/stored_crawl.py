@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crawlprio.graph.pages import NO_PAGE, Visit
-from crawlprio.ranking.likely import Fetches, folders_of
+from crawlprio.ranking.coverage_estimate import Fetches, folders_of
 from crawlprio.store.outcomes import REFUSED, ROBOTS, UNREACHABLE, failure_of, has_links, is_refusal
 from crawlprio.store.reader import StoreReader
 
@@ -23,6 +23,7 @@ SETTING_OF = {
     "domain-budget": "CRAWLPRIO_MAX_PAGES_PER_DOMAIN",
     "pattern-budget": "CRAWLPRIO_MAX_PAGES_PER_PATTERN",
     "claim-budget": "a quarter of CRAWLPRIO_MAX_PAGES_PER_SITE, _DOMAIN and _PATTERN",
+    "not-rendered": "CRAWLPRIO_RENDER",
     "sites": "CRAWLPRIO_MAX_SITES",
     "out-of-scope": "follow, allow, deny",
     "nofollow": "CRAWLPRIO_FOLLOW_NOFOLLOW",
@@ -40,9 +41,21 @@ SETTING_OF = {
 }
 """The setting, or argument of the spider, behind each rule; other rules have none."""
 
+BUDGETS = ("site-budget", "domain-budget", "pattern-budget")
+"""Rules that limit the pages of a site, a domain and a URL pattern."""
+
 OF_PAGES = (ROBOTS, UNREACHABLE, REFUSED)
 """Rules that refuse pages when their turn comes. Such pages are part of the crawl's web, and count
 as missing; a link that another rule refused leads out of it."""
+
+UNRENDERED = "not-rendered"
+"""The rule under which pages are counted that look as if made by script, and were not rendered."""
+
+HASH_ROUTE = "hash-route"
+"""The rule under which links are counted that differ from a page only after `#/`."""
+
+RENDERED_KEY = "rendered"
+"""The key of what a crawl rendered: `pages`, those that `gained`, and `failed/CAUSE`."""
 
 LIMITS = (
     *("ROBOTSTXT_OBEY", "CRAWLPRIO_ROBOTS_UNREACHABLE", "DOWNLOAD_DELAY"),
@@ -70,9 +83,18 @@ SCRAPY_LIMITS = (
 COVERED, ENOUGH_PAGES = "coverage_reached", "pages_reached"
 """Reasons to end a crawl that are not Scrapy's."""
 
+SCRAPYS_ORDER = "Scrapy's own order"
+"""What a store names in place of an ordering, if Scrapy's own scheduler ordered its fetches."""
+
 SETTINGS_KEY, ENDED_KEY, CERTIFICATE_KEY = "settings", "ended_because", "certificate"
 """Keys in `meta`: the values of these settings in the last run, why that ended, and what random
 walks proved of the share that was fetched."""
+
+
+def rendered_counts(store: StoreReader) -> dict[str, int]:
+    """Return what a crawl rendered, as counts by name; empty if it rendered nothing."""
+    counts = recorded_object(store, RENDERED_KEY).items()
+    return {name: n for name, n in counts if isinstance(n, int) and n >= 0}
 
 
 def recorded_object(store: StoreReader, key: str) -> dict[str, Any]:
@@ -95,7 +117,7 @@ FEWEST_GAPS = 5
 
 
 @dataclass
-class Pace:
+class FetchRate:
     """How fast a site was fetched from.
 
     `n_fetches` and `seconds`: fetches that ended, and how long they took together. `gap`: shortest
@@ -124,7 +146,7 @@ class Pace:
 
 @dataclass
 class StoredCrawl:
-    """The outcome of a crawl, by page. A page that was visited again counts as last visited.
+    """The outcome of a crawl, by page, each as its current version is.
 
     `sites` and `hosts`: the site of every page, and the host of every site. `folders`: the folder
     of every page. `statuses`: pages got, by status. `failures`: pages not got, in the order of
@@ -140,7 +162,7 @@ class StoredCrawl:
     folders: NDArray[np.int32]
     statuses: Counter[int] = field(default_factory=Counter)
     failures: dict[int, str] = field(default_factory=dict)
-    paces: dict[int, Pace] = field(default_factory=dict)
+    paces: dict[int, FetchRate] = field(default_factory=dict)
     has_links: bool = False
     looks: set[str] = field(default_factory=set)
     n_bytes: int = 0
@@ -150,7 +172,6 @@ class StoredCrawl:
 
     def __post_init__(self) -> None:
         self._got: dict[int, int] = {}
-        self._row_of: dict[int, int] = {}
         self._order = array("i")
         self._ends = array("q", [0])
         self._links = array("i")
@@ -159,20 +180,18 @@ class StoredCrawl:
     def read(cls, store: StoreReader, visits: Iterable[Visit] | None = None) -> StoredCrawl:
         """Read a crawl; raise `StoreError` if its store is damaged. O(pages + links).
 
-        `visits` are all of the store, if they are read for another purpose as well.
+        `visits` are those of `StoreReader.visits`, if they are read for another purpose as well.
         """
         crawl = cls(*store.page_sites(), store.seeds(), folders_of(store.page_urls()))
         for visit in store.visits(texts=False, anchors=False) if visits is None else visits:
             if visit.page != NO_PAGE:
                 crawl._add(visit)
-        for page, status in crawl._got.items():
-            crawl.statuses[status] += 1
-            crawl.failures.pop(page, None)
+        crawl.statuses.update(crawl._got.values())
         return crawl
 
     @property
     def n_got(self) -> int:
-        """Pages that were got."""
+        """Pages that were fetched successfully."""
         return len(self._got)
 
     @cached_property
@@ -184,15 +203,9 @@ class StoredCrawl:
 
     @cached_property
     def fetches(self) -> Fetches:
-        """The pages that need no further fetch, got or failed, with their links."""
+        """The pages that need no further fetch, successful or failed, with their links."""
         order, ends = np.array(self._order, np.int32), np.array(self._ends, np.int64)
         links = np.frombuffer(self._links, np.int32)
-        if len(order) > len(self._row_of):
-            degrees = np.diff(ends)
-            is_kept = np.zeros(len(order), dtype=np.bool_)
-            is_kept[list(self._row_of.values())] = True
-            order, links = order[is_kept], links[np.repeat(is_kept, degrees)]
-            ends = np.concatenate([[0], np.cumsum(degrees[is_kept])]).astype(np.int64)
         seeds = np.array(self.seeds, dtype=np.int32)
         return Fetches(len(self.sites), seeds, order, ends, links, self.folders)
 
@@ -200,38 +213,22 @@ class StoredCrawl:
         page = visit.page
         cause = failure_of(visit)
         if cause:
-            if page not in self._got:
-                self.failures[page] = cause
+            self.failures[page] = cause
         else:
             self._got[page] = visit.status
-            self._look_at(visit)
-        # The first links that were got count, as in the bound of a running crawl.
-        if page not in self._row_of or (not cause and self._has_no_links(page)):
-            self._row_of[page] = len(self._order)
-            self._order.append(page)
-            self._links.frombytes(np.ascontiguousarray(visit.targets, dtype=np.int32).tobytes())
-            self._ends.append(len(self._links))
+            if visit.status >= 300:
+                self.looks.add("redirected")
+            elif has_links(visit):
+                self.has_links = True
+            else:
+                self.looks.add("other" if visit.n_bytes else "empty")
+        self._order.append(page)
+        self._links.frombytes(np.ascontiguousarray(visit.targets, dtype=np.int32).tobytes())
+        self._ends.append(len(self._links))
         self.n_links += len(visit.targets)
         self.n_bytes += visit.n_bytes
         if not is_refusal(visit.status, visit.error):
-            self._time(visit)
-
-    def _look_at(self, visit: Visit) -> None:
-        """Note whether a page that was got has links, and what it looks like."""
-        if visit.status >= 300:
-            self.looks.add("redirected")
-        elif has_links(visit):
-            self.has_links = True
-        else:
-            self.looks.add("other" if visit.n_bytes else "empty")
-
-    def _has_no_links(self, page: int) -> bool:
-        row = self._row_of[page]
-        return self._ends[row] == self._ends[row + 1]
-
-    def _time(self, visit: Visit) -> None:
-        """Note when a fetch happened."""
-        begin = visit.fetched_at - visit.elapsed
-        self.begin = min(self.begin or begin, begin)
-        self.end = max(self.end, visit.fetched_at)
-        self.paces.setdefault(int(self.sites[visit.page]), Pace()).add(visit)
+            begin = visit.fetched_at - visit.elapsed
+            self.begin = min(self.begin or begin, begin)
+            self.end = max(self.end, visit.fetched_at)
+            self.paces.setdefault(int(self.sites[page]), FetchRate()).add(visit)

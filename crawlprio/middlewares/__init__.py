@@ -2,12 +2,18 @@
 
 from crawlprio.middlewares.fetch_gate import PolitenessMiddleware
 from crawlprio.middlewares.permission import RobotsMiddleware
-from crawlprio.middlewares.refusals import BoundedCompression, RefusalMiddleware, SigningMiddleware
+from crawlprio.middlewares.refusals import (
+    BoundedCompression,
+    LocationMiddleware,
+    RefusalMiddleware,
+    SigningMiddleware,
+)
 from crawlprio.middlewares.visits import LinksMiddleware, RedirectReferer, YieldedLinksMiddleware
 
 __all__ = [
     "BoundedCompression",
     "LinksMiddleware",
+    "LocationMiddleware",
     "PolitenessMiddleware",
     "RedirectReferer",
     "RefusalMiddleware",

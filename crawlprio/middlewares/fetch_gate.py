@@ -5,8 +5,6 @@ from __future__ import annotations
 import email.utils
 import logging
 import math
-from collections.abc import Callable
-from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import partial
 from time import monotonic, time
@@ -15,14 +13,14 @@ from typing import TYPE_CHECKING, Any
 from scrapy import Request, signals
 from scrapy.exceptions import IgnoreRequest
 from scrapy.http import Response
-from scrapy.utils.asyncio import call_later
-from scrapy.utils.defer import maybe_deferred_to_future
 from scrapy.utils.python import to_unicode
-from twisted.internet.defer import CancelledError, Deferred
+from twisted.internet.defer import CancelledError
 from twisted.internet.tcp import Connection
 from twisted.protocols.policies import ProtocolWrapper
 
+from crawlprio.frontier.protocol import FetchClock
 from crawlprio.live import engine
+from crawlprio.live.crawl_context import CrawlContext
 from crawlprio.live.dispatch import site_of
 from crawlprio.live.downloader import (
     SIDE_FETCH,
@@ -31,29 +29,12 @@ from crawlprio.live.downloader import (
     observe_fetches,
     own_downloader,
 )
-from crawlprio.live.engine import sleep
-from crawlprio.live.leases import Lease
+from crawlprio.live.leases import Lease, Sending, sending
 from crawlprio.live.requests import forget_inherited
-from crawlprio.live.running import RunningCrawl
 from crawlprio.settings_table.config import read_setting
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
-
-
-@dataclass(slots=True, eq=False)
-class Sending:
-    """The permission of one fetch to send, asked before each write to its socket.
-
-    A fetch that may send no longer was `was_refused`, and its connection closed.
-    """
-
-    is_allowed: Callable[[], bool]
-    was_refused: bool = False
-
-
-sending: ContextVar[Sending | None] = ContextVar("sending", default=None)
-"""The fetch in whose context a download handler asks for a connection."""
 
 
 def check_sends(crawler: Crawler) -> None:
@@ -96,15 +77,7 @@ def _checked(connection: Any, fetch: Sending) -> Any:
     return connection
 
 
-logger = logging.getLogger(__name__)
-
-
-_ROOM_SECONDS = 0.5
-"""Seconds between two looks of a fetch that bypasses the scheduler at a site that is busy, as a
-worker of the crawl may be what keeps it busy."""
-
-_PAUSE_SECONDS = 0.1
-"""Seconds between two looks of a fetch that bypasses the scheduler at whether a pause is over."""
+logger = logging.getLogger("crawlprio")
 
 
 @dataclass(slots=True)
@@ -112,6 +85,7 @@ class _Fetch:
     """A fetch in flight."""
 
     site: str
+    clock: FetchClock
     started_at: float
     was_handed_out: bool
     status: int = 0
@@ -125,20 +99,20 @@ class PolitenessMiddleware(FetchGate):
     The scheduler hands out pages when their site is ready. If the site has become busy since (its
     robots.txt was fetched, say), they are given back to wait. Requests that bypass the scheduler
     (robots.txt, media, `engine.download_async`) wait here. Every fetch counts, and the delays of
-    Scrapy's own downloader are disabled so that no request waits twice. The delay that AutoThrottle
-    sets on the downloader slot of a site is that site's delay.
+    Scrapy's own downloader are disabled so that no request waits twice. The delay and concurrency
+    that anything (AutoThrottle, say) sets on the downloader slot of a site are that site's. A page
+    whose download slot another middleware has set (to that of a proxy, say) waits here for the
+    slot, and its site does not.
 
-    It must be the innermost downloader middleware, so that nothing comes between it and the fetch.
+    Wherever the settings list it, it is asked last, so that nothing comes between it and the fetch.
     """
 
     def __init__(self, crawler: Crawler) -> None:
         self._crawler = crawler
-        self._crawl = RunningCrawl.of(crawler)
+        self._crawl = CrawlContext.of(crawler)
         self._fetches: dict[Request, _Fetch] = {}
-        self._throttles = read_setting(crawler.settings, "AUTOTHROTTLE_ENABLED")
         self._is_shared = False
         self._smallest_gap = math.inf
-        self._waiters: dict[str, list[Deferred[None]]] = {}
         connect = crawler.signals.connect
         connect(self._spider_opened, signal=signals.spider_opened)
         connect(self._robots_parsed, signal=signals.robots_parsed)
@@ -154,25 +128,46 @@ class PolitenessMiddleware(FetchGate):
             return None
         forget_inherited(request)
         site, dispatcher, lease = site_of(request), crawl.dispatcher, crawl.lease_of(request)
-        if dispatcher is not None and lease is not None:
-            if not self._may_start(site) or not dispatcher.fetch_may_start(lease):
-                return dispatcher.give_back(lease)
-        elif SIDE_FETCH in request.meta and not self._may_start(site):
+        clock, keeps_site = crawl.clock, lease is not None and lease.site == site
+        if dispatcher is not None and lease is not None and not keeps_site:
+            dispatcher.leave_site(lease)
+            clock = crawl.slot_clock
+        if SIDE_FETCH in request.meta and not self._may_start(site, clock):
             return request
-        else:
-            crawl.clock.hold(site)
-            try:
-                while not self._may_start(site):
-                    await (sleep(_PAUSE_SECONDS) if self._is_paused else self._wait(site))
-                    if crawl.failure is not None:
-                        raise IgnoreRequest(f"the crawl failed: {crawl.failure}")
-            except BaseException:
-                crawl.clock.hold(site, -1)
-                raise
-        self._start(request, site, was_handed_out=lease is not None)
+        if not keeps_site:
+            await self._wait_outside(site, clock, lease)
+        if dispatcher is not None and lease is not None:
+            may_start = self._may_start(site, clock) and dispatcher.fetch_may_start(lease)
+            if not may_start:
+                if not keeps_site:
+                    clock.hold(site, -1)
+                return dispatcher.give_back(lease)
+        self._start(request, site, clock, was_handed_out=keeps_site)
         if self._is_shared:
-            sending.set(Sending(partial(self._may_send, site, lease)))
+            sending.set(Sending(partial(self._may_send, lease)))
         return None
+
+    async def _wait_outside(self, site: str, clock: FetchClock, lease: Lease | None) -> None:
+        """Wait until a fetch may start on a site whose pages it is none of, and hold the site.
+
+        The fetch of a leased page does not outlast the closing of the spider.
+        """
+
+        def is_over() -> bool:
+            if self._may_start(site, clock):
+                return True
+            if lease is not None and engine.is_closing(self._crawler):
+                return True
+            if self._crawl.failure is not None:
+                raise IgnoreRequest(f"the crawl failed: {self._crawl.failure}")
+            return False
+
+        clock.hold(site)
+        try:
+            await clock.turn(site, is_over)
+        except BaseException:
+            clock.hold(site, -1)
+            raise
 
     def process_exception(self, request: Request, exception: Exception) -> Request | None:
         """Start a fetch again, or return its page, whose lease lapsed before its response came."""
@@ -183,48 +178,28 @@ class PolitenessMiddleware(FetchGate):
         dispatcher, lease = self._crawl.dispatcher, self._crawl.lease_of(request)
         return request if dispatcher is None or lease is None else dispatcher.give_back(lease)
 
-    def _may_send(self, site: str, lease: Lease | None) -> bool:
+    def _may_send(self, lease: Lease | None) -> bool:
         """Return whether a fetch that has started may still send its request."""
         dispatcher = self._crawl.dispatcher
-        holds = dispatcher is None or lease is None or dispatcher.may_send(lease)
-        return holds and self._crawl.clock.may_send(site)
+        return dispatcher is None or lease is None or dispatcher.may_send(lease)
 
     @property
     def _is_paused(self) -> bool:
         """Whether no fetch may start because the engine is paused, and not closing."""
         return self._crawler.engine.paused and not engine.is_closing(self._crawler)
 
-    def _may_start(self, site: str) -> bool:
+    def _may_start(self, site: str, clock: FetchClock) -> bool:
         """Return whether a fetch may start on a site now."""
-        clock = self._crawl.clock
-        is_ready = clock.has_room(site) and clock.next_start(site) <= monotonic()
-        return is_ready and not self._is_paused
+        return clock.may_start(site) and not self._is_paused
 
-    def _start(self, request: Request, site: str, *, was_handed_out: bool) -> None:
-        self._fetches[request] = _Fetch(site, monotonic(), was_handed_out)
-        gap = self._crawl.clock.started(site, was_handed_out=was_handed_out)
+    def _start(
+        self, request: Request, site: str, clock: FetchClock, *, was_handed_out: bool
+    ) -> None:
+        self._fetches[request] = _Fetch(site, clock, monotonic(), was_handed_out)
+        gap = clock.started(site, was_handed_out=was_handed_out)
         if gap < self._smallest_gap:
             self._smallest_gap = gap
             self._crawler.stats.set_value("crawlprio/smallest_gap_seconds", gap)
-
-    async def _wait(self, site: str) -> None:
-        """Wait until the site may be fetched from, or a fetch on it has ended."""
-        waiter: Deferred[None] = Deferred()
-        self._waiters.setdefault(site, []).append(waiter)
-        seconds = _ROOM_SECONDS
-        if self._crawl.clock.has_room(site):
-            seconds = max(self._crawl.clock.next_start(site) - monotonic(), 0.0)
-        timer = call_later(seconds, self._wake_waiter, site, waiter)
-        try:
-            await maybe_deferred_to_future(waiter)
-        finally:
-            timer.cancel()
-
-    def _wake_waiter(self, site: str, waiter: Deferred[None]) -> None:
-        waiters = self._waiters.get(site, [])
-        if waiter in waiters:
-            waiters.remove(waiter)
-            waiter.callback(None)
 
     def fetch_answered(self, request: Request, response: Response) -> None:
         fetch = self._fetches.get(request)
@@ -232,18 +207,13 @@ class PolitenessMiddleware(FetchGate):
             fetch.status = response.status
             fetch.n_bytes = len(response.body)
             fetch.retry_after = _retry_after(response)
-            slot = (
-                self._crawler.engine.downloader.slots.get(fetch.site) if self._throttles else None
-            )
-            if slot is not None:
-                self._crawl.clock.set_delay(fetch.site, slot.delay)
 
     def fetch_ended(self, request: Request) -> None:
         """Record the end of a fetch, from which the delay of the site runs."""
         fetch = self._fetches.pop(request, None)
         if fetch is None:
             return
-        site, clock = fetch.site, self._crawl.clock
+        site, clock = fetch.site, fetch.clock
         clock.ended(
             site,
             was_handed_out=fetch.was_handed_out,
@@ -254,8 +224,14 @@ class PolitenessMiddleware(FetchGate):
         )
         if not fetch.was_handed_out:
             clock.hold(site, -1)
-        for waiter in self._waiters.pop(site, []):
-            waiter.callback(None)
+
+    def _slot_changed(self, site: str, delay: float | None, concurrency: int | None) -> None:
+        """Apply what was set on a downloader slot to its site."""
+        for clock in {self._crawl.clock, self._crawl.slot_clock}:
+            if delay is not None:
+                clock.set_delay(site, max(float(delay), 0.0))
+            if concurrency is not None:
+                clock.set_limit(site, max(int(concurrency), 0))
 
     def _robots_parsed(self, robotparser: Any, request: Request) -> None:
         """Obey the Crawl-delay and Request-rate of a site."""
@@ -287,16 +263,18 @@ class PolitenessMiddleware(FetchGate):
         if self._crawl.failure is not None:
             return
         observe_fetches(self._crawler, self)
+        engine.ask_last(self._crawler, self.process_request)
         frontier = self._crawl.frontier
         self._is_shared = frontier is not None and frontier.loses_leases
+        own = own_downloader(self._crawler)
         if self._is_shared:
             check_sends(self._crawler)
-            own = own_downloader(self._crawler)
-            if own is not None:
-                own.can_abort = True
         settings = self._crawler.settings
-        if not self._throttles:
+        if own is not None and own.at_once:
+            engine.set_slot_rules(self._crawler, self._crawl.asked_for)
+        elif not read_setting(settings, "AUTOTHROTTLE_ENABLED"):
             engine.disable_downloader_delays(self._crawler)
+        engine.watch_slots(self._crawler, self._slot_changed)
         if read_setting(settings, "CONCURRENT_REQUESTS_PER_IP"):
             logger.warning(
                 "CONCURRENT_REQUESTS_PER_IP has no effect: crawlprio counts fetches by host; use "

@@ -20,15 +20,15 @@ from scrapy.utils.misc import build_from_crawler
 from scrapy.utils.python import to_unicode
 from twisted.internet.defer import Deferred
 
-from crawlprio.live.counts import cause_of
-from crawlprio.live.page_reading import USAGES
-from crawlprio.live.running import RunningCrawl
+from crawlprio.live.crawl_context import CrawlContext
+from crawlprio.live.crawl_counters import cause_of
+from crawlprio.live.requests import USAGES
 from crawlprio.settings_table.config import read_setting
 from crawlprio.store.outcomes import ROBOTS, UNREACHABLE
 from crawlprio.web import robots_txt
 from crawlprio.web.addresses import ALLOW_PRIVATE
+from crawlprio.web.content import CUT, NOT_DECODED, is_binary
 from crawlprio.web.robots_txt import USAGE_LINE, RobotsFiles, RobotsTxt, UsageRules, can_be_read
-from crawlprio.web.urls import without_credentials
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
@@ -72,7 +72,7 @@ class RobotsMiddleware(RobotsTxtMiddleware):
         parser: object = self._parserimpl
         self._reduces = parser is ProtegoRobotParser
         self._own_agent = to_unicode(self._robotstxt_useragent or self._default_useragent or "*")
-        self._crawl = RunningCrawl.of(crawler)
+        self._crawl = CrawlContext.of(crawler)
         self._files = RobotsFiles(MAX_BYTES_KEPT)
         self._waiting: dict[str, list[Deferred[None]]] = {}
         self._parsed: OrderedDict[str, RobotParser] = OrderedDict()
@@ -80,13 +80,12 @@ class RobotsMiddleware(RobotsTxtMiddleware):
 
     def waiting(self) -> dict[str, int]:
         """Return how many pages wait for each robots.txt that is being read, by host and port."""
-        waiting = self._waiting.items()
-        return {netloc.rpartition("@")[2]: 1 + len(others) for netloc, others in waiting}
+        return {netloc: 1 + len(others) for netloc, others in self._waiting.items()}
 
     def judged(self, url: str) -> str:
         """Return why a page may not be fetched, by the files read so far; empty if it may."""
         request = Request(url)
-        netloc, agent = urlparse_cached(request).netloc, self._agent(request)
+        netloc, agent = _netloc(request), self._agent(request)
         file = self._files.get(netloc)
         if file is None:
             return "its robots.txt was not read"
@@ -98,9 +97,19 @@ class RobotsMiddleware(RobotsTxtMiddleware):
         robot = agent or self._robotstxt_useragent or self._default_useragent
         return "" if self._parser(rules).allowed(url, robot) else ROBOTS
 
+    def permits(self, request: Request) -> bool:
+        """Return whether a file that need not be fetched again permits a request."""
+        netloc, agent = _netloc(request), self._agent(request)
+        file, rules = self._files.get(netloc), self._files.rules(netloc, agent)
+        if file is None or file.cause or rules is None or not _decides(file, request):
+            return False
+        self._note_usage(request, rules)
+        robot = agent or self._robotstxt_useragent or self._default_useragent
+        return self._parser(rules).allowed(request.url, robot)
+
     async def robot_parser(self, request: Request) -> RobotParser | None:
         """Return the rules for the site of a request once it has them; None allows everything."""
-        netloc, agent = urlparse_cached(request).netloc, self._agent(request)
+        netloc, agent = _netloc(request), self._agent(request)
         file = self._files.get(netloc)
         while file is None or not _decides(file, request):
             waiting = self._waiting.get(netloc)
@@ -162,9 +171,11 @@ class RobotsMiddleware(RobotsTxtMiddleware):
         self._stats.inc_value("robotstxt/request_count")
         try:
             response = await self.crawler.engine.download_async(robots)
-            if can_be_read(response.status) or not self._forbids:
-                return await self._answered(response, agent, request)
             cause, is_refused = f"status {response.status}", False
+            if can_be_read(response.status):
+                cause = _fault(response)
+            if not (cause and self._forbids):
+                return await self._answered(response, agent, request)
         except Exception as error:
             is_refused = isinstance(error, IgnoreRequest)
             if is_refused:
@@ -175,7 +186,7 @@ class RobotsMiddleware(RobotsTxtMiddleware):
         if not is_refused:
             logger.error(
                 "%s could not be read: %s%s.",
-                without_credentials(url),
+                url,
                 cause,
                 f"; nothing of the site is fetched for {robots_txt.ASK_AGAIN} s"
                 if self._forbids
@@ -184,7 +195,7 @@ class RobotsMiddleware(RobotsTxtMiddleware):
         return RobotsTxt(b"", time(), robots_txt.ASK_AGAIN, cause)
 
     async def _answered(self, response: Response, agent: str, request: Request) -> RobotsTxt:
-        """Return what a response says, and announce it."""
+        """Return the rules that a response holds, and announce them."""
         self._stats.inc_value("robotstxt/response_count")
         self._stats.inc_value(f"robotstxt/response_status_count/{response.status}")
         # The page that comes with an error is no robots.txt, whatever it says.
@@ -202,9 +213,8 @@ class RobotsMiddleware(RobotsTxtMiddleware):
             text = file.text
             rules = robots_txt.rules_for(text, agent)[0] if self._reduces else text
             self._files.keep_rules(netloc, agent, rules)
-            store = self._crawl.recorder.store
-            if self._reduces and agent == self._own_agent and store is not None:
-                store.marks.keep_robots(netloc.rpartition("@")[2], robots_txt.permissions(rules))
+            if self._reduces and agent == self._own_agent:
+                self._crawl.recorder.keep_robots(netloc, robots_txt.permissions(rules))
             if agent != file.agent:
                 await self._announce(text, agent, request)
         return rules
@@ -238,6 +248,20 @@ class RobotsUnreachable(IgnoreRequest):
 
 
 _usage_rules = lru_cache(maxsize=100)(UsageRules)
+
+
+def _fault(response: Response) -> str:
+    """Return why the body of a robots.txt cannot be read, or not to its end."""
+    if not 200 <= response.status < 300:
+        return ""
+    if "Content-Encoding" in response.headers and is_binary(response.body):
+        return NOT_DECODED
+    return CUT if "dataloss" in response.flags else ""
+
+
+def _netloc(request: Request) -> str:
+    """Return host and port of a request, without the name and password that its URL may have."""
+    return urlparse_cached(request).netloc.rpartition("@")[2]
 
 
 def _is_own(request: Request) -> bool:

@@ -5,14 +5,20 @@ from __future__ import annotations
 import logging
 import re
 from time import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import urldefrag
 from weakref import WeakKeyDictionary
 
 from scrapy import Request, signals
 from scrapy.core.downloader.handlers.http11 import HTTP11DownloadHandler
 from scrapy.downloadermiddlewares.httpcompression import HttpCompressionMiddleware
-from scrapy.exceptions import DownloadCancelledError, IgnoreRequest, NotConfigured
+from scrapy.downloadermiddlewares.redirect import RedirectMiddleware
+from scrapy.exceptions import (
+    DownloadCancelledError,
+    IgnoreRequest,
+    NotConfigured,
+    ResponseDataLossError,
+)
 from scrapy.http import Response, TextResponse
 from scrapy.utils.httpobj import urlparse_cached
 from scrapy.utils.misc import load_object
@@ -21,24 +27,25 @@ from twisted.web.client import URI
 
 from crawlprio.errors import ConfigError
 from crawlprio.live import engine
+from crawlprio.live.crawl_context import CrawlContext
 from crawlprio.live.downloader import FetchObserver, observe_fetches
-from crawlprio.live.private_networks import Asker, CheckingResolver
-from crawlprio.live.running import RunningCrawl
+from crawlprio.live.private_networks import AddressCheck, CheckingResolver
 from crawlprio.plugins import load
 from crawlprio.settings_table.config import download_handler, read_setting
 from crawlprio.web.addresses import ALLOW_PRIVATE, PrivateAddresses, normal_host
-from crawlprio.web.urls import host_if_any, parse_url
+from crawlprio.web.content import CUT, NOT_DECODED, decoded, is_unreadable
+from crawlprio.web.urls import host_if_any, location_url, parse_url
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
 
-    from crawlprio.plugins.manners.signatures import Signer
-
+    from crawlprio.plugins.signing.signatures import Signer
 
 logger = logging.getLogger("crawlprio")
 
 _PRIVATE = "private-address"
 # All parsers agree on such a URL.
+_SCHEME = re.compile(rb"[\x00-\x20]*([a-z][a-z0-9+.-]*):", re.IGNORECASE).match
 _PLAIN_URL = re.compile(r"https?://([a-z0-9](?:[a-z0-9.-]*[a-z0-9])?)(?::[0-9]{1,5})?/").match
 
 
@@ -68,11 +75,11 @@ class RefusalMiddleware(FetchObserver):
 
     def __init__(self, crawler: Crawler) -> None:
         self._crawler = crawler
-        self._crawl = RunningCrawl.of(crawler)
+        self._crawl = CrawlContext.of(crawler)
         self._private = PrivateAddresses("refuse")
         self._max_redirects = read_setting(crawler.settings, "REDIRECT_MAX_TIMES")
         self._resolver: CheckingResolver | None = None
-        self._askers: dict[Request, Asker] = {}
+        self._askers: dict[Request, AddressCheck] = {}
         self._resolved: WeakKeyDictionary[Request, bool] = WeakKeyDictionary()
         """By finished fetch that resolved a name, whether it found only private addresses."""
         connect = crawler.signals.connect
@@ -105,8 +112,8 @@ class RefusalMiddleware(FetchObserver):
         """Count a redirect that will not be followed."""
         location = response.headers.get("Location") if 300 <= response.status < 400 else None
         if location:
-            scheme, colon, _ = location.strip().lower().partition(b":")
-            if colon and scheme.isalpha() and scheme not in (b"http", b"https"):
+            scheme = _SCHEME(location.translate(None, b"\t\n\r"))
+            if scheme and scheme[1].lower() not in (b"http", b"https"):
                 self._refuse("redirect-scheme")
             elif request.meta.get("redirect_ttl", self._max_redirects) <= 0:
                 self._refuse("redirects")
@@ -156,7 +163,7 @@ class RefusalMiddleware(FetchObserver):
             return
         if not self._resolver.is_installed:
             self._resolver = CheckingResolver.installed(self._resolver)
-        asker = Asker(
+        asker = AddressCheck(
             self._private, request, normal_host(connected_host(request)), _is_own(request)
         )
         self._askers[request] = asker
@@ -168,6 +175,30 @@ class RefusalMiddleware(FetchObserver):
             self._resolver.end(asker)
             if asker.is_refused is not None:
                 self._resolved[request] = asker.is_refused
+
+
+class LocationMiddleware(RedirectMiddleware):
+    """Scrapy's redirects, to the URL that a link with the value of the Location header leads to.
+
+    Scrapy resolves it by other rules than browsers do and links are here: it keeps a backslash, an
+    encoded dot segment, and a name and password, so that one page has two URLs, of which robots.txt
+    may forbid but one.
+    """
+
+    def process_response(  # type: ignore[override]
+        self, request: Request, response: Response
+    ) -> Request | Response:
+        """Return the request that follows a redirect, or a response that is none."""
+        location = response.headers.get("Location")
+        if location is None or not 300 <= response.status < 400:
+            return response
+        url = location_url(location, request.url)
+        if url is None:
+            return response
+        headers = response.headers.copy()
+        headers["Location"] = url
+        followed = super().process_response(request, response.replace(headers=headers))
+        return followed if isinstance(followed, Request) else response
 
 
 def _count_as_the_pages(failed: Request, request: Request) -> None:
@@ -225,27 +256,67 @@ class TooLarge(IgnoreRequest):
     """The body of a page is larger than DOWNLOAD_MAXSIZE once decompressed."""
 
 
-class BoundedCompression(HttpCompressionMiddleware):
-    """Scrapy's decompression, which also counts bodies that grow beyond DOWNLOAD_MAXSIZE.
+class NotDecoded(Exception):
+    """The body of a page is not in the coding that its Content-Encoding names."""
 
-    Scrapy's own guesses the encoding of the compressed bytes, by statistics, and drops the result.
+
+class BoundedCompression(HttpCompressionMiddleware):
+    """Scrapy's decompression, which fails pages whose bodies cannot be read, or not to the end.
+
+    A page whose body is not in the coding that it names is `NotDecoded`; so is one in a coding that
+    nobody knows, if it is binary and its type says text. A body that ends before its coding does
+    fails as one that is shorter than its Content-Length, unless DOWNLOAD_FAIL_ON_DATALOSS is off:
+    what came of it is then handed on, as Scrapy's own does in any case. Bodies of errors are handed
+    on as they are. Bodies that grow beyond DOWNLOAD_MAXSIZE are counted.
     """
+
+    def __init__(self, *, crawler: Crawler) -> None:
+        super().__init__(crawler=crawler)
+        self._fails_on_loss = read_setting(crawler.settings, "DOWNLOAD_FAIL_ON_DATALOSS")
+        self._fault = ""
 
     def process_response(  # type: ignore[override]
         self, request: Request, response: Response
     ) -> Request | Response:
         """Decompress a body, up to DOWNLOAD_MAXSIZE."""
-        is_compressed = request.method != "HEAD" and "Content-Encoding" in response.headers
-        if is_compressed and isinstance(response, TextResponse):
-            # A plain response has no encoding; `super` makes it what its content says.
-            response = Response(**{name: getattr(response, name) for name in Response.attributes})
-        try:
-            return super().process_response(request, response)
-        except IgnoreRequest:
-            if self.stats:
-                self.stats.inc_value("crawlprio/refused/too-large")
-        # Not chained to that exception, whose frames hold the decompressed data: 100 took 1 GB.
+        if request.method == "HEAD" or "Content-Encoding" not in response.headers:
+            return response
+        coded = response
+        if isinstance(response, TextResponse):
+            # Its encoding would be guessed from compressed bytes. `super` makes it what it is.
+            coded = Response(**{name: getattr(response, name) for name in Response.attributes})
+        found: Any = super().process_response(request, coded)
+        fault, headers = self._fault, found.headers
+        if "Content-Encoding" in headers and is_unreadable(found.body, headers.getlist(_TYPE)):
+            fault = NOT_DECODED
+        is_error = not 200 <= response.status < 300
+        if fault == CUT and not request.meta.get("download_fail_on_dataloss", self._fails_on_loss):
+            found.flags.append("dataloss")
+        elif fault == NOT_DECODED and is_error:
+            return response
+        elif fault and not (is_error and fault == CUT):
+            # No frame of an exception may hold what was decompressed: 100 of them took 1 GB.
+            del found
+            self._fail(fault)
+        return cast("Response", found)
+
+    def _handle_encoding(
+        self, body: bytes, content_encoding: list[bytes], max_size: int
+    ) -> tuple[bytes, list[bytes]]:
+        body, unknown, self._fault = decoded(body, content_encoding, max_size)
+        return body, unknown
+
+    def _fail(self, fault: str) -> None:
+        if fault == CUT:
+            raise ResponseDataLossError("the body ends before its Content-Encoding does")
+        if fault == NOT_DECODED:
+            raise NotDecoded("the body is not what its Content-Encoding says")
+        if self.stats:
+            self.stats.inc_value("crawlprio/refused/too-large")
         raise TooLarge("its body grows beyond DOWNLOAD_MAXSIZE")
+
+
+_TYPE = "Content-Type"
 
 
 class SigningMiddleware:
@@ -273,7 +344,7 @@ class SigningMiddleware:
                 )
             return cls(load("signers", "CRAWLPRIO_SIGNING_KEY")(key, agent))
         except ConfigError as error:
-            RunningCrawl.of(crawler).refuse(error)
+            CrawlContext.of(crawler).refuse(error)
             raise NotConfigured from None
 
     def process_request(self, request: Request) -> None:

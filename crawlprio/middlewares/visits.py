@@ -15,9 +15,9 @@ from scrapy.utils.httpobj import urlparse_cached
 
 from crawlprio.items import LinkPairs
 from crawlprio.live import engine
+from crawlprio.live.crawl_context import CrawlContext
 from crawlprio.live.dispatch import depth_of, site_of
-from crawlprio.live.page_reading import YIELDED, Reading
-from crawlprio.live.running import RunningCrawl
+from crawlprio.live.response_parser import YIELDED, ResponseParser
 from crawlprio.pipelines import LinkPairPipeline
 from crawlprio.settings_table.config import names_own_components, read_setting
 from crawlprio.web.addresses import ALLOW_PRIVATE
@@ -41,7 +41,7 @@ class YieldedLinksMiddleware:
     """
 
     def __init__(self, crawler: Crawler) -> None:
-        self._crawl = RunningCrawl.of(crawler)
+        self._crawl = CrawlContext.of(crawler)
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> YieldedLinksMiddleware:
@@ -87,7 +87,7 @@ class LinksMiddleware:
 
     def __init__(self, crawler: Crawler) -> None:
         self._crawler = crawler
-        self._crawl = RunningCrawl.of(crawler)
+        self._crawl = CrawlContext.of(crawler)
         self._items_are_consumed: bool | None = None
         self._spent = 0.0
 
@@ -107,19 +107,21 @@ class LinksMiddleware:
             async for output in result:
                 yield output
             return
-        reading = Reading(crawl, response)
+        reading = ResponseParser(crawl, response)
         is_guarded = not crawl.addresses.is_open
         lease = crawl.lease_of(request)
+        error = "callback did not end"
         if lease is not None:
-            lease.make_visit = reading.visit
+            lease.is_read = True
         try:
             async for output in result:
                 if isinstance(output, LinkPairs) and reading.item is None:
                     reading.item = output
                     for judge in crawl.parts.defining("judge"):
                         await judge(output)
-                    if dispatcher is not None and lease is not None:
-                        dispatcher.observe(lease)
+                    # Items are recorded with their page, and so at the end.
+                    if dispatcher is not None and lease and not crawl.config.keeps_items:
+                        dispatcher.observe(lease, reading.visit())
                     self._spend(thread_time() - began)
                     if not self._passes_on():
                         self._crawler.stats.inc_value("item_scraped_count")
@@ -135,25 +137,28 @@ class LinksMiddleware:
                 yield output
                 if dispatcher is not None and lease is not None:
                     dispatcher.progressed(lease)
-            reading.error = ""
+            error = ""
             if lease is not None and reading.item is None:
                 for judge in crawl.parts.defining("judge"):
                     await judge(reading.pairs)
         except Exception as exception:
-            reading.error = type(exception).__name__
+            error = type(exception).__name__
             raise
         finally:
             # Under crawlprio's scheduler, output without a lease is what a middleware returned for
             # a failed callback, whose visit is already recorded.
             if dispatcher is None:
-                self._record(request, reading)
+                self._record(request, reading, error)
+            elif lease is not None and not lease.is_observed:
+                lease.visit = reading.visit(error)  # the dispatcher reports it
 
     def process_spider_exception(self, response: Response, exception: Exception) -> None:
         """Record the error of a callback that failed before it yielded anything."""
         lease = self._crawl.lease_of(response.request)
-        if lease is not None and lease.make_visit is None:
-            refused = type(exception).__name__
-            lease.make_visit = Reading(self._crawl, response, refused=refused).visit
+        if lease is not None and not lease.is_read:
+            lease.is_read = True
+            reading = ResponseParser(self._crawl, response, keeps_body=False)
+            lease.visit = reading.visit(type(exception).__name__)
 
     async def process_start(self, start: AsyncIterator[Any]) -> AsyncIterator[Any]:
         """Pull from a spider's `start` only as fast as its requests are handed out."""
@@ -188,14 +193,15 @@ class LinksMiddleware:
             self._items_are_consumed = engine.items_are_consumed(self._crawler, LinkPairPipeline)
         return self._items_are_consumed
 
-    def _record(self, request: Request, reading: Reading) -> None:
+    def _record(self, request: Request, reading: ResponseParser, error: str) -> None:
         """Record a visit under a scheduler other than crawlprio's."""
         page = self._page_of(request)
         if reading.item is None:
             for target in reading.requests:
                 self._page_of(target)
         recorder = self._crawl.recorder
-        recorder.record(recorder.discovery.visit_of(page, reading.visit()))
+        recorder.record(recorder.discovery.visit_of(page, reading.visit(error)))
+        recorder.commit()
 
     def _page_of(self, request: Request) -> int:
         """Return the page of a request, adding it under the next id if it is new."""

@@ -89,6 +89,9 @@ COMPARED = (
 )
 """The orderings to simulate if none is named: ours, the papers' cheap ones, the best, the worst."""
 
+BASELINES = ("breadth-first", "random")
+"""The orderings whose simulated crawls a crawl is compared with."""
+
 SITE_SHARE = "site_share"
 """The option that every ordering has: pages per site in each round over the waiting sites."""
 
@@ -104,18 +107,19 @@ def make_ordering(name: str | type[Ordering], options: Mapping[str, Any] | None 
     """
     cls = _find(name)
     known = option_names(cls)
-    if not isinstance(options or {}, Mapping):
+    options = options or {}
+    if not isinstance(options, Mapping):
         raise ConfigError(
             f"ORDERING_OPTIONS is {options!r}; give a dict of option names and values, such as "
             '{"seed": 1}.'
         )
-    for option in options or {}:
+    for option in options:
         if option not in known:
             raise ConfigError(
                 f"ORDERING_OPTIONS has {option!r}, which {name} does not take; known options: "
                 f"{', '.join(known)}."
             )
-    own = dict(options or {})
+    own = dict(options)
     share = own.pop(SITE_SHARE, None)
     if share is not None:
         share = int(checked_number(str(name), SITE_SHARE, share, least=1, whole=True))
@@ -146,15 +150,12 @@ def option_names(name: str | type[Ordering]) -> list[str]:
 
 
 def _find(name: str | type[Ordering]) -> type[Ordering]:
-    """Return the class for a name or import path."""
     if isinstance(name, type) and issubclass(name, Ordering):
         return name
-    if not isinstance(name, str) or not name:
-        raise ConfigError(
-            f"ORDERING is {name!r}; give one of {', '.join(sorted(NAMED))}, or an import path."
-        )
-    if name in NAMED:
+    if isinstance(name, str) and name in NAMED:
         return NAMED[name]
+    if not isinstance(name, str):
+        raise ConfigError(f"ORDERING is {name!r}; give the name of an ordering, or an import path.")
     if "." not in name:
         raise ConfigError(
             f"ORDERING is {name!r}; known orderings: {', '.join(sorted(NAMED))}; or give an "

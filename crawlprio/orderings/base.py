@@ -6,6 +6,7 @@ and the simulator.
 
 from __future__ import annotations
 
+import heapq
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import Enum
@@ -16,8 +17,8 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from crawlprio.errors import ConfigError
-from crawlprio.graph import arrays, compiled
-from crawlprio.graph.compiled import Addresses, Layout, direct, load, njit
+from crawlprio.graph import arrays
+from crawlprio.graph.compiled import Addresses, Compiled, Layout, P, R, dispatcher_of, load, njit
 from crawlprio.graph.pages import NO_PAGE, NO_PAGES, PageIds, Visit
 
 
@@ -58,6 +59,9 @@ sites
 addresses
     The ordering's state, as the addresses that its `layout` reads.
 
+A crawl begins with the rule in Python (`Compiled.plain`). There the state is memoryviews, and of an
+array of records `records.name[i]` is fast, `records[i].name` slow.
+
 The rule returns how many distinct pages it wrote into `changed`. Keys of pages below `first` may
 change only in a class that sets `changes_known`.
 """
@@ -92,7 +96,7 @@ class RuleLoop:
 def compile_rule(rule: VisitRule) -> Callable[..., int]:
     """Return a rule compiled, or loaded from numba's cache, for live crawls and compiled loops."""
     load()
-    dispatcher: Any = direct(rule)
+    dispatcher: Any = dispatcher_of(rule)
     if dispatcher._can_compile:
         dispatcher.compile(_signature())
         dispatcher.disable_compile()
@@ -124,6 +128,43 @@ def uniform(seed: int, index: int) -> float:
     x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     x ^= x >> np.uint64(31)
     return float(x >> np.uint64(11)) * 2.0**-53
+
+
+def pages_in_turn(
+    best_first: PageIds,
+    sites: NDArray[np.int32],
+    most: int,
+    share: int,
+    site_key: Callable[[int, int], float],
+) -> PageIds:
+    """Return the pages that leave first, at most `most`, if no page is found meanwhile.
+
+    As in the queue: the site of the largest key gives its first page. With a `share` above 0, each
+    site gives so many pages in a round before any gives more. Ties go to the smaller page.
+
+    `best_first`: waiting pages in the order in which their sites give them; `sites`: of all pages.
+    `site_key`: of the first page of a site and its number of waiting pages. O(n log n).
+    """
+    by_site = best_first[np.argsort(sites[best_first], kind="stable")]
+    ends = np.flatnonzero(np.diff(sites[by_site])) + 1
+    waiting = [iter(pages.tolist()) for pages in np.split(by_site, ends)]
+    n_waiting = np.diff([0, *ends, len(by_site)]).tolist()
+    firsts: list[tuple[int, float, int, int, int]] = []
+
+    def enter(site: int, n_taken: int) -> None:
+        page = next(waiting[site], NO_PAGE)
+        if page != NO_PAGE:
+            key = -site_key(page, n_waiting[site] - n_taken)
+            heapq.heappush(firsts, (n_taken // share if share else 0, key, page, site, n_taken))
+
+    for site in range(len(waiting)):
+        enter(site, 0)
+    taken: list[int] = []
+    while firsts and len(taken) < most:
+        *_, page, site, n_taken = heapq.heappop(firsts)
+        taken.append(page)
+        enter(site, n_taken + 1)
+    return np.array(taken, dtype=np.int32)
 
 
 def checked_number(ordering: str, option: str, value: object, **bounds: Any) -> float:
@@ -269,13 +310,22 @@ class Ordering:
         self.keys = np.full(1024, self.initial_key)
         self.n_pages = 0
 
-    @property
-    def needs_compiled(self) -> bool:
-        """Whether it runs compiled code, so that a crawl has to compile before its first page."""
-        return False
+    is_plain = True
+    """Whether it runs in Python so far."""
+
+    is_slow_in_python = False
+    """Whether Python takes tens of milliseconds a visit, so that compiling pays from the first."""
 
     def compile(self) -> None:
-        """Compile what the ordering runs, or load it from numba's cache; by default nothing."""
+        """Compile what the ordering runs, or load it from numba's cache; by default nothing.
+
+        Until then it runs in Python, with the same keys. Called before a visit or between two.
+        """
+        self.is_plain = False
+
+    def code(self, function: Compiled[P, R]) -> Callable[P, R]:
+        """Return a function as the ordering runs it now: compiled, or in Python."""
+        return function.plain if self.is_plain else function
 
     def observe(self, visit: Visit) -> Changed:
         """Learn from a visit; return the pages whose keys changed, or `ALL_PAGES`.
@@ -302,24 +352,6 @@ class Ordering:
             Number of waiting pages of the site.
         """
         return best_key
-
-    def mass(self, page: int, share: float) -> float:
-        """Return what stands for a page that is about to be observed in another shard.
-
-        Only that share of its links leads there. By default 0, for nothing.
-        """
-        return 0.0
-
-    def site_visits(self, site: int) -> int:
-        """Return how many visits of a site have been observed, if they count; by default 0."""
-        return 0
-
-    def credit(self, page: int, mass: float, depth: int, site_visits: int) -> None:
-        """Replace what a page has to pass on by its `mass` in the shard that fetched it.
-
-        The page is `depth` links from a seed, and its site had so many visits there. Called before
-        its visit is observed, whose targets are its links to this shard. By default nothing.
-        """
 
     def explain(self, page: int) -> Part:
         """Return what the key of a page is made of now; by default the key alone.
@@ -517,17 +549,12 @@ class CompiledOrdering(Ordering):
         """Number of pages known when keys were last recomputed; by default 0."""
         return 0
 
-    @property
-    def _has_plain_rule(self) -> bool:
-        return bool(getattr(type(self).rule, "is_plain", False))
-
-    @property
-    def needs_compiled(self) -> bool:
-        return not self._has_plain_rule
-
     def compile(self) -> None:
         """Compile the rule, or load it from numba's cache, for every driver."""
+        super().compile()
         self._rule = compile_rule(type(self).rule)
+        if "state" in vars(self):
+            self._set_state(self.state)
 
     @property
     def runs_compiled(self) -> bool:
@@ -576,9 +603,11 @@ class CompiledOrdering(Ordering):
         self._learns_by_rule = self.learns_by_rule
         self._room: tuple[int, ...] = (0, 0, 0, 0)
         self._n_links = 0
-        self._rule = type(self).rule
-        if not self._has_plain_rule or compiled.plain_until() == 0:
-            self.compile()  # now rather than at the first visit
+        rule: Any = type(self).rule
+        if self.is_plain and isinstance(rule, Compiled):
+            self._rule = rule.plain
+        else:  # which may be a function that a user compiles with numba itself
+            self.compile()
 
     def first_numbers(self) -> NDArray[np.float64]:
         """Return the initial value of `numbers`; by default empty."""
@@ -598,10 +627,13 @@ class CompiledOrdering(Ordering):
     def reserve(self, n_pages: int, n_sites: int, n_links: int, most_links: int) -> Addresses:
         """Make room as `with_room` does; return the addresses, valid until the next call."""
         self._set_state(self.with_room(n_pages, n_sites, n_links, most_links))
-        return self._addresses
+        return self.layout.addresses(self.state)
 
     def _set_state(self, state: Any) -> None:
-        self.state, self._addresses = state, self.layout.addresses(state)
+        """Replace the state, also as the rule takes it: as addresses, or columns in Python."""
+        self.state = state
+        layout = self.layout
+        self._state = layout.columns(state) if self.is_plain else layout.addresses(state)
 
     def discover(self, first: int, last: int, visit: Visit) -> None:
         self._apply(visit.page, visit.targets, first, last, True)
@@ -629,15 +661,15 @@ class CompiledOrdering(Ordering):
             self._make_room(n_pages, n_links)
         sites = self.pages.sites if self.reads_sites else NO_PAGES
         changed = self.state.changed
-        return RuleArguments(self.keys, self.numbers, sites, self._addresses, changed)
+        return RuleArguments(self.keys, self.numbers, sites, self._state, changed)
 
     def _apply(self, page: int, targets: PageIds, first: int, last: int, again: bool) -> PageIds:
-        """Call the rule; return the pages besides the targets whose keys it changed."""
+        """Call the rule; return the pages other than the targets whose keys it changed."""
         if self._has_state:
             self._make_room(max(self.n_pages, last), len(targets))
         sites = self.pages.sites if self.reads_sites else NO_PAGES
-        numbers, addresses = self.numbers, self._addresses
-        n = self._rule(self.keys, page, targets, first, last, again, numbers, sites, addresses)
+        numbers, state = self.numbers, self._state
+        n = self._rule(self.keys, page, targets, first, last, again, numbers, sites, state)
         return self.state.changed[:n] if n else NO_PAGES
 
     def _make_room(self, n_pages: int, n_targets: int) -> None:

@@ -23,7 +23,7 @@ from crawlprio.orderings.base import (
 )
 
 
-@njit(cache=True, plain=True)
+@njit(cache=True)
 def count_links(
     keys: Keys, page: int, targets: PageIds, first: int, last: int, again: bool,
     numbers: Keys, sites: PageIds, addresses: Addresses,
@@ -52,7 +52,7 @@ class BacklinkCount(CompiledOrdering):
         return made_of("links from fetched pages", links)
 
 
-@njit(cache=True, plain=True)
+@njit(cache=True)
 def keep_zero(
     keys: Keys, page: int, targets: PageIds, first: int, last: int, again: bool,
     numbers: Keys, sites: PageIds, addresses: Addresses,
@@ -63,7 +63,7 @@ def keep_zero(
     return 0
 
 
-@njit(cache=True, plain=True)
+@njit(cache=True)
 def run_clocks(
     keys: Keys, page: int, targets: PageIds, first: int, last: int, again: bool,
     numbers: Keys, sites: PageIds, addresses: Addresses,
@@ -81,7 +81,7 @@ def run_clocks(
     return 0
 
 
-@njit(cache=True, plain=True)
+@njit(cache=True)
 def number_visits(
     keys: Keys, page: int, targets: PageIds, first: int, last: int, again: bool,
     numbers: Keys, sites: PageIds, addresses: Addresses,

@@ -27,6 +27,7 @@ from crawlprio.orderings.base import (
     checked_number,
     checked_switch,
     made_of,
+    pages_in_turn,
 )
 from crawlprio.ranking.pagerank import partial_pagerank, round_significant, with_room
 
@@ -37,17 +38,20 @@ UPDATES_PER_LINK = 25
 """Link updates charged for a computation per link seen: the sweeps and their preparation."""
 
 
-def crawl_ranks(rows: Rows, damping: float) -> Keys:
+def crawl_ranks(rows: Rows, damping: float, *, plain: bool = False) -> Keys:
     """Return the PageRank of the pages of a crawl, rounded so that equal ranks tie.
+
+    `plain`: compute it in Python.
 
     The result depends on the links alone. A warm start from earlier ranks would save 10 to 20 % of
     the time, but could change the last digit of a rank, and so the order of a resumed crawl. Ranks
     are computed to about 13 digits and rounded to 8.
     """
     row_start, row_length, targets = rows
-    return round_significant(
-        partial_pagerank(row_start, row_length, targets, damping=damping, relative_tolerance=1e-13)
+    ranks = partial_pagerank(
+        row_start, row_length, targets, damping=damping, relative_tolerance=1e-13, plain=plain
     )
+    return round_significant(ranks, plain=plain)
 
 
 class SeenLinks:
@@ -55,48 +59,41 @@ class SeenLinks:
 
     Appending a row takes amortised O(links of the page). The row of a page that is fetched again
     replaces its earlier row, and `n_links` counts those in the current rows. Memory: 4 bytes per
-    link and 13 per page.
+    link and 12 per page.
     """
 
     def __init__(self) -> None:
         self.n_links = 0
-        self._row_start = np.zeros(1024, dtype=np.int64)
+        self._row_start = np.full(1024, -1, dtype=np.int64)
         self._row_length = np.zeros(1024, dtype=np.int32)
-        self._fetched = np.zeros(1024, dtype=np.bool_)
         self._targets: PageIds = np.empty(8192, dtype=np.int32)
         self._end = 0
 
     def append(self, page: int, targets: PageIds, n_pages: int) -> bool:
         """Add the row of a fetched page, given `n_pages` known pages; return whether it is new."""
-        self._row_start = with_room(self._row_start, n_pages)
+        self._row_start = with_room(self._row_start, n_pages, -1)
         self._row_length = with_room(self._row_length, n_pages)
-        self._fetched = with_room(self._fetched, n_pages)
         end = self._end + len(targets)
         self._targets = with_room(self._targets, end)
         self._targets[self._end : end] = targets
         self.n_links += len(targets) - int(self._row_length[page])
+        is_first = bool(self._row_start[page] < 0)
         self._row_start[page] = self._end
         self._row_length[page] = len(targets)
         self._end = end
-        is_first = not self._fetched[page]
-        self._fetched[page] = True
         return is_first
 
     def snapshot(self, n_pages: int) -> Rows:
         """Return the rows of the first `n_pages` pages; later rows do not change them."""
-        row_start = np.full(n_pages, -1, dtype=np.int64)
-        row_length = np.zeros(n_pages, dtype=np.int32)
-        fetched = np.flatnonzero(self._fetched[:n_pages])
-        row_start[fetched] = self._row_start[fetched]
-        row_length[fetched] = self._row_length[fetched]
-        return row_start, row_length, self._targets[: self._end]
+        starts, lengths = self._row_start[:n_pages].copy(), self._row_length[:n_pages].copy()
+        return starts, lengths, self._targets[: self._end]
 
     def n_not_fetched(self, n_pages: int) -> int:
         """Return how many of the first `n_pages` pages have not been fetched. O(n_pages)."""
-        return n_pages - int(np.count_nonzero(self._fetched[:n_pages]))
+        return int(np.count_nonzero(self._row_start[:n_pages] < 0))
 
 
-@njit(cache=True, plain=True)
+@njit(cache=True)
 def share_values(
     keys: Keys, page: int, targets: PageIds, first: int, last: int, again: bool,
     numbers: Keys, sites: PageIds, addresses: Addresses,
@@ -117,7 +114,7 @@ def share_values(
     return 0
 
 
-@njit(cache=True, plain=True)
+@njit(cache=True)
 def wait_for_ranks(
     keys: Keys, page: int, targets: PageIds, first: int, last: int, again: bool,
     numbers: Keys, sites: PageIds, addresses: Addresses,
@@ -136,7 +133,7 @@ class PartialPageRank(CompiledOrdering):
     but not fetched count as dangling.
 
     Source: Castillo, Marin, Rodriguez & Baeza-Yates, Scheduling algorithms for Web crawling, LA-WEB
-    2004, section V ("Partial-pagerank"). Departure: ranks are rounded to 8 significant digits, so
+    2004, section V ("Partial"). Departure: ranks are rounded to 8 significant digits, so
     that equal ranks leave in order of discovery.
 
     Visits may be observed while a computation runs. Its ranks are then adopted as if they had been
@@ -167,9 +164,7 @@ class PartialPageRank(CompiledOrdering):
     def n_ranked(self) -> int:
         return int(self.numbers[0])
 
-    @property
-    def needs_compiled(self) -> bool:
-        return True
+    is_slow_in_python = True
 
     def compile(self) -> None:
         """Compile the rule and the solver of PageRank."""
@@ -231,7 +226,7 @@ class PartialPageRank(CompiledOrdering):
 
     def keys_of(self, rows: Rows) -> Keys:
         """Return the keys of all pages from the links seen; runs in any thread."""
-        return crawl_ranks(rows, self.damping)
+        return crawl_ranks(rows, self.damping, plain=self.is_plain)
 
     def accept(self, result: Keys) -> Changed:
         """Adopt ranks; pages without a rank get keys derived from the new ranks."""
@@ -328,15 +323,17 @@ class BatchPageRank(PartialPageRank):
 
     A batch is the best `every` waiting pages, or all if there are fewer; the first is of seeds, in
     order of discovery. All other pages are held back, even those of sites that are ready: under
-    delays, a batch takes as long as its busiest site. Failed pages count as fetched. When the last
-    page of a batch is fetched, keys are computed. Pages that are known but not fetched count as
-    dangling.
+    delays, a batch takes as long as its busiest site. With `site_share`, a batch takes so many
+    pages of each site at most before it takes more of any. Failed pages count as fetched. When the
+    last page of a batch is fetched, keys are computed. Pages that are known but not fetched count
+    as dangling.
 
     Source: Castillo, Marin, Rodriguez & Baeza-Yates, Scheduling algorithms for Web crawling, LA-WEB
-    2004, section V ("Batch-pagerank"); Baeza-Yates, Castillo, Marin & Rodriguez, Crawling a
-    country, WWW 2005, section 4.1. Departures: ranks are rounded to 8 significant digits; hot pages
-    and requests with a priority above 0 leave at once, and take a place in the batch; if none of a
-    batch can be fetched any more (`CRAWLPRIO_MAX_WAITING` dropped it), other pages leave instead.
+    2004, section V ("Batch"); Baeza-Yates, Castillo, Marin & Rodriguez, Crawling a
+    country, WWW 2005, section 4.1. Departures: ranks are rounded to 8 significant digits; pages of
+    the hot queue and requests with a priority above 0 leave at once, and take a place in the batch;
+    if none of a batch can be fetched any more (`CRAWLPRIO_MAX_WAITING` dropped it), other pages
+    leave instead.
 
     Parameters
     ----------
@@ -355,6 +352,7 @@ class BatchPageRank(PartialPageRank):
     rule = wait_for_ranks
     changes_known: ClassVar[bool] = False
     due_when_ranked_are_fetched: ClassVar[bool] = True
+    reads_sites: ClassVar[bool] = True
     initial_key = -1.0
 
     def __init__(self, every: int = 100_000, damping: float = 0.85, fill: bool = False) -> None:
@@ -366,15 +364,29 @@ class BatchPageRank(PartialPageRank):
         super().discover(first, last, visit)
         if visit.page < 0 and self.n_visits == 0 and not self.fill:
             self.keys[max(first, self.every or 0) : last] = self.initial_key
+            if self.site_share and last > (self.every or 0):
+                self.keys[:last] = 0.0
+                self._hold_back(self.keys, np.arange(last, dtype=np.int32))
+
+    def observe(self, visit: Visit) -> Changed:
+        changed = super().observe(visit)
+        return ALL_PAGES if visit.page < 0 and self.site_share else changed
 
     def keys_of(self, rows: Rows) -> Keys:
         """Return the ranks of all pages, less 1 for waiting pages outside the next batch."""
         keys = super().keys_of(rows)
         if not self.fill:
-            waiting = np.flatnonzero(rows[0] < 0)
-            best_first = waiting[np.argsort(-keys[waiting], kind="stable")]
-            keys[best_first[self.every :]] -= 1.0
+            self._hold_back(keys, np.flatnonzero(rows[0] < 0).astype(np.int32))
         return keys
+
+    def _hold_back(self, keys: Keys, waiting: PageIds) -> None:
+        """Subtract 1 from the keys of waiting pages outside the next batch."""
+        assert self.every is not None
+        batch = waiting[np.argsort(-keys[waiting], kind="stable")]
+        if self.site_share:
+            sites, share = self.pages.sites, self.site_share
+            batch = pages_in_turn(batch, sites, self.every, share, lambda page, _: keys[page])
+        keys[np.setdiff1d(waiting, batch[: self.every], assume_unique=True)] -= 1.0
 
     def explain_history(self, history: KeyHistory) -> Part:
         part = super().explain_history(history)

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-import csv
 import math
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from crawlprio.errors import ConfigError, GraphError
+from crawlprio.graph.arrays import numbers
 from crawlprio.graph.compiled import Addresses, njit
+from crawlprio.graph.link_tables import csv_records
 from crawlprio.graph.npz import read_arrays
 from crawlprio.graph.pages import PageIds, Visit
 from crawlprio.orderings.base import (
@@ -25,6 +27,7 @@ from crawlprio.orderings.base import (
     uniform,
 )
 from crawlprio.orderings.baseline import keep_zero
+from crawlprio.safe_files import is_missing
 
 
 @dataclass(frozen=True)
@@ -57,7 +60,7 @@ def read_scores(scores: str | os.PathLike[str] | Mapping[str, float]) -> Earlier
             "crawl store, a .npz or a .csv, or a dict of URL -> score."
         )
     path = Path(scores)
-    if not path.exists():
+    if is_missing(path):
         raise ConfigError(
             f"ORDERING_OPTIONS of historical-pagerank: scores is {str(path)!r}, but there is no "
             "such file; give a crawl store, a .npz or a .csv."
@@ -70,16 +73,15 @@ def read_scores(scores: str | os.PathLike[str] | Mapping[str, float]) -> Earlier
     return _read_store(path)
 
 
-def _gathered(given: Iterable[tuple[str, object, str]], source: str) -> EarlierScores:
+def _gathered(given: Iterable[tuple[str, Any, str]], source: str) -> EarlierScores:
     """Collect (URL, score, location for messages); the first score of a URL counts."""
     by_url: dict[str, int] = {}
     values: list[float] = []
     for url, score, place in given:
-        try:
-            value = float(score)  # type: ignore[arg-type]
-        except (TypeError, ValueError):
-            value = math.nan
-        if not math.isfinite(value) or isinstance(score, bool):
+        value = math.nan
+        if _is_number(score) and not isinstance(score, bool):
+            value = float(score)
+        if not math.isfinite(value):
             raise GraphError(f"{place}: the score is {score!r}; it must be a finite number.")
         if url not in by_url:
             by_url[url] = len(values)
@@ -96,33 +98,20 @@ def _checked(values: Keys, by_url: dict[str, int] | None, source: str) -> Earlie
 
 def _csv_rows(path: Path) -> Iterator[tuple[str, str, str]]:
     """Yield URL, score and `file:line` of each row; a first row without a number is a header."""
-    try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            rows = csv.reader(file, strict=True)
-            for row in rows:
-                if not row:
-                    continue
-                place = f"{path}:{rows.line_num}"
-                if len(row) != 2:
-                    raise GraphError(
-                        f"{place}: expected URL,score; found {len(row)} fields (quote a URL that "
-                        "has commas)."
-                    )
-                if rows.line_num == 1 and not _is_number(row[1]):
-                    continue
-                yield row[0], row[1], place
-    except csv.Error as error:
-        raise GraphError(f"{path}:{rows.line_num}: {error}; expected URL,score.") from None
-    except UnicodeDecodeError:
-        raise GraphError(f"{path} is not valid UTF-8; save it as UTF-8.") from None
-    except OSError as error:
-        raise GraphError(f"{path}: {error.strerror or error}; check the file.") from None
+    for line, row in csv_records(path):
+        if row and len(row) != 2:
+            raise GraphError(
+                f"{path}:{line}: expected URL,score; found {len(row)} fields (quote a URL that has "
+                "commas)."
+            )
+        if row and (line > 1 or _is_number(row[1])):
+            yield row[0], row[1], f"{path}:{line}"
 
 
-def _is_number(text: str) -> bool:
+def _is_number(score: Any) -> bool:
     try:
-        float(text)
-    except ValueError:
+        float(score)
+    except (TypeError, ValueError):
         return False
     return True
 
@@ -132,13 +121,7 @@ def _read_npz(path: Path) -> EarlierScores:
     arrays, _ = read_arrays(path, ("scores", "urls"))
     if "scores" not in arrays:
         raise GraphError(f"{path} has no array scores; add one, and an array urls.")
-    scores = arrays["scores"]
-    if scores.ndim != 1 or scores.dtype.kind not in "fiu":
-        raise GraphError(
-            f"{path}: scores is {scores.dtype} of shape {scores.shape}; it must be a "
-            "one-dimensional array of numbers."
-        )
-    values = scores.astype(np.float64)
+    values = numbers(f"{path}: scores", arrays["scores"])
     bad = np.flatnonzero(~np.isfinite(values))
     if len(bad):
         raise GraphError(f"{path}: score {bad[0]} is {values[bad[0]]}; all must be finite numbers.")
@@ -176,7 +159,7 @@ NEW = ("zero", "random", "parent", "omniscient")
 """The rules for a page without an earlier score."""
 
 
-@njit(cache=True, plain=True)
+@njit(cache=True)
 def score_new(
     keys: Keys, page: int, targets: PageIds, first: int, last: int, again: bool,
     numbers: Keys, sites: PageIds, addresses: Addresses,

@@ -18,6 +18,7 @@ from crawlprio.orderings.base import (
     Ordering,
     Part,
     checked_number,
+    checked_switch,
     checked_weights,
     made_of,
 )
@@ -31,10 +32,11 @@ class Location(Ordering):
     """Pages whose URL looks important first: few slashes, a good top-level domain, key words.
 
     key = - `slashes` x (slashes in the path after the first) + weight of the top-level domain
-    + sum of the weights of the words that occur in the URL (whole words, case-folded).
+    + sum of the weights of the words that occur in the URL (case-folded).
 
     Source: Cho, Garcia-Molina & Page 1998, section 2 (location metric IL): ".com", "home" and fewer
-    slashes are its examples; the weights are ours.
+    slashes are its examples; the weights are ours. Departure: there, "home" counts wherever a URL
+    contains the string; here, by default, as a whole word.
 
     Parameters
     ----------
@@ -44,6 +46,9 @@ class Location(Ordering):
         Top-level domain -> weight; default ``{"com": 1.0}``.
     words
         Word -> weight; default ``{"home": 1.0}``.
+    whole_words
+        Default True: a word that is part of a longer one does not count. False: it counts wherever
+        the URL contains it, as in the paper.
     """
 
     def __init__(
@@ -51,10 +56,12 @@ class Location(Ordering):
         slashes: float = 1.0,
         tlds: Mapping[str, float] = _TLDS,
         words: Mapping[str, float] = _WORDS,
+        whole_words: bool = True,
     ) -> None:
         self._slashes = checked_number("location", "slashes", slashes)
         self._tlds = checked_weights("location", "tlds", tlds)
         self._words = checked_weights("location", "words", words)
+        self._whole = checked_switch("location", "whole_words", whole_words)
 
     def score(self, url: str) -> float:
         """Return the key of a page with this URL."""
@@ -66,7 +73,8 @@ class Location(Ordering):
         parts = urlsplit(url)
         n_slashes = max(parts.path.count("/") - 1, 0)
         tld = (parts.hostname or "").rpartition(".")[2]
-        found = set(_WORD.findall(url.casefold())) if self._words else ()
+        text = url.casefold()
+        found = set(_WORD.findall(text)) if self._whole else text
         return n_slashes, tld, [word for word in self._words if word in found]
 
     def _amounts(self, n_slashes: int, tld: str, words: list[str]) -> tuple[float, float, float]:
@@ -93,9 +101,9 @@ class AnchorSimilarity(Ordering):
 
     key = the largest number of occurrences of the words in the anchor text of a single link.
 
-    Source: Cho, Garcia-Molina & Page, Efficient crawling through URL ordering, WWW7, 1998, section
-    4: similarity of the anchor text, IS(A). Departure: a count instead of a cosine, which needs no
-    document frequencies. O(words of the anchor texts) per visit.
+    Source: Cho, Garcia-Molina & Page, Efficient crawling through URL ordering, extended version,
+    section 4: similarity of the anchor text, IS(A, Q). Departure: a count instead of a cosine,
+    which needs no document frequencies. O(words of the anchor texts) per visit.
 
     Parameters
     ----------

@@ -23,7 +23,7 @@ from crawlprio.orderings.base import (
 )
 
 
-@njit(cache=True, plain=True)
+@njit(cache=True)
 def spread_cash(
     keys: Keys, page: int, targets: PageIds, first: int, last: int, again: bool,
     numbers: Keys, sites: PageIds, addresses: Addresses,
@@ -107,12 +107,6 @@ class Opic(CompiledOrdering):
         self._links: dict[int, PageIds] = {}
         self._spent: dict[int, float] = {}
         self._total_spent = 0.0
-
-    def mass(self, page: int, share: float) -> float:
-        return share * float(self.keys[page])
-
-    def credit(self, page: int, mass: float, depth: int, site_visits: int) -> None:
-        self.keys[page] = mass
 
     def observe(self, visit: Visit) -> Changed:
         if self.runs_compiled or visit.page < 0 or len(visit.targets) == 0:

@@ -18,7 +18,7 @@ from crawlprio.orderings.base import (
 )
 
 
-@njit(cache=True, plain=True)
+@njit(cache=True)
 def pass_mass(
     keys: Keys, page: int, targets: PageIds, first: int, last: int, again: bool,
     numbers: Keys, sites: PageIds, addresses: Addresses,
@@ -70,12 +70,6 @@ class RankMass(CompiledOrdering):
 
     def first_numbers(self) -> Keys:
         return np.array([self._damping])
-
-    def mass(self, page: int, share: float) -> float:
-        return share * float(self.keys[page])
-
-    def credit(self, page: int, mass: float, depth: int, site_visits: int) -> None:
-        self.keys[page] = mass
 
     def explain_history(self, history: KeyHistory) -> Part:
         parts = [Part("the mass of a seed", 1.0)] if history.found.page < 0 else []

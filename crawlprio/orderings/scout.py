@@ -7,17 +7,17 @@ from __future__ import annotations
 
 import math
 from functools import partial
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from crawlprio.graph.compiled import Addresses, Layout, njit, record
 from crawlprio.graph.pages import PageIds
 from crawlprio.orderings.base import CompiledOrdering, Keys, Part, checked_number, made_of
 from crawlprio.ranking.pagerank import with_room
 
-Records = NDArray[np.void]
+Records = Any
+"""An array of records, each of whose columns is an attribute."""
 
 NOT_VISITED = -1.0
 
@@ -66,23 +66,23 @@ LAYOUT = Layout(ScoutState, PAGE, SITE, RULES, *(np.int32, np.int32, np.int32, n
 def factors_of(state: ScoutState, site: int) -> tuple[float, float, float]:
     """Return the factors for mass from other sites, from its own, and for the key of a page."""
     sites, rules = state.sites, state.rules
-    n_visits, n_known = rules[0].n_visits, rules[0].n_known
-    on_site, known_on_site = sites[site].n_visits, sites[site].n_known
+    n_visits, n_known = rules.n_visits[0], rules.n_known[0]
+    on_site, known_on_site = sites.n_visits[site], sites.n_known[site]
     coverage = n_known / (n_visits + 1.0)
     on_site_coverage = min((known_on_site + 1.0) / (on_site + 1.0), MOST_COVERAGE)
     bonus = math.sqrt(math.log(n_visits + 2.0) / (on_site + 1.0))
-    return coverage, on_site_coverage, 1.0 + rules[0].novelty * bonus
+    return coverage, on_site_coverage, 1.0 + rules.novelty[0] * bonus
 
 
 @njit(cache=True, keeps_arrays=False)
 def key_of(state: ScoutState, page: int) -> float:
     """Return the key of a page: its mass, corrected for coverage, times the bonus of its site."""
     pages = state.pages
-    coverage, on_site_coverage, novelty = factors_of(state, pages[page].site)
+    coverage, on_site_coverage, novelty = factors_of(state, pages.site[page])
     mass = (
-        pages[page].own
-        + coverage * pages[page].from_others
-        + on_site_coverage * pages[page].from_site
+        pages.own[page]
+        + coverage * pages.from_others[page]
+        + on_site_coverage * pages.from_site[page]
     )
     return float(mass * novelty)
 
@@ -99,27 +99,27 @@ def discover_pages(
 ) -> None:
     """Set mass and key of the pages first, ..., last - 1; they are seeds if `source` is -1."""
     pages, sites = state.pages, state.sites
-    mass = 1.0 if source >= 0 else state.rules[0].seed_mass
+    mass = 1.0 if source >= 0 else state.rules.seed_mass[0]
     for page in range(first, last):
         site = site_of[page]
-        pages[page].own = mass
-        pages[page].sent = NOT_VISITED
-        pages[page].site = site
-        sites[site].n_known += 1
-        before = sites[site].last if sites[site].n_in_ring > 0 else page
-        pages[page].next = pages[before].next if before != page else page
-        pages[before].next = page
-        sites[site].last = page
-        sites[site].n_in_ring += 1
+        pages.own[page] = mass
+        pages.sent[page] = NOT_VISITED
+        pages.site[page] = site
+        sites.n_known[site] += 1
+        before = sites.last[site] if sites.n_in_ring[site] > 0 else page
+        pages.next[page] = pages.next[before] if before != page else page
+        pages.next[before] = page
+        sites.last[site] = page
+        sites.n_in_ring[site] += 1
         keys[page] = mass
-    state.rules[0].n_known += last - first
+    state.rules.n_known[0] += last - first
 
 
 @njit(cache=True, keeps_arrays=False)
 def mass_of(state: ScoutState, page: int) -> float:
     """Return the total mass of a page."""
     pages = state.pages
-    return float(pages[page].own + pages[page].from_site + pages[page].from_others)
+    return float(pages.own[page] + pages.from_site[page] + pages.from_others[page])
 
 
 @njit(cache=True, keeps_arrays=False)
@@ -131,37 +131,37 @@ def pass_mass_on(state: ScoutState, page: int, changed: PageIds) -> int:
     the links of the page and for the budget.
     """
     pages, rules, links, queue = state.pages, state.rules, state.links, state.queue
-    threshold, budget = rules[0].threshold, rules[0].push_budget
+    threshold, budget = rules.threshold[0], rules.push_budget[0]
     queue[0] = page
-    pages[page].queued = 1
+    pages.queued[page] = 1
     head, tail = 0, 1
     n_spent, n_changed = 0, 0
     while head < tail:
         giver = queue[head]
         head += 1
-        pages[giver].queued = 0
-        start, length = pages[giver].row_start, pages[giver].row_length
+        pages.queued[giver] = 0
+        start, length = pages.row_start[giver], pages.row_length[giver]
         if giver != page or head > 1:
             if n_spent + length > budget:
                 continue
             n_spent += length
         mass = mass_of(state, giver)
-        share = rules[0].damping * (mass - pages[giver].sent) / max(length, 1)
-        pages[giver].sent = mass
+        share = rules.damping[0] * (mass - pages.sent[giver]) / max(length, 1)
+        pages.sent[giver] = mass
         for at in range(start, start + length):
             target = links[at]
-            if pages[target].site == pages[giver].site:
-                pages[target].from_site += share
+            if pages.site[target] == pages.site[giver]:
+                pages.from_site[target] += share
             else:
-                pages[target].from_others += share
-            if pages[target].sent == NOT_VISITED:
+                pages.from_others[target] += share
+            if pages.sent[target] == NOT_VISITED:
                 if head > 1:
                     changed[n_changed] = target
                     n_changed += 1
-            elif pages[target].queued == 0 and pages[target].row_length > 0:
-                gained = mass_of(state, target) - pages[target].sent
-                if gained > threshold * pages[target].row_length:
-                    pages[target].queued = 1
+            elif pages.queued[target] == 0 and pages.row_length[target] > 0:
+                gained = mass_of(state, target) - pages.sent[target]
+                if gained > threshold * pages.row_length[target]:
+                    pages.queued[target] = 1
                     queue[tail] = target
                     tail += 1
     return n_changed
@@ -174,16 +174,16 @@ def stale_on_site(state: ScoutState, site: int, n_changed: int) -> int:
     Removes the fetched pages that it reaches from the ring.
     """
     pages, sites, changed = state.pages, state.sites, state.changed
-    for _ in range(min(REFRESHED, sites[site].n_in_ring)):
-        last = sites[site].last
-        page = pages[last].next
-        if pages[page].sent == NOT_VISITED:
+    for _ in range(min(REFRESHED, sites.n_in_ring[site])):
+        last = sites.last[site]
+        page = pages.next[last]
+        if pages.sent[page] == NOT_VISITED:
             changed[n_changed] = page
             n_changed += 1
-            sites[site].last = page
+            sites.last[site] = page
         else:
-            pages[last].next = pages[page].next
-            sites[site].n_in_ring -= 1
+            pages.next[last] = pages.next[page]
+            sites.n_in_ring[site] -= 1
     return n_changed
 
 
@@ -199,18 +199,18 @@ def scout(
         discover_pages(state, sites, keys, first, last, page)
     if again or page < 0:
         return 0
-    end = rules[0].n_links
+    end = rules.n_links[0]
     n_targets = len(targets)
     for at in range(n_targets):
         links[end + at] = targets[at]
         changed[at] = targets[at]
-    rules[0].n_links = end + n_targets
-    rules[0].n_visits += 1
-    pages[page].row_start = end
-    pages[page].row_length = n_targets
-    pages[page].sent = 0.0
-    site = pages[page].site
-    state.sites[site].n_visits += 1
+    rules.n_links[0] = end + n_targets
+    rules.n_visits[0] += 1
+    pages.row_start[page] = end
+    pages.row_length[page] = n_targets
+    pages.sent[page] = 0.0
+    site = pages.site[page]
+    state.sites.n_visits[site] += 1
 
     others = changed[n_targets:]
     n_changed = n_targets + pass_mass_on(state, page, others)
@@ -219,7 +219,7 @@ def scout(
     n_others = 0
     for at in range(n_changed):
         target = changed[at]
-        if pages[target].sent == NOT_VISITED:
+        if pages.sent[target] == NOT_VISITED:
             key = key_of(state, target)
             if abs(key - keys[target]) > LEAST_CHANGE * keys[target]:
                 if at >= n_targets:
@@ -303,19 +303,13 @@ class Scout(CompiledOrdering):
     def with_room(self, n_pages: int, n_sites: int, n_links: int, most_links: int) -> ScoutState:
         state: ScoutState = self.state
         room = most_links + int(state.rules["push_budget"][0]) + REFRESHED + 1
-        return state._replace(
-            pages=with_room(state.pages, n_pages),
-            sites=with_room(state.sites, n_sites),
-            links=with_room(state.links, n_links),
-            queue=with_room(state.queue, room),
-            changed=with_room(state.changed, room),
-            before=with_room(state.before, room),
-        )
+        sizes = (n_pages, n_sites, len(state.rules), n_links, room, room, room)
+        return ScoutState(*map(with_room, state, sizes))
 
     def explain(self, page: int) -> Part:
         key, of_page = float(self.keys[page]), self.state.pages[page]
         factors = np.empty(3)
-        read_factors(self._addresses, int(of_page["site"]), factors)
+        self.code(read_factors)(self._state, int(of_page["site"]), factors)
         others, site, novelty = factors.tolist()
         what = "from {}, scaled up for pages not fetched"
         from_others = Part("passed on by links", float(of_page["from_others"]))

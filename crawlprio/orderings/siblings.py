@@ -1,10 +1,10 @@
-"""Sibling sampling: what links of a page have brought tells what its other links are worth."""
+"""Sibling sampling: the fetched links of a page estimate what its other links are worth."""
 
 from __future__ import annotations
 
 import math
 from functools import partial
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +14,8 @@ from crawlprio.graph.pages import PageIds
 from crawlprio.orderings.base import CompiledOrdering, Keys, Part, checked_number, made_of
 from crawlprio.ranking.pagerank import with_room
 
-Records = NDArray[np.void]
+Records = Any
+"""An array of records, each of whose columns is an attribute."""
 
 NOT_VISITED = -1.0
 
@@ -98,26 +99,26 @@ LAYOUT = Layout(
 def give_attention(state: SiblingState, site: int, mass: float) -> None:
     """Add to the attention of a site."""
     sites, rules = state.sites, state.rules
-    before = sites[site].attention
-    sites[site].attention = before + mass
-    rules[0].attention += mass
-    rules[0].squares += mass * (2.0 * before + mass)
+    before = sites.attention[site]
+    sites.attention[site] = before + mass
+    rules.attention[0] += mass
+    rules.squares[0] += mass * (2.0 * before + mass)
 
 
 @njit(cache=True, keeps_arrays=False)
 def visits_per_site(state: SiblingState) -> float:
     """Return the number of visits divided by the effective number of sites: 1 without attention."""
     rules = state.rules
-    square = rules[0].attention ** 2
-    n_visits = rules[0].n_visits
-    return float(n_visits * rules[0].squares / square if square > 0.0 else n_visits)
+    square = rules.attention[0] * rules.attention[0]
+    n_visits = rules.n_visits[0]
+    return float(n_visits * rules.squares[0] / square if square > 0.0 else n_visits)
 
 
 @njit(cache=True, keeps_arrays=False)
 def is_vouched_for(state: SiblingState, site: int) -> bool:
     """Whether a site has a seed, or was first linked from an established site."""
-    source = state.sites[site].shown - BY_SITE
-    return bool(source < 0 or state.sites[source].n_visits >= ESTABLISHED)
+    source = state.sites.shown[site] - BY_SITE
+    return bool(source < 0 or state.sites.n_visits[source] >= ESTABLISHED)
 
 
 @njit(cache=True, keeps_arrays=False)
@@ -126,33 +127,33 @@ def correction(state: SiblingState, parent: int, n_per_site: float) -> float:
 
     `n_per_site` is the result of `visits_per_site`.
     """
-    if parent < 0 or not state.rules[0].by_siblings:
+    if parent < 0 or not state.rules.by_siblings[0]:
         return 0.0
-    n_visited = state.groups[parent].n_visited
-    n_counted = float(state.groups[parent].n_children - n_visited)
+    n_visited = state.groups.n_visited[parent]
+    n_counted = float(state.groups.n_children[parent] - n_visited)
     if n_counted > FREE:
-        room = n_per_site if is_vouched_for(state, state.pages[parent].site) else 0.0
+        room = n_per_site if is_vouched_for(state, state.pages.site[parent]) else 0.0
         n_counted = min(n_counted, FREE + room)
     return float(n_counted / (n_visited + PRIOR))
 
 
 @njit(cache=True, keeps_arrays=False)
-def gain_and_doubt(state: SiblingState, parent: int, log_visits: float) -> tuple[float, float]:
+def gain_and_bias(state: SiblingState, parent: int, log_visits: float) -> tuple[float, float]:
     """Return the mass that a child's key gets for what its visited siblings gained, and how few."""
     rules = state.rules
-    if parent < 0 or not rules[0].by_siblings:
+    if parent < 0 or not rules.by_siblings[0]:
         return 0.0, 0.0
-    n_visited = state.groups[parent].n_visited
-    gain = float(rules[0].gain * state.groups[parent].gained / (n_visited + PRIOR_OF_GAIN))
-    return gain, float(rules[0].optimism * math.sqrt(log_visits / (n_visited + 1.0)))
+    n_visited = state.groups.n_visited[parent]
+    gain = float(rules.gain[0] * state.groups.gained[parent] / (n_visited + PRIOR_OF_GAIN))
+    return gain, float(rules.optimism[0] * math.sqrt(log_visits / (n_visited + 1.0)))
 
 
 @njit(cache=True, keeps_arrays=False)
 def novelty(state: SiblingState, site: int, log_visits: float) -> float:
     """Return the factor for the keys of a site, which is larger on new sites."""
     sites, rules = state.sites, state.rules
-    if rules[0].novelty > 0.0 and is_vouched_for(state, site):
-        return float(1.0 + rules[0].novelty * math.sqrt(log_visits / (sites[site].n_visits + 1.0)))
+    if rules.novelty[0] > 0.0 and is_vouched_for(state, site):
+        return float(1.0 + rules.novelty[0] * math.sqrt(log_visits / (sites.n_visits[site] + 1.0)))
     return 1.0
 
 
@@ -166,25 +167,25 @@ def discover_pages(
     """
     pages, groups, sites = state.pages, state.groups, state.sites
     rules, own_mass = state.rules, state.own_mass
-    log_visits = math.log(rules[0].n_visits + 2.0)
-    is_parent = source >= 0 and pages[source].passed == NOT_VISITED
-    depth = groups[source].depth + 1 if source >= 0 else 0
-    mass = own_mass[min(depth, len(own_mass) - 1)] if source >= 0 else rules[0].seed_mass
+    log_visits = math.log(rules.n_visits[0] + 2.0)
+    is_parent = source >= 0 and pages.passed[source] == NOT_VISITED
+    depth = groups.depth[source] + 1 if source >= 0 else 0
+    mass = own_mass[min(depth, len(own_mass) - 1)] if source >= 0 else rules.seed_mass[0]
     if is_parent:
-        groups[source].first_child = first
-        groups[source].n_children = last - first
-        groups[source].due = 1
+        groups.first_child[source] = first
+        groups.n_children[source] = last - first
+        groups.due[source] = 1
     for page in range(first, last):
-        pages[page].mass = mass
-        pages[page].passed = NOT_VISITED
-        pages[page].parent = source if is_parent else -1
-        groups[page].depth = depth
+        pages.mass[page] = mass
+        pages.passed[page] = NOT_VISITED
+        pages.parent[page] = source if is_parent else -1
+        groups.depth[page] = depth
         site = site_of[page]
-        pages[page].site = site
+        pages.site[page] = site
         if source < 0:
             give_attention(state, site, SEED_ATTENTION)
-        if sites[site].shown == NOT_SHOWN:
-            sites[site].shown = pages[source].site + BY_SITE if source >= 0 else BY_A_SEED
+        if sites.shown[site] == NOT_SHOWN:
+            sites.shown[site] = pages.site[source] + BY_SITE if source >= 0 else BY_A_SEED
         keys[page] = mass * novelty(state, site, log_visits)
 
 
@@ -194,13 +195,13 @@ def write_children(state: SiblingState, parent: int, start: int, n_changed: int)
 
     Returns the number of pages in `changed`.
     """
-    pages, changed, group = state.pages, state.changed, state.groups[parent]
-    at = start
-    for _ in range(min(group.n_children, NEAREST)):
-        if at >= group.n_children:
+    pages, groups, changed = state.pages, state.groups, state.changed
+    n_children, at = groups.n_children[parent], start
+    for _ in range(min(n_children, NEAREST)):
+        if at >= n_children:
             at = 0
-        child = group.first_child + at
-        if pages[child].passed == NOT_VISITED:
+        child = groups.first_child[parent] + at
+        if pages.passed[child] == NOT_VISITED:
             changed[n_changed] = child
             n_changed += 1
         at += 1
@@ -217,49 +218,49 @@ def pass_on(state: SiblingState, page: int, targets: PageIds) -> None:
     pages, groups, rules = state.pages, state.groups, state.rules
     if len(targets) == 0:
         return
-    mass, parent, site = pages[page].mass, pages[page].parent, pages[page].site
-    share = rules[0].damping * (mass - max(pages[page].passed, 0.0)) / len(targets)
-    pages[page].passed = mass
-    state.has_gained[groups[page].visit] = 0
-    grandparent = pages[parent].parent if parent >= 0 else -1
+    mass, parent, site = pages.mass[page], pages.parent[page], pages.site[page]
+    share = rules.damping[0] * (mass - max(pages.passed[page], 0.0)) / len(targets)
+    pages.passed[page] = mass
+    state.has_gained[groups.visit[page]] = 0
+    grandparent = pages.parent[parent] if parent >= 0 else -1
     with_kin = share * (1.0 + correction(state, parent, visits_per_site(state)))
     for target in targets:
-        of_site, shown_by, passed = pages[target].site, pages[target].parent, pages[target].passed
+        of_site, shown_by, passed = pages.site[target], pages.parent[target], pages.passed[target]
         if of_site != site:
             give_attention(state, of_site, share)
-        mass = pages[target].mass + share
-        pages[target].mass = mass
+        mass = pages.mass[target] + share
+        pages.mass[target] = mass
         is_kin = shown_by == page or (shown_by == parent and parent >= 0)
         if passed == NOT_VISITED:
             if is_kin:
-                pages[target].kin += share
+                pages.kin[target] += share
             continue
         if mass - passed > LEAST_GAIN * mass:
-            state.has_gained[groups[target].visit] = 1
+            state.has_gained[groups.visit[target]] = 1
         if shown_by >= 0 and not is_kin:
-            gained = groups[shown_by].gained + (with_kin if shown_by == grandparent else share)
-            groups[shown_by].gained = gained
-            has_waiting = groups[shown_by].n_visited < groups[shown_by].n_children
-            if has_waiting and gained > GROWTH * groups[shown_by].told:
-                rules[0].risen = shown_by
+            gained = groups.gained[shown_by] + (with_kin if shown_by == grandparent else share)
+            groups.gained[shown_by] = gained
+            has_waiting = groups.n_visited[shown_by] < groups.n_children[shown_by]
+            if has_waiting and gained > GROWTH * groups.told[shown_by]:
+                rules.risen[0] = shown_by
 
 
 @njit(cache=True, keeps_arrays=False)
 def store_row(state: SiblingState, page: int, targets: PageIds) -> None:
     """Count a visit, and store its links, in place of the oldest."""
     rules, links, ends = state.rules, state.links, state.ends
-    n, end = rules[0].n_visits, rules[0].n_links
+    n, end = rules.n_visits[0], rules.n_links[0]
     state.visited[n] = page
-    state.groups[page].visit = n
-    if len(targets) <= min(LONGEST, rules[0].kept_links):
+    state.groups.visit[page] = n
+    if len(targets) <= min(LONGEST, rules.kept_links[0]):
         for target in targets:
             links[end & (len(links) - 1)] = target
             end += 1
     ends[n + 1] = end
-    rules[0].n_links = end
-    rules[0].n_visits = n + 1
-    while end - ends[rules[0].oldest] > rules[0].kept_links:
-        rules[0].oldest += 1
+    rules.n_links[0] = end
+    rules.n_visits[0] = n + 1
+    while end - ends[rules.oldest[0]] > rules.kept_links[0]:
+        rules.oldest[0] += 1
 
 
 @njit(cache=True, keeps_arrays=False)
@@ -269,13 +270,13 @@ def pass_on_again(state: SiblingState, n_changed: int) -> int:
     Returns the number of pages in `changed`.
     """
     rules, links, ends, changed = state.rules, state.links, state.ends, state.changed
-    cursor, n_left = rules[0].cursor, rules[0].n_passes
+    cursor, n_left = rules.cursor[0], rules.n_passes[0]
     for _ in range(LOOKS):
         if n_left <= 0:
             break
         cursor += 1
-        if cursor >= rules[0].n_visits or cursor < rules[0].oldest:
-            cursor = rules[0].oldest
+        if cursor >= rules.n_visits[0] or cursor < rules.oldest[0]:
+            cursor = rules.oldest[0]
         if state.has_gained[cursor] and ends[cursor + 1] > ends[cursor]:
             begin = n_changed
             for at in range(ends[cursor], ends[cursor + 1]):
@@ -283,7 +284,7 @@ def pass_on_again(state: SiblingState, n_changed: int) -> int:
                 n_changed += 1
             pass_on(state, state.visited[cursor], changed[begin:n_changed])
             n_left -= 1
-    rules[0].cursor = cursor
+    rules.cursor[0] = cursor
     return n_changed
 
 
@@ -294,22 +295,22 @@ def update_keys(state: SiblingState, keys: Keys, n_targets: int, n_changed: int)
     Those of other pages than targets that changed remain in `changed`; returns their number.
     """
     pages, changed = state.pages, state.changed
-    log_visits = math.log(state.rules[0].n_visits + 2.0)
+    log_visits = math.log(state.rules.n_visits[0] + 2.0)
     n_per_site = visits_per_site(state)
     last_parent, last_site, n_others = -1, -1, 0
-    factor, gain, doubt, of_site = 0.0, 0.0, 0.0, 1.0
+    factor, gain, bias, of_site = 0.0, 0.0, 0.0, 1.0
     for at in range(n_changed):
         target = changed[at]
-        if pages[target].passed != NOT_VISITED:
+        if pages.passed[target] != NOT_VISITED:
             continue
-        if pages[target].parent != last_parent:
-            last_parent = pages[target].parent
+        if pages.parent[target] != last_parent:
+            last_parent = pages.parent[target]
             factor = correction(state, last_parent, n_per_site)
-            gain, doubt = gain_and_doubt(state, last_parent, log_visits)
-        if pages[target].site != last_site:
-            last_site = pages[target].site
+            gain, bias = gain_and_bias(state, last_parent, log_visits)
+        if pages.site[target] != last_site:
+            last_site = pages.site[target]
             of_site = novelty(state, last_site, log_visits)
-        key = (pages[target].mass + factor * pages[target].kin + gain + doubt) * of_site
+        key = (pages.mass[target] + factor * pages.kin[target] + gain + bias) * of_site
         if key != keys[target]:
             if at >= n_targets:
                 changed[n_others] = target
@@ -332,23 +333,23 @@ def observe_visit(state: SiblingState, keys: Keys, page: int, targets: PageIds) 
     for at in range(n_targets):
         state.changed[at] = targets[at]
     store_row(state, page, targets)
-    state.sites[pages[page].site].n_visits += 1
-    parent = pages[page].parent
+    state.sites.n_visits[pages.site[page]] += 1
+    parent = pages.parent[page]
     if parent >= 0:
-        groups[parent].n_visited += 1
-    if pages[page].passed == NOT_VISITED:
-        pages[page].passed = 0.0
+        groups.n_visited[parent] += 1
+    if pages.passed[page] == NOT_VISITED:
+        pages.passed[page] = 0.0
     pass_on(state, page, targets)
     n_changed = n_targets
-    if parent >= 0 and groups[parent].n_visited >= groups[parent].due:
-        groups[parent].due = groups[parent].n_visited + 1 + groups[parent].n_visited // 4
-        start = page - groups[parent].first_child + 1
+    if parent >= 0 and groups.n_visited[parent] >= groups.due[parent]:
+        groups.due[parent] = groups.n_visited[parent] + 1 + groups.n_visited[parent] // 4
+        start = page - groups.first_child[parent] + 1
         n_changed = write_children(state, parent, start, n_changed)
-    risen = rules[0].risen
+    risen = rules.risen[0]
     if risen >= 0:
-        rules[0].risen = -1
-        groups[risen].told = groups[risen].gained
-        n_changed = write_children(state, risen, groups[risen].n_visited, n_changed)
+        rules.risen[0] = -1
+        groups.told[risen] = groups.gained[risen]
+        n_changed = write_children(state, risen, groups.n_visited[risen], n_changed)
     n_changed = pass_on_again(state, n_changed)
     return int(update_keys(state, keys, n_targets, n_changed))
 
@@ -369,13 +370,13 @@ def sample_siblings(
 
 @njit(cache=True, keeps_arrays=False)
 def read_factors(addresses: Addresses, page: int, factors: Keys) -> None:
-    """Write what the key of a page is made of besides mass: correction, gain, doubt, novelty."""
+    """Write the factors of a page's key other than mass: correction, gain, doubt, novelty."""
     state = LAYOUT(addresses)
-    parent = state.pages[page].parent
-    log_visits = math.log(state.rules[0].n_visits + 2.0)
+    parent = state.pages.parent[page]
+    log_visits = math.log(state.rules.n_visits[0] + 2.0)
     factors[0] = correction(state, parent, visits_per_site(state))
-    factors[1], factors[2] = gain_and_doubt(state, parent, log_visits)
-    factors[3] = novelty(state, state.pages[page].site, log_visits)
+    factors[1], factors[2] = gain_and_bias(state, parent, log_visits)
+    factors[3] = novelty(state, state.pages.site[page], log_visits)
 
 
 KEPT_LINKS = 2**22
@@ -516,29 +517,10 @@ class SiblingSampling(CompiledOrdering):
             before=with_room(state.before, room),
         )
 
-    def mass(self, page: int, share: float) -> float:
-        return share * float(self.state.pages["mass"][page])
-
-    def site_visits(self, site: int) -> int:
-        return int(self.state.sites["n_visits"][site])
-
-    def credit(self, page: int, mass: float, depth: int, site_visits: int) -> None:
-        of_page = self.state.pages[page]
-        if of_page["passed"] != NOT_VISITED:
-            return
-        group, site = self.state.groups[page], self.state.sites[of_page["site"]]
-        if of_page["parent"] < 0 and group["depth"] == 0:  # known as a seed, which it is not here
-            give_attention(self.state, int(of_page["site"]), -SEED_ATTENTION)
-            if site["shown"] == BY_A_SEED:
-                site["shown"] = of_page["site"] + BY_SITE
-        of_page["mass"], group["depth"] = mass, depth
-        # Of those, this shard is told of few; the one of this page is observed next.
-        site["n_visits"] = max(site["n_visits"], site_visits)
-
     def explain(self, page: int) -> Part:
         state, factors = self.state, np.empty(4)
-        read_factors(self._addresses, page, factors)
-        correction, gain, doubt, novelty = factors.tolist()
+        self.code(read_factors)(self._state, page, factors)
+        correction, gain, bias, novelty = factors.tolist()
         mass, kin, parent = state.pages[["mass", "kin", "parent"]][page].item()
         depth = int(state.groups["depth"][page])
         of_seed, by_depth = state.rules["seed_mass"][0], self._own_mass
@@ -556,7 +538,7 @@ class SiblingSampling(CompiledOrdering):
             if gain:
                 what = f"expected to gain as {n_visited:,} fetched siblings did"
                 parts.append(Part(what, gain, parent))
-            if doubt:
+            if bias:
                 what = f"benefit of the doubt, by {n_visited:,} siblings fetched"
-                parts.append(Part(what, doubt, parent))
+                parts.append(Part(what, bias, parent))
         return made_of("mass, by how new its site is", parts, factor=novelty)

@@ -1,14 +1,23 @@
 """What not every crawl needs: plugins, and the one table of what they add, by name.
 
-Each plugin is a folder here. It uses the other rooms of the package and no other plugin, and no
-other room names it: what a plugin adds is found by name in this table, and imported when it is
-first asked for. A plugin's folder can be deleted; what it added is then refused in one sentence.
+Each of our own plugins is a folder here. It uses the other rooms of the package and no other
+plugin, and no other room names it: what a plugin adds is found by name in this table, and imported
+when it is first asked for. A plugin's folder can be deleted; what it added is then refused in one
+sentence.
+
+An installed distribution adds rows to the same table by an entry point of the group
+`crawlprio.plugins`, which names a mapping like `ADDED`, with whole import paths. It should be cheap
+to import. Only where packages are installed are entry points looked for, never in a working folder.
 """
 
 from __future__ import annotations
 
+import logging
+import site
+import sys
 from collections.abc import Iterator, Mapping
 from importlib import import_module
+from importlib.metadata import distributions
 from importlib.util import find_spec
 from typing import Any, TypeVar
 
@@ -16,77 +25,140 @@ from crawlprio.errors import ConfigError
 
 ADDED: dict[str, dict[str, str]] = {
     "orderings": {
-        "batched": "papers.rare_orderings.Batched",
-        "combined": "papers.rare_orderings.Combined",
-        "fica": "papers.rare_orderings.Fica",
+        "batched": ".papers.rare_orderings.Batched",
+        "combined": ".papers.rare_orderings.Combined",
+        "fica": ".papers.rare_orderings.Fica",
+        "gain": ".update.gain.Gain",
     },
     "orderings by value": {
-        "value": "value.orderings.Value",
-        "value-and-importance": "value.orderings.ValueAndImportance",
-        "best-first": "value.orderings.BestFirst",
-        "parent-quality": "value.orderings.ParentQuality",
+        "value": ".value.orderings.Value",
+        "value-and-importance": ".value.orderings.ValueAndImportance",
+        "best-first": ".value.orderings.BestFirst",
+        "parent-quality": ".value.orderings.ParentQuality",
     },
     "importances": {
-        "weighted-pagerank": "papers.rare_importances.WeightedPageRank",
-        "similarity": "papers.rare_importances.Similarity",
-        "term-count": "papers.rare_importances.TermCount",
-        "harmonic": "papers.rare_importances.Harmonic",
-        "authorities": "papers.rare_importances.Authorities",
-        "hubs": "papers.rare_importances.Hubs",
+        "weighted-pagerank": ".papers.rare_importances.WeightedPageRank",
+        "similarity": ".papers.rare_importances.Similarity",
+        "term-count": ".papers.rare_importances.TermCount",
+        "harmonic": ".papers.rare_importances.Harmonic",
+        "authorities": ".papers.rare_importances.Authorities",
+        "hubs": ".papers.rare_importances.Hubs",
     },
     "settings": {
-        "CRAWLPRIO_NOVELTY": "value.fingerprints.fingerprints",
-        "CRAWLPRIO_VALUE": "value.models.make_model",
+        "CRAWLPRIO_VALUE": ".value.models.make_model",
     },
     "judges of repeats": {
-        "CRAWLPRIO_NOVELTY": "value.novelty.Novelty",
+        "CRAWLPRIO_NOVELTY": ".value.novelty.Novelty",
     },
     "formats": {
-        ".graph": "papers.webgraph.read_webgraph",
+        ".graph": ".papers.webgraph.read_webgraph",
     },
     "tables": {
-        "texts": "value.kept_texts.kept_texts",
+        "texts": ".value.kept_texts.kept_texts",
     },
     "judges": {
-        "value": "value.value_runs.lab_of",
+        "value": ".value.value_runs.lab_of",
     },
     "commands": {
-        "texts": "value.value_command.TextsCommand",
-        "manners": "manners.manners_command.Command",
-        "value": "value.value_command.ValueCommand",
-        "frontier": "shared.frontier_command.Command",
+        "texts": ".value.value_command.TextsCommand",
+        "value": ".value.value_command.ValueCommand",
+        "frontier": ".shared.frontier_command.Command",
+        "update": ".update.update_command.UpdateCommand",
+        "changes": ".update.update_command.ChangesCommand",
     },
     "parts": {
-        "CRAWLPRIO_WARC": "archive.archiver.Archiver",
-        "CRAWLPRIO_REQUISITES": "archive.requisite_fetches.Requisites",
-        "CRAWLPRIO_VALUE": "value.valuing.Valuer",
-        "CRAWLPRIO_KEEP_TEXT": "value.valuing.Languages",
-        "CRAWLPRIO_BUFFER": "papers.kept_pages.KeptPages",
-        "CRAWLPRIO_MONITOR": "watch.monitor.Monitor",
+        "CRAWLPRIO_WARC": ".archive.archiver.Archiver",
+        "CRAWLPRIO_REQUISITES": ".archive.requisite_fetches.Requisites",
+        "CRAWLPRIO_RENDER": ".render.rendering.Renderer",
+        "CRAWLPRIO_VALUE": ".value.valuing.Valuer",
+        "CRAWLPRIO_KEEP_TEXT": ".value.valuing.Languages",
+        "CRAWLPRIO_NOVELTY": ".value.valuing.Fingerprints",
+        "CRAWLPRIO_BUFFER": ".papers.kept_pages.KeptPages",
+        "CRAWLPRIO_MONITOR": ".watch.monitor.Monitor",
+        "CRAWLPRIO_UPDATE": ".update.updating.Updates",
     },
-    "archivers of hands": {
-        "CRAWLPRIO_WARC": "archive.archiver.HandArchiver",
+    "archivers of workers": {
+        "CRAWLPRIO_WARC": ".archive.archiver.WorkerArchiver",
     },
     "exports": {
-        "collect": "shared.collect.collect",
+        "collect": ".shared.collect.collect",
+        "join": ".shared.collect.join",
     },
     "schedulers": {
-        "RedisScheduler": "shared.redis_hand.RedisHandScheduler",
+        "RedisScheduler": ".shared.redis_worker.RedisWorkerScheduler",
+    },
+    "roles": {
+        "coordinator": ".shared.coordinator_scheduler.CoordinatorScheduler",
+        "worker": ".shared.worker_scheduler.LocalWorkerScheduler",
+        "redis coordinator": ".shared.redis_coordinator.RedisCoordinatorScheduler",
+        "redis worker": ".shared.redis_worker.RedisWorkerScheduler",
+    },
+    "SPIDER_MIDDLEWARES of roles": {
+        "redis coordinator": ".shared.redis_coordinator.NoStart",
+    },
+    "DOWNLOADER_MIDDLEWARES of roles": {
+        "redis worker": ".shared.redis_worker.CoordinatorPermission",
+    },
+    "sections": {},
+    "report sections": {
+        "updates": ".update.changes.report_section",
     },
     "signers": {
-        "CRAWLPRIO_SIGNING_KEY": "manners.signatures.Signer",
+        "CRAWLPRIO_SIGNING_KEY": ".signing.signatures.Signer",
     },
 }
 """What plugins add, by kind and by the name that users give it, which for a part of a crawl is the
-setting that turns it on: a path in this package."""
+setting that turns it on: an import path, relative to this package for our own."""
+
+GROUP = "crawlprio.plugins"
+
+logger = logging.getLogger("crawlprio")
+
+
+def _add_installed() -> None:
+    """Add the rows of installed distributions to `ADDED`; one that cannot be used is a warning."""
+    places = [*site.getsitepackages(), site.getusersitepackages()]
+    for installed in distributions(path=[place for place in places if place in sys.path]):
+        if GROUP not in (installed.read_text("entry_points.txt") or ""):
+            continue
+        for point in installed.entry_points.select(group=GROUP):
+            try:
+                _add(point.load())
+            except Exception as error:
+                logger.warning(
+                    "The plugin %r of %s cannot be used: %s",
+                    *(point.name, installed.metadata["Name"], _reason(error)),
+                )
+
+
+def _add(rows: Mapping[str, Mapping[str, str]]) -> None:
+    """Add the rows of one plugin to `ADDED`; raise an error, and add none, if any is invalid."""
+    for kind, added in rows.items():
+        if kind not in ADDED:
+            raise ConfigError(f"it adds {kind!r}; plugins may add {', '.join(ADDED)}.")
+        for name, path in added.items():
+            if "." not in path.strip("."):
+                raise ConfigError(f"{name!r} is {path!r}; give an import path.")
+            if name in ADDED[kind]:
+                raise ConfigError(f"another plugin has added {name!r} to {kind!r}.")
+    for kind, added in rows.items():
+        ADDED[kind] |= added
+
+
+def _reason(error: BaseException) -> str:
+    return " ".join(f"{type(error).__name__}: {error}".split())
+
+
+_add_installed()
 
 SETTINGS = (
     ("CRAWLPRIO_BUFFER", "", "papers"),
     ("CRAWLPRIO_FRONTIER", "redis", "shared"),
     ("CRAWLPRIO_KEEP_TEXT", "", "value"),
     ("CRAWLPRIO_NOVELTY", "", "value"),
+    ("CRAWLPRIO_RENDER", "a", "render"),
     ("CRAWLPRIO_REQUISITES", "", "archive"),
-    ("CRAWLPRIO_SIGNING_KEY", "", "manners"),
+    ("CRAWLPRIO_SIGNING_KEY", "", "signing"),
     ("CRAWLPRIO_VALUE", "", "value"),
     ("CRAWLPRIO_WARC", "", "archive"),
     ("CRAWLPRIO_WORKERS", "", "shared"),
@@ -96,11 +168,35 @@ SETTINGS = (
 T = TypeVar("T")
 
 
+def path_of(kind: str, name: str) -> str:
+    """Return the whole import path of what a plugin adds under this name."""
+    path = ADDED[kind][name]
+    return f"{__name__}{path}" if path.startswith(".") else path
+
+
 def load(kind: str, name: str) -> Any:
     """Import what a plugin adds under this name; raise ConfigError if its folder is not there."""
     module, _, attribute = ADDED[kind][name].rpartition(".")
-    require_plugin(module.partition(".")[0], repr(name))
-    return getattr(import_module(f"{__name__}.{module}"), attribute)
+    if module.startswith("."):
+        require_plugin(module.split(".")[1], repr(name))
+        return getattr(import_module(module, __name__), attribute)
+    try:
+        return getattr(import_module(module), attribute)
+    except Exception as error:
+        raise ConfigError(
+            f"{name!r} is of a plugin that cannot be used: {_reason(error)}"
+        ) from error
+
+
+def load_all(kind: str) -> list[Any]:
+    """Import all that plugins add of a kind; what cannot be imported is a warning."""
+    loaded = []
+    for name in ADDED[kind]:
+        try:
+            loaded.append(load(kind, name))
+        except ConfigError as error:
+            logger.warning("%s", error)
+    return loaded
 
 
 def require_plugin(plugin: str, what: str) -> None:

@@ -1,1 +1,1 @@
-"""PageRank, and what share of it a crawl has: certain, likely, and proved by walks."""
+"""PageRank, and the share of it that a crawl has fetched: certain, likely, proved by walks."""

@@ -10,15 +10,13 @@ from numpy.typing import NDArray
 
 from crawlprio.graph.arrays import Flags, Floats, Longs, integers
 from crawlprio.graph.compiled import njit, record
+from crawlprio.graph.linkgraph import MAX_PAGES
 from crawlprio.graph.pages import PageIds
 from crawlprio.ranking.pagerank import with_room
 
 Totals = NDArray[np.void]
 
 NOT_FETCHED = -1
-
-MAX_PAGES = 2**31 - 1
-"""Page ids are int32."""
 
 LEAST_GAIN = 0.003
 """Minimum gain, as a share of its mass, at which a page passes mass on again."""

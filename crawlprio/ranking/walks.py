@@ -1,4 +1,4 @@
-"""Random walks into the pages that a crawl did not fetch: a proof, by sample, of what it has.
+"""Random walks into the pages that a crawl did not fetch: they prove its share, by a sample.
 
 Importance is the PageRank of `coverage`: its surfer starts at the seeds. It equals the probability
 that the surfer is at a page when they first stop following links, so where walks end is a sample of
@@ -15,9 +15,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from crawlprio.graph.arrays import Flags, Floats
+from crawlprio.graph.arrays import Flags
 from crawlprio.graph.pages import NO_PAGE
-from crawlprio.ranking.likely import DAMPING, Fetches
+from crawlprio.ranking.coverage_estimate import DAMPING, Fetches
 
 CONFIDENCE = 0.95
 """Probability that the share is at least `Certificate.at_least`."""
@@ -80,20 +80,18 @@ class Walks:
     """
 
     def __init__(
-        self,
-        fetches: Fetches,
-        is_got: Flags,
-        n_walks: int,
-        seed: str,
-        nowhere: int = NO_PAGE,
+        self, fetches: Fetches, is_got: Flags, n_walks: int, seed: str, nowhere: int = NO_PAGE
     ) -> None:
         if n_walks < 1:
             raise ValueError(f"n_walks is {n_walks}; draw at least 1")
-        certain, beyond = _split(fetches, is_got)
+        visits, dead_ends = fetches.visits()
+        visits = visits / (1.0 - DAMPING * dead_ends)
+        # By page, how likely it is that a walk leaves the fetched pages there.
+        beyond = np.where(fetches.is_fetched, 0.0, visits)
         pages = np.flatnonzero(beyond)
         if not len(pages):
             raise ValueError("no page is left to walk to")
-        self.certain = certain
+        self.certain = (1.0 - DAMPING) * float(visits[fetches.is_fetched & is_got].sum())
         self._is_got, self._nowhere = is_got, nowhere
         self._fetches = fetches
         self._seeds = fetches.seeds.tolist()
@@ -167,17 +165,3 @@ class Walks:
             found: list[int] = fetches.links[fetches.ends[row] : fetches.ends[row + 1]].tolist()
             return found
         return self._links.get(page)
-
-
-def _split(fetches: Fetches, is_got: Flags) -> tuple[float, Floats]:
-    """Return the probability that a walk ends at a page got before it meets one not fetched; and,
-    by page, that this is the first one not fetched that it meets.
-    """
-    start = np.zeros(fetches.n_pages)
-    start[fetches.seeds] = 1.0 / max(len(fetches.seeds), 1)
-    visits = fetches.visits_from(start)
-    dead_ends = float(visits[fetches.order[fetches.degrees == 0]].sum())
-    visits = visits / (1.0 - DAMPING * dead_ends)
-    fetched = fetches.is_fetched
-    certain = (1.0 - DAMPING) * float(visits[fetched & is_got].sum())
-    return certain, np.where(fetched, 0.0, visits)

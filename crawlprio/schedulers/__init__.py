@@ -9,12 +9,14 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from scrapy import Request
+from scrapy.dupefilters import RFPDupeFilter
+from scrapy.utils.misc import load_object
 
-from crawlprio.live.dispatch import Dispatcher
-from crawlprio.live.running import RunningCrawl
+from crawlprio.live.crawl_context import CrawlContext
 from crawlprio.orderings import ORDERINGS
 from crawlprio.plugins import ADDED, load
 from crawlprio.schedulers.scheduler import Scheduler
+from crawlprio.settings_table.config import read_setting
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
@@ -24,25 +26,27 @@ class OrderedQueue:
     """A Scrapy priority queue that pops the most important request of the sites that are ready.
 
     Set a subclass as `SCHEDULER_PRIORITY_QUEUE`; this class itself uses the ordering that ORDERING
-    names. Requests wait in memory, even with JOBDIR, and are lost when the process ends.
+    names. The middlewares that read links and keep delays are added, as under `Scheduler`. With
+    JOBDIR, requests wait in the crawl store. Beside crawlprio's own scheduler, a subclass sets the
+    ordering, and nothing else.
 
     Notes
     -----
-    Scrapy's scheduler drops duplicates before they reach the queue, so it sees only the first link
-    to each page. Without `crawlprio.middlewares.LinksMiddleware`, which sees all links, every
-    ordering that counts links falls back to order of discovery. Requests for pages that are already
-    waiting are not merged, and seeds enter one at a time.
+    Scrapy's scheduler makes two queues with JOBDIR. They are one here: the first opens the frontier
+    and hands out its requests, the second only takes them. Duplicates are dropped by Scrapy's
+    scheduler, and here once more: it knows neither pages that came as `LinkPairs` nor, after a
+    kill, those of the run before.
     """
 
     ordering: ClassVar[str | None] = None
 
     def __init__(self, crawler: Crawler, key: str = "") -> None:
-        self._in_memory = not key
-        self._dispatcher: Dispatcher | None = None
-        if self._in_memory:
-            crawl = RunningCrawl.of(crawler)
-            crawl.open_frontier(self.ordering, needs_links=False)
-            self._dispatcher = crawl.dispatcher
+        self._crawl = CrawlContext.of(crawler)
+        self._is_second = bool(key)
+        dupefilter = load_object(read_setting(crawler.settings, "DUPEFILTER_CLASS"))
+        self._drops_duplicates = dupefilter is RFPDupeFilter
+        if not self._is_second:
+            self._crawl.open_frontier(self._crawl.make_local_frontier)
 
     @classmethod
     def from_crawler(
@@ -58,23 +62,27 @@ class OrderedQueue:
         return cls(crawler, key)
 
     def push(self, request: Request) -> None:
-        """Queue a request. The disk queue refuses it, and Scrapy then uses the memory queue."""
-        if not self._in_memory:
-            raise ValueError("crawlprio's priority queues keep requests in memory")
-        if self._dispatcher is not None:
-            self._dispatcher.enqueue(request, repeats=True)
+        """Queue a request. Without a store the second queue refuses it, and the first gets it."""
+        dispatcher = self._crawl.dispatcher
+        if dispatcher is None:
+            return
+        if self._is_second and not self._crawl.recorder.saves_requests:
+            raise ValueError("CRAWLPRIO_STORE is None, so requests wait in memory")
+        dispatcher.enqueue(request, repeats=request.dont_filter or not self._drops_duplicates)
 
     def pop(self) -> Request | None:
         """Return the request to fetch next, or None; the engine is woken when one is ready."""
-        return None if self._dispatcher is None else self._dispatcher.next_request()
+        dispatcher = self._crawl.dispatcher
+        return None if dispatcher is None or self._is_second else dispatcher.next_request()
 
     def close(self) -> list[int]:
-        if self._dispatcher is not None:
-            self._dispatcher.close()
+        if self._crawl.dispatcher is not None:
+            self._crawl.dispatcher.close()
         return []
 
     def __len__(self) -> int:
-        return 0 if self._dispatcher is None else self._dispatcher.n_waiting
+        dispatcher = self._crawl.dispatcher
+        return 0 if dispatcher is None or self._is_second else dispatcher.n_waiting
 
 
 def _queue_class(name: str, title: str) -> type[OrderedQueue]:

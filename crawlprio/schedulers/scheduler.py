@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import gc
 import logging
-from collections.abc import Callable, Sequence
+import os
+from collections.abc import Sequence
 from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING
@@ -16,16 +17,13 @@ from scrapy.utils.misc import build_from_crawler, load_object
 
 from crawlprio.errors import CrawlprioError
 from crawlprio.frontier.protocol import Frontier
-from crawlprio.live.compiling import compile_crawl, compile_usual
+from crawlprio.live.crawl_context import CrawlContext
 from crawlprio.live.dispatch import Dispatcher
-from crawlprio.live.running import RunningCrawl
-from crawlprio.orderings.base import Ordering
 from crawlprio.settings_table.config import read_setting
 
 if TYPE_CHECKING:
     from scrapy import Spider
     from scrapy.crawler import Crawler
-
 
 NEW_OBJECTS = 10_000
 """Number of new objects that triggers a garbage collection while a crawl runs."""
@@ -60,16 +58,38 @@ def crawl_ends() -> None:
         gc.unfreeze()
 
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("crawlprio")
+
+
+class SeenRequests(RFPDupeFilter):
+    """The dupefilter that extensions find on the scheduler: it has seen what the frontier knows.
+
+    Requests that an extension lets it see are duplicates from then on, as with Scrapy's scheduler.
+    """
+
+    def __init__(self, dispatcher: Dispatcher, crawler: Crawler) -> None:
+        is_debug = read_setting(crawler.settings, "DUPEFILTER_DEBUG")
+        super().__init__(None, is_debug, fingerprinter=crawler.request_fingerprinter)
+        self._dispatcher = dispatcher
+        self._was_asked = False
+
+    def request_seen(self, request: Request) -> bool:
+        self._was_asked = True
+        return self._dispatcher.is_known(request) or super().request_seen(request)
+
+    def was_shown(self, request: Request) -> bool:
+        """Return whether an extension has let this see a request, which is now queued."""
+        return self._was_asked and super().request_seen(request)
 
 
 class Scheduler(BaseScheduler):
     """Hands out the most important waiting page of the sites that are ready.
 
-    Set it as `SCHEDULER`; the add-on does. Requests are ordered by `request.priority`, then hot
-    before not hot, then by the key that ORDERING computes, then by discovery. Duplicates, as the
-    project's request fingerprinter identifies them, are dropped unless `dont_filter` is set. A
-    project's own `DUPEFILTER_CLASS` is asked too.
+    Set it as `SCHEDULER`; the add-on does. Without the add-on it brings the middlewares that it
+    needs (`crawlprio.live.crawl_context.MIDDLEWARES`). Requests are ordered by `request.priority`,
+    then hot before not hot, then by the key that ORDERING computes, then by discovery. Duplicates,
+    as the project's request fingerprinter identifies them, are dropped unless `dont_filter` is set.
+    A project's own `DUPEFILTER_CLASS` is asked too.
 
     Notes
     -----
@@ -79,13 +99,13 @@ class Scheduler(BaseScheduler):
 
     def __init__(self, crawler: Crawler) -> None:
         self._crawler = crawler
-        self._crawl = RunningCrawl.of(crawler)
+        self._crawl = CrawlContext.of(crawler)
         self._spider: Spider | None = None
         self._n_links_counted = 0
         # The disk queue, which Scrapy's telnet console asks for; there is none.
         self.dqs: None = None
         self._own_dupefilter: BaseDupeFilter | None = None
-        self._duplicates: BaseDupeFilter | None = None
+        self.df: BaseDupeFilter | None = None
         self._tunes_gc = False
 
     @classmethod
@@ -107,31 +127,23 @@ class Scheduler(BaseScheduler):
         crawl = self._crawl
         self._spider = spider
         try:
-            ordering = crawl.config.ordering
+            crawl.config  # noqa: B018 - read now
         except CrawlprioError as error:
             crawl.refuse(error)
         if crawl.failure is not None:
             return
-        self._compile(ordering)
         if read_setting(self._crawler.settings, "CRAWLPRIO_TUNE_GC"):
             crawl_begins()
             self._tunes_gc = True
-        crawl.open_frontier(make=self.make_frontier)
+        crawl.open_frontier(self.make_frontier)
         if crawl.failure is not None:
             return
         self._warn_not_resumed()
         self._open_dupefilter()
 
-    def _compile(self, ordering: Ordering) -> None:
-        """Compile what the first pages would otherwise wait for."""
-        compiles = read_setting(self._crawler.settings, "CRAWLPRIO_COMPILE")
-        if ordering.needs_compiled or compiles:
-            compile_crawl(ordering)
-        if compiles:
-            compile_usual()
-
-    make_frontier: Callable[[RunningCrawl], Frontier] | None = None
-    """Creates the frontier of a crawl; a subclass that keeps it elsewhere defines a method."""
+    def make_frontier(self) -> Frontier:
+        """Return the frontier of the crawl: one in this process, and what it needs."""
+        return self._crawl.make_local_frontier()
 
     def close(self, reason: str) -> None:
         if self._tunes_gc:
@@ -139,8 +151,8 @@ class Scheduler(BaseScheduler):
             self._tunes_gc = False
         if self.dispatcher is not None:
             self.dispatcher.close()
-        if self._duplicates is not None:
-            self._duplicates.close(reason)
+        if self.df is not None:
+            self.df.close(reason)
 
     def __len__(self) -> int:
         """The number of waiting requests, without those handed out, as in Scrapy's scheduler."""
@@ -160,10 +172,20 @@ class Scheduler(BaseScheduler):
                 dispatcher.drop(request)
                 return self._is_duplicate(request)
             repeats = True
+        elif not repeats and isinstance(self.df, SeenRequests) and self.df.was_shown(request):
+            dispatcher.drop(request)
+            return self._is_duplicate(request)
+        n_in_memory = self._n_unserializable()
         if not dispatcher.enqueue(request, repeats=repeats):
             return self._is_duplicate(request)
-        self._count_enqueued(1)
+        self._count_enqueued(1, in_memory=self._n_unserializable() > n_in_memory)
         return True
+
+    def _n_unserializable(self) -> int:
+        """Return how many requests so far stay in memory, although others are stored."""
+        if self._crawl.frontier is None or not self._crawl.frontier.carries_json_only:
+            return 0
+        return int(self._crawler.stats.get_value("scheduler/unserializable", 0))
 
     def add_seeds(self, urls: Sequence[str]) -> None:
         """Queue URLs as seeds in one batch, in this order; duplicates count once."""
@@ -177,8 +199,9 @@ class Scheduler(BaseScheduler):
         request = self.dispatcher.next_request()
         self._count_enqueued(0)
         if request is not None:
-            self._crawler.stats.inc_value("scheduler/dequeued/memory")
-            self._crawler.stats.inc_value("scheduler/dequeued")
+            lease = self.dispatcher.leases.of(request)
+            in_memory = lease is not None and isinstance(lease.leased_page.request, Request)
+            self._count("dequeued", 1, in_memory=in_memory)
         return request
 
     def get_next_request_delay(self) -> float:
@@ -191,19 +214,14 @@ class Scheduler(BaseScheduler):
         return max(self._crawl.frontier.ready_at() - monotonic(), 0.0)
 
     def _open_dupefilter(self) -> None:
-        """Open the project's dupefilter; Scrapy's own is used only to log duplicates."""
-        settings = self._crawler.settings
+        """Open the project's dupefilter; instead of Scrapy's own, the frontier is asked."""
         dupefilter = self.dupefilter_class()
         if dupefilter is RFPDupeFilter:
-            self._duplicates = RFPDupeFilter(
-                None,
-                read_setting(settings, "DUPEFILTER_DEBUG"),
-                fingerprinter=self._crawler.request_fingerprinter,
-            )
+            assert self.dispatcher is not None
+            self.df = SeenRequests(self.dispatcher, self._crawler)
         else:
-            self._duplicates = build_from_crawler(dupefilter, self._crawler)
-            self._own_dupefilter = self._duplicates
-        self._duplicates.open()
+            self.df = self._own_dupefilter = build_from_crawler(dupefilter, self._crawler)
+        self.df.open()
 
     def dupefilter_class(self) -> type[BaseDupeFilter]:
         """Return the class of the dupefilter to ask; Scrapy's own stands for none."""
@@ -213,8 +231,8 @@ class Scheduler(BaseScheduler):
 
     def _is_duplicate(self, request: Request) -> bool:
         """Log and count a duplicate, as Scrapy does; always False."""
-        if self._duplicates is not None and self._spider is not None:
-            self._duplicates.log(request, self._spider)
+        if self.df is not None and self._spider is not None:
+            self.df.log(request, self._spider)
         return False
 
     def _warn_not_resumed(self) -> None:
@@ -229,7 +247,7 @@ class Scheduler(BaseScheduler):
                 "cannot be resumed; leave CRAWLPRIO_STORE unset.",
                 folder,
             )
-        elif not recorder.resumes and Path(folder, "requests.queue").exists():
+        elif not recorder.resumes and os.path.exists(Path(folder, "requests.queue")):
             logger.warning(
                 "JOBDIR %s holds the requests of a crawl with Scrapy's own scheduler, which "
                 "crawlprio cannot read; they are left untouched, and this crawl starts from its "
@@ -237,11 +255,19 @@ class Scheduler(BaseScheduler):
                 folder,
             )
 
-    def _count_enqueued(self, n_requests: int) -> None:
+    def _count_enqueued(self, n_requests: int, *, in_memory: bool = False) -> None:
         """Update the stats of Scrapy's scheduler with requests, and with links added in bulk."""
         n_links = 0 if self._crawl.frontier is None else self._crawl.frontier.n_links
         n_new = n_requests + n_links - self._n_links_counted
         self._n_links_counted = n_links
         if n_new > 0:
-            self._crawler.stats.inc_value("scheduler/enqueued/memory", n_new)
-            self._crawler.stats.inc_value("scheduler/enqueued", n_new)
+            self._count("enqueued", n_new, in_memory=in_memory)
+
+    def _count(self, what: str, n_requests: int, *, in_memory: bool) -> None:
+        """Count requests that Scrapy's scheduler would have put on disk, or kept in memory."""
+        frontier = self._crawl.frontier
+        on_disk = frontier is not None and frontier.carries_json_only and not in_memory
+        self._crawler.stats.inc_value(
+            f"scheduler/{what}/{'disk' if on_disk else 'memory'}", n_requests
+        )
+        self._crawler.stats.inc_value(f"scheduler/{what}", n_requests)

@@ -1,16 +1,16 @@
 """The configuration of a crawl, read from its settings and checked once at its start.
 
-Only this module reads settings. An invalid value, or an unknown name with our prefix, is a
-`ConfigError` of one sentence.
+Whoever needs a setting that `CrawlConfig` has not reads it by `read_setting`, and by nothing else.
+An invalid value, or an unknown name with our prefix, is a `ConfigError` of one sentence.
 """
 
 from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
@@ -23,12 +23,12 @@ from crawlprio.errors import ConfigError
 from crawlprio.extras import NEEDY, require_for
 from crawlprio.frontier import Politeness
 from crawlprio.graph.topic import HotQueue, Topic
-from crawlprio.items import LinkPairs
 from crawlprio.measure.stored_crawl import LIMITS, SCRAPY_LIMITS
 from crawlprio.orderings import Ordering, make_ordering
 from crawlprio.plugins import load
+from crawlprio.safe_files import is_missing
 from crawlprio.settings_table import DELAY_RULES, SETTINGS
-from crawlprio.settings_table.kinds import (
+from crawlprio.settings_table.setting_types import (
     CONTACT,
     OWN_PREFIX,
     ShareToReach,
@@ -36,7 +36,7 @@ from crawlprio.settings_table.kinds import (
     can_write,
     checked,
 )
-from crawlprio.settings_table.table import POLITENESS
+from crawlprio.settings_table.table import FORMER_NAMES, POLITENESS
 
 logger = logging.getLogger("crawlprio")
 
@@ -51,6 +51,9 @@ _ALIKE = 0.87
 """Share of letters that a misspelt name has in common with its setting."""
 
 _TOPIC_OPTIONS = ("distance", "title", "body", "stem")
+
+NO_LIMIT = 2**30
+"""Fetches at once on a site where 0 is set, which means any number."""
 
 
 @dataclass(frozen=True)
@@ -69,8 +72,6 @@ class CrawlConfig:
     value_model: Any
     """The `ScoredModel` of CRAWLPRIO_VALUE, or None."""
     novelty: str | None
-    fingerprint: Callable[[str, int], int] | None
-    """What makes fingerprints for `novelty`, from a page's text and the hash of its body."""
     politeness: Politeness
     limit: int
     """CONCURRENT_REQUESTS_PER_DOMAIN, a large number for 0."""
@@ -98,6 +99,7 @@ class CrawlConfig:
     max_store_bytes: int | None
     keep_stores: int | None
     max_warc_bytes: int
+    render: str | None
 
     @classmethod
     def from_settings(
@@ -113,17 +115,24 @@ class CrawlConfig:
             logger.warning("%s", sentence)
         require_extras(settings)  # reading the settings creates folders
         values = {name: read_setting(settings, name) for name in SETTINGS}
-        name = ordering or values["ORDERING"]
-        made = make_ordering(name, values["ORDERING_OPTIONS"])
+        is_explicit = settings.getpriority("CRAWLPRIO_STORE") is not None
+        store_path = _store_path(values, is_explicit=is_explicit) if records else None
+        name, options = ordering or values["ORDERING"], values["ORDERING_OPTIONS"]
+        if values["CRAWLPRIO_UPDATE"] and values["JOBDIR"] and not is_missing(store_path or ""):
+            name, options = "gain", {}
+        made = make_ordering(name, options)
         if made.needs_values and values["CRAWLPRIO_VALUE"] is None:
             raise ConfigError(
                 f"ORDERING is {name!r}, which needs to know what pages are worth; set "
                 "CRAWLPRIO_VALUE (--value)."
             )
-        model = _made_by_plugin("CRAWLPRIO_VALUE", values)
+        model = values["CRAWLPRIO_VALUE"]
+        if model is not None:
+            model = load("settings", "CRAWLPRIO_VALUE")(model)
         if made.needs_values:
             made.judge = model.judge
-        topic, topic_options = _topic(values["TOPIC"], values["TOPIC_OPTIONS"])
+        topic, topic_options = topic_of(settings)
+        warc = values["CRAWLPRIO_WARC"] if records else None
         named = {field.name: OWN_PREFIX + field.name.upper() for field in fields(cls)}
         return cls(
             ordering_name=name if isinstance(name, str) else getattr(name, "__name__", str(name)),
@@ -131,28 +140,21 @@ class CrawlConfig:
             topic=topic,
             topic_options=topic_options,
             value_model=model,
-            fingerprint=_made_by_plugin("CRAWLPRIO_NOVELTY", values),
-            politeness=_politeness(values),
-            limit=values["CONCURRENT_REQUESTS_PER_DOMAIN"] or 2**30,
-            store_path=(
-                _store_path(
-                    values["CRAWLPRIO_STORE"],
-                    values["JOBDIR"],
-                    is_explicit=settings.getpriority("CRAWLPRIO_STORE") is not None,
-                )
-                if records
-                else None
-            ),
+            **_site_rules(values),
+            store_path=store_path,
             resumes=values["JOBDIR"] is not None,
             keeps_items=_in_store(values, "CRAWLPRIO_ITEMS", "items") and records,
             keeps_bodies=_in_store(values, "CRAWLPRIO_BODIES", "bodies") and records,
             keeps_text=_in_store(values, "CRAWLPRIO_KEEP_TEXT", "texts") and records,
-            warc_folder=Path(values["CRAWLPRIO_WARC"])
-            if records and values["CRAWLPRIO_WARC"]
-            else None,
+            warc_folder=Path(warc) if warc else None,
             concurrency=values["CONCURRENT_REQUESTS"],
-            slots=values["DOWNLOAD_SLOTS"],
             **{name: values[own] for name, own in named.items() if own in values},
+        )
+
+    def with_site_rules_of(self, settings: BaseSettings) -> CrawlConfig:
+        """Return this with the delays and limits of sites that other settings have."""
+        return replace(
+            self, **_site_rules({name: read_setting(settings, name) for name in SETTINGS})
         )
 
     def hot_queue(self) -> HotQueue | None:
@@ -168,7 +170,7 @@ class CrawlConfig:
     @property
     def wants_text(self) -> bool:
         """Whether pages are read with their texts."""
-        return self.visits_have_text or self.fingerprint is not None
+        return self.visits_have_text or self.novelty is not None
 
     @property
     def visits_have_text(self) -> bool:
@@ -180,13 +182,6 @@ class CrawlConfig:
         """Whether texts are without navigation."""
         return self.keeps_text or self.topic is None or self.value_model is not None
 
-    def set_fingerprint(self, pairs: LinkPairs) -> None:
-        """Set the fingerprint of a page, then drop its text unless visits have it."""
-        if self.fingerprint is not None:
-            pairs.fingerprint = self.fingerprint(pairs.text, pairs.content_hash)
-            if not self.visits_have_text:
-                pairs.text = ""
-
 
 def read_setting(settings: BaseSettings, name: str) -> Any:
     """Return the value of a setting of the table, checked and parsed by its kind.
@@ -195,7 +190,10 @@ def read_setting(settings: BaseSettings, name: str) -> Any:
     of its own. None means Scrapy's default for one of Scrapy's settings, as in Scrapy.
     """
     setting = SETTINGS[name]
-    value = settings[name] if name in settings else setting.guest_default  # noqa: SIM401 - None
+    given = next(
+        (old for old, new in FORMER_NAMES.items() if new == name and old in settings), name
+    )
+    value = settings[given] if given in settings else setting.guest_default  # noqa: SIM401 - None
     if value is None and not setting.is_ours:
         value = setting.guest_default
     return checked(name, setting.kind, value)
@@ -231,6 +229,10 @@ def stock_default(name: str) -> Any:
     return SETTINGS[name].guest_default if name in SETTINGS else getattr(default_settings, name)
 
 
+_SHARDS = "CRAWLPRIO_REDIS_SHARDS"
+"""A setting that there was."""
+
+
 def misspelt_names(settings: BaseSettings) -> list[str]:
     """Return a warning for each unknown name that resembles a known setting.
 
@@ -242,6 +244,19 @@ def misspelt_names(settings: BaseSettings) -> list[str]:
     for name in settings:
         if name in SETTINGS or hasattr(default_settings, name):
             continue
+        if name in FORMER_NAMES:
+            sentences.append(
+                f"{name} is now {FORMER_NAMES[name]}; the next version will not read the old name."
+            )
+            continue
+        if name == _SHARDS and str(settings[name]) in ("1", "None", ""):
+            continue  # as every crawl is
+        if name == _SHARDS:
+            raise ConfigError(
+                f"{name} is {settings[name]!r}, but crawls are not spread over shards any more; "
+                "leave it out, or split the seeds between several crawls and join their stores "
+                "with 'crawlprio links collect'."
+            )
         if name.upper().startswith(OWN_PREFIX):
             near = get_close_matches(name.upper(), _OWN_SETTINGS, 1, 0.0)[0]
             raise ConfigError(f"{name} is not a setting of crawlprio; the nearest is {near}.")
@@ -346,6 +361,19 @@ def download_handler(settings: BaseSettings, scheme: str) -> Any:
     return settings.getwithbase("DOWNLOAD_HANDLERS").get(scheme)
 
 
+def use_download_handler(settings: BaseSettings, path: str) -> None:
+    """Fetch http and https with a handler, unless the project names one of its own."""
+    settings["DOWNLOAD_HANDLERS_BASE"].update({"http": path, "https": path})
+
+
+def needs_twisted_tls(settings: BaseSettings) -> bool:
+    """Return whether settings of TLS ask for what only Scrapy's handler on Twisted does."""
+    own = {"DOWNLOADER_CLIENTCONTEXTFACTORY": "SENTINEL", "DOWNLOADER_CLIENT_TLS_METHOD": "TLS"}
+    return settings.getbool("DOWNLOADER_CLIENT_TLS_VERBOSE_LOGGING") or any(
+        settings[name] != usual for name, usual in own.items()
+    )
+
+
 def _in_store(values: dict[str, Any], name: str, what: str) -> bool:
     """Return whether something is kept in the store, which must then exist."""
     if values[name] and values["CRAWLPRIO_STORE"] is None:
@@ -356,16 +384,22 @@ def _in_store(values: dict[str, Any], name: str, what: str) -> bool:
     return bool(values[name])
 
 
-def _politeness(values: dict[str, Any]) -> Politeness:
-    """Return the delay rules; AutoThrottle begins with a delay of its own."""
+def _site_rules(values: dict[str, Any]) -> dict[str, Any]:
+    """Return the delays and limits of sites; AutoThrottle begins with a delay of its own."""
     rules = {rule: values[setting.name] for rule, setting in DELAY_RULES.items()}
     if values["AUTOTHROTTLE_ENABLED"]:
         rules["delay"] = max(rules["delay"], values["AUTOTHROTTLE_START_DELAY"])
-    return Politeness(**rules)
+    return {
+        "politeness": Politeness(**rules),
+        "limit": values["CONCURRENT_REQUESTS_PER_DOMAIN"] or NO_LIMIT,
+        "slots": values["DOWNLOAD_SLOTS"],
+    }
 
 
-def _topic(terms: Any, options: dict[str, Any]) -> tuple[Topic | None, dict[str, int]]:
-    """Return TOPIC and TOPIC_OPTIONS, checked."""
+def topic_of(settings: BaseSettings, words: Any = None) -> tuple[Topic | None, dict[str, int]]:
+    """Return TOPIC, or the topic of other words, and what its hot queue takes of TOPIC_OPTIONS."""
+    terms = read_setting(settings, "TOPIC") if words is None else words
+    options = read_setting(settings, "TOPIC_OPTIONS")
     for option in options:
         if option not in _TOPIC_OPTIONS:
             raise ConfigError(
@@ -378,22 +412,26 @@ def _topic(terms: Any, options: dict[str, Any]) -> tuple[Topic | None, dict[str,
     return topic, options
 
 
-def _made_by_plugin(name: str, values: dict[str, Any]) -> Any:
-    """Return what a plugin makes of a setting; it is loaded only if the setting is not None."""
-    return None if values[name] is None else load("settings", name)(values[name])
-
-
 def scheduler_of(settings: BaseSettings) -> str:
     """Return the path of the scheduler, which a project may give as a class."""
     named = settings["SCHEDULER"]
     return named if isinstance(named, str) else f"{named.__module__}.{named.__qualname__}"
 
 
-def _store_path(store: Path | None, jobdir: str | None, *, is_explicit: bool) -> Path | None:
+def queue_ordering(settings: BaseSettings) -> str | None:
+    """Return the ordering that SCHEDULER_PRIORITY_QUEUE names, which precedes ORDERING, if any."""
+    with suppress(ImportError, NameError, TypeError, ValueError):  # which Scrapy reports
+        return getattr(load_object(settings["SCHEDULER_PRIORITY_QUEUE"]), "ordering", None)
+    return None
+
+
+def _store_path(values: Mapping[str, Any], *, is_explicit: bool) -> Path | None:
     """Return the path of the crawl store; inside JOBDIR, create its folder if it does not exist.
 
     The default store does not stop a crawl whose working folder is read-only.
     """
+    store: Path | None = values["CRAWLPRIO_STORE"]
+    jobdir = values["JOBDIR"]
     if store is None:
         return None
     if jobdir is None:

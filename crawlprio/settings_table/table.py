@@ -12,27 +12,28 @@ from copy import copy
 from typing import Any
 
 from crawlprio import __version__
-from crawlprio.settings_table.kinds import (
+from crawlprio.plugins import load_all
+from crawlprio.settings_table.setting_types import (
     CONTACT,
     HTTPS_ORIGIN,
     KEY_NAME,
-    Anything,
+    AnyValue,
+    Bool,
     Choice,
     Extensions,
     FileName,
+    Float,
     Folder,
     HeaderNames,
+    Int,
     Networks,
-    Number,
     Options,
     Section,
     Setting,
     Share,
     SitemapSources,
     Slots,
-    Switch,
     Text,
-    Whole,
 )
 from crawlprio.web.scope import SKIP_EXTENSIONS
 
@@ -47,16 +48,15 @@ ORDER = Section(
     (
         Setting(
             "ORDERING",
-            Anything("the name of an ordering, or an import path"),
+            AnyValue("the name of an ordering, or an import path"),
             "sibling-sampling",
             "Which waiting page is fetched next: the name of an ordering, or the import path of "
             "your own class.",
-            guest="rankmass",
         ),
         Setting("ORDERING_OPTIONS", Options(), {}, "Options of the ordering, by name."),
         Setting(
             "TOPIC",
-            Anything("comma-separated words or phrases"),
+            AnyValue("comma-separated words or phrases"),
             "",
             "Comma-separated words and phrases; pages about them come first; empty: none.",
         ),
@@ -69,7 +69,7 @@ ORDER = Section(
         ),
         Setting(
             "CRAWLPRIO_VALUE",
-            Anything(
+            AnyValue(
                 "words:TERMS, query:WORDS, classifier:FILE.json, fasttext:FILE:LABEL, "
                 "language:CODES or an import path",
                 none="no model",
@@ -79,7 +79,7 @@ ORDER = Section(
         ),
         Setting(
             "CRAWLPRIO_NOVELTY",
-            Choice(words=("exact", "near"), none="repeats are not put off"),
+            Choice(words=("exact", "near"), none="putting off no repeats"),
             None,
             "Put off pages that are likely to repeat others: those with the same text (exact), or "
             "with almost the same (near, which needs the extra novelty) ([novelty](novelty.md)).",
@@ -93,7 +93,7 @@ POLITENESS = Section(
     (
         Setting(
             "ROBOTSTXT_OBEY",
-            Switch(),
+            Bool(),
             True,
             "Fetch nothing that the robots.txt of a site forbids.",
             guest=False,
@@ -118,7 +118,7 @@ POLITENESS = Section(
             FileName(none="no signatures"),
             None,
             "PEM file of an Ed25519 private key with which each request is signed "
-            "([manners](manners.md#signed-requests)).",
+            "([signed requests](signing.md)).",
         ),
         Setting(
             "CRAWLPRIO_SIGNATURE_AGENT",
@@ -128,7 +128,7 @@ POLITENESS = Section(
         ),
         Setting(
             "DOWNLOAD_DELAY",
-            Number(),
+            Float(),
             1,
             "Minimum delay on a site, from the end of a fetch to the start of the next, or from "
             "start to start if a site may have several concurrent fetches.",
@@ -138,7 +138,7 @@ POLITENESS = Section(
         ),
         Setting(
             "CONCURRENT_REQUESTS",
-            Whole(),
+            Int(),
             16,
             "Maximum number of concurrent fetches over all sites, of which one registered domain "
             "has at most half while others wait; 0: no limit, which the spider `site` refuses.",
@@ -146,7 +146,7 @@ POLITENESS = Section(
         ),
         Setting(
             "CRAWLPRIO_MAX_CONCURRENT_REQUESTS",
-            Whole(1, none="CONCURRENT_REQUESTS"),
+            Int(1, none="CONCURRENT_REQUESTS"),
             100,
             "Number up to which concurrent fetches grow from CONCURRENT_REQUESTS, by one for each "
             "registered domain that the crawl has fetched from. Has no effect where you set "
@@ -156,7 +156,7 @@ POLITENESS = Section(
         ),
         Setting(
             "CONCURRENT_REQUESTS_PER_DOMAIN",
-            Whole(),
+            Int(),
             1,
             "Maximum number of concurrent fetches on one site; 0: no limit.",
             "fetches",
@@ -164,14 +164,14 @@ POLITENESS = Section(
         ),
         Setting(
             "CRAWLPRIO_PAGES_PER_VISIT",
-            Whole(1),
+            Int(1),
             1,
             "Pages fetched from a site in a row before its delay applies.",
             "pages",
         ),
         Setting(
             "CRAWLPRIO_SMALL_SITE_DELAY",
-            Number(none="the delay of other sites"),
+            Float(none="the delay of other sites"),
             None,
             "Replaces DOWNLOAD_DELAY on a site of which few pages are known.",
             "seconds",
@@ -179,7 +179,7 @@ POLITENESS = Section(
         ),
         Setting(
             "CRAWLPRIO_SMALL_SITE_PAGES",
-            Whole(),
+            Int(),
             100,
             "Number of known pages below which a site is small.",
             "pages",
@@ -187,14 +187,14 @@ POLITENESS = Section(
         ),
         Setting(
             "CRAWLPRIO_ADAPTIVE_DELAY",
-            Number(),
+            Float(),
             0,
             "Minimum delay on a site, as a multiple of the duration of the last fetch there.",
             rule="adaptive",
         ),
         Setting(
             "CRAWLPRIO_MAX_ADAPTIVE_DELAY",
-            Number(),
+            Float(),
             60,
             "Maximum delay that CRAWLPRIO_ADAPTIVE_DELAY causes. Mercator's, ten times the last "
             "fetch, has no maximum in the paper.",
@@ -203,7 +203,7 @@ POLITENESS = Section(
         ),
         Setting(
             "CRAWLPRIO_SITE_BANDWIDTH",
-            Number(),
+            Float(),
             0,
             "Maximum bytes per second to fetch from a site: a fetch and the delay after it take as "
             "long together as the body takes at that speed; 0: no limit.",
@@ -212,7 +212,7 @@ POLITENESS = Section(
         ),
         Setting(
             "CRAWLPRIO_MAX_CRAWL_DELAY",
-            Number(),
+            Float(),
             300,
             "Maximum Crawl-delay of a robots.txt that is obeyed; 0: none is.",
             "seconds",
@@ -220,23 +220,18 @@ POLITENESS = Section(
         ),
         Setting(
             "CRAWLPRIO_MAX_BACK_OFF",
-            Number(),
+            Float(),
             3600,
             "Maximum pause that Retry-After, or consecutive 429 and 503 responses, cause.",
             "seconds",
             rule="max_back_off",
         ),
         Setting(
-            "DOWNLOAD_TIMEOUT",
-            Number(),
-            60,
-            "Maximum duration of a fetch.",
-            "seconds",
-            guest=180,
+            "DOWNLOAD_TIMEOUT", Float(), 60, "Maximum duration of a fetch.", "seconds", guest=180
         ),
         Setting(
             "DOWNLOAD_MAXSIZE",
-            Whole(),
+            Int(),
             10_485_760,
             "Maximum size of a body, before and after decompression; 0: no limit.",
             "bytes",
@@ -251,7 +246,7 @@ BOUNDS = Section(
     (
         Setting(
             "CRAWLPRIO_MAX_PAGES_PER_SITE",
-            Whole(1, none=_NO_LIMIT),
+            Int(1, none=_NO_LIMIT),
             25_000,
             "Maximum number of pages of one site that a crawl takes in.",
             "pages",
@@ -259,7 +254,7 @@ BOUNDS = Section(
         ),
         Setting(
             "CRAWLPRIO_MAX_PAGES_PER_DOMAIN",
-            Whole(1, none=_NO_LIMIT),
+            Int(1, none=_NO_LIMIT),
             250_000,
             "Maximum number of pages of one registered domain that a crawl takes in.",
             "pages",
@@ -267,7 +262,7 @@ BOUNDS = Section(
         ),
         Setting(
             "CRAWLPRIO_MAX_PAGES_PER_PATTERN",
-            Whole(1, none=_NO_LIMIT),
+            Int(1, none=_NO_LIMIT),
             5_000,
             "Maximum number of pages that a crawl takes in whose URLs differ only in digits and in "
             "the values of parameters.",
@@ -276,7 +271,7 @@ BOUNDS = Section(
         ),
         Setting(
             "CRAWLPRIO_MAX_SITES",
-            Whole(1, none=_NO_LIMIT),
+            Int(1, none=_NO_LIMIT),
             1_000_000,
             "Maximum number of sites that links may add to those known, each of which takes some "
             "0.6 kB of memory. The links of one page may add 1,000, and the pages of one domain a "
@@ -287,7 +282,7 @@ BOUNDS = Section(
         ),
         Setting(
             "CRAWLPRIO_MAX_WAITING",
-            Whole(1, none=_NO_LIMIT),
+            Int(1, none=_NO_LIMIT),
             None,
             "Maximum number of waiting pages, give or take a tenth; the least promising ones "
             "beyond are dropped.",
@@ -295,7 +290,7 @@ BOUNDS = Section(
         ),
         Setting(
             "CRAWLPRIO_MAX_PAGES",
-            Whole(1, none=_NO_LIMIT),
+            Int(1, none=_NO_LIMIT),
             None,
             "Stop once this run has fetched this many pages, all workers together; a "
             "page counts if it was got, and files such as robots.txt do not count.",
@@ -305,8 +300,8 @@ BOUNDS = Section(
             "CRAWLPRIO_STOP_AT_COVERAGE",
             Share(none="no computation"),
             None,
-            "Stop once the fetched pages are known to hold at least this share of all importance, "
-            "for a surfer who starts from the seeds, or (likely:SHARE) are estimated to hold it "
+            "Stop once the fetched pages are known to hold at least this share of the "
+            "importance, counted from the seeds, or (likely:SHARE) are estimated to hold it "
             "([coverage](coverage.md)); 1: only show what is known.",
         ),
         Setting(
@@ -339,27 +334,27 @@ SITE = Section(
         ),
         Setting(
             "CRAWLPRIO_FOLLOW_NOFOLLOW",
-            Switch(),
+            Bool(),
             False,
             "Follow links marked nofollow, and links of pages that say nofollow in a robots meta "
             "tag or an X-Robots-Tag header.",
         ),
         Setting(
             "CRAWLPRIO_HEURISTICS",
-            Switch(),
+            Bool(),
             True,
             "Follow nothing under /cgi-bin/, and apply the settings below.",
         ),
         Setting(
             "CRAWLPRIO_MAX_STATIC_DEPTH",
-            Whole(none=_NO_LIMIT),
+            Int(none=_NO_LIMIT),
             15,
             "Maximum number of links from a seed to a page.",
             "links",
         ),
         Setting(
             "CRAWLPRIO_MAX_DYNAMIC_DEPTH",
-            Whole(none=_NO_LIMIT),
+            Int(none=_NO_LIMIT),
             5,
             "Maximum number of links from a seed to a page whose URL has a query or a script's "
             "extension.",
@@ -367,28 +362,28 @@ SITE = Section(
         ),
         Setting(
             "CRAWLPRIO_MAX_PATH_SEGMENTS",
-            Whole(none=_NO_LIMIT),
+            Int(none=_NO_LIMIT),
             20,
             "Maximum number of segments of a path.",
             "segments",
         ),
         Setting(
             "CRAWLPRIO_MAX_REPEATED_SEGMENTS",
-            Whole(none=_NO_LIMIT),
+            Int(none=_NO_LIMIT),
             3,
             "How often one segment may occur in a path.",
             "times",
         ),
         Setting(
             "CRAWLPRIO_MAX_QUERY_PARAMETERS",
-            Whole(none=_NO_LIMIT),
+            Int(none=_NO_LIMIT),
             16,
             "Maximum number of parameters of a query.",
             "parameters",
         ),
         Setting(
             "CRAWLPRIO_STRIP_SESSIONS",
-            Switch(),
+            Bool(),
             True,
             "Remove jsessionid, PHPSESSID and other well-known session ids from links.",
         ),
@@ -415,7 +410,7 @@ SITEMAPS = Section(
         ),
         Setting(
             "CRAWLPRIO_MAX_SITEMAP_URLS",
-            Whole(1),
+            Int(1),
             1_000_000,
             "Maximum number of URLs of one site that are taken from sitemaps.",
             "URLs",
@@ -437,32 +432,60 @@ REQUISITES = Section(
         ),
         Setting(
             "CRAWLPRIO_MAX_REQUISITES",
-            Whole(1),
+            Int(1),
             100_000,
             "Maximum number of page requisites of a crawl.",
             "requisites",
         ),
         Setting(
             "CRAWLPRIO_MAX_REQUISITE_BYTES",
-            Whole(1),
+            Int(1),
             10_000_000_000,
             "Total size of the page requisites of a crawl at which no more are fetched.",
             "bytes",
         ),
         Setting(
             "CRAWLPRIO_MAX_REQUISITES_PER_PAGE",
-            Whole(1),
+            Int(1),
             300,
             "Maximum number of requisites of one page, including those that its styles name.",
             "requisites",
         ),
         Setting(
             "CRAWLPRIO_MAX_REQUISITE_BYTES_PER_PAGE",
-            Whole(1),
+            Int(1),
             50_000_000,
             "Total size of the requisites fetched for one page at which no more are fetched for "
             "it. A requisite counts for the first page that needs it.",
             "bytes",
+        ),
+    ),
+)
+
+RENDERING = Section(
+    "Rendering",
+    "See [rendering](render.md).",
+    (
+        Setting(
+            "CRAWLPRIO_RENDER",
+            Choice(words=("never", "auto", "always"), off="never", none="never"),
+            "never",
+            "Render pages in a browser without network before they are read: those that look as if "
+            "made by script, and whose kind gained by it (auto), or each (always).",
+        ),
+        Setting(
+            "CRAWLPRIO_BROWSER",
+            FileName(none="the first chromium, google-chrome or chromium-browser on PATH"),
+            None,
+            "The Chromium or Chrome that renders.",
+        ),
+        Setting(
+            "CRAWLPRIO_RENDER_HOSTS",
+            Choice(words=("domain", "all")),
+            "domain",
+            "Where the scripts of a rendered page may fetch from: its own registered domain "
+            "(domain), or any host (all); robots.txt, delays and the guard of private addresses "
+            "hold for all of it.",
         ),
     ),
 )
@@ -479,7 +502,7 @@ OUTPUT = Section(
         ),
         Setting(
             "CRAWLPRIO_KEEP_STORES",
-            Whole(none="all"),
+            Int(none="all"),
             None,
             "How many stores of earlier crawls to keep under numbered names (`crawl.1.sqlite`); a "
             "new crawl without JOBDIR deletes the oldest.",
@@ -487,37 +510,45 @@ OUTPUT = Section(
         ),
         Setting(
             "CRAWLPRIO_RECEIPT",
-            Switch(),
+            Bool(),
             True,
             "When a crawl with a store ends, write `receipt.json` beside it: what was asked, got, "
-            "refused and missed, and the share of all importance that was fetched "
-            "([coverage](coverage.md)).",
+            "refused and missed, and the share of the importance, counted from the "
+            "seeds, that was fetched ([coverage](coverage.md)).",
         ),
         Setting(
             "CRAWLPRIO_ITEMS",
-            Switch(),
+            Bool(),
             False,
             "Keep the items of a spider in the crawl store, each with the visit of its page, so "
             "that a crawl that is killed and resumed has each item exactly once.",
         ),
         Setting(
             "CRAWLPRIO_BODIES",
-            Switch(),
+            Bool(),
             False,
             "Keep the body of each page in the crawl store, with the visit of its page (the extra "
             "`bodies`); `CRAWLPRIO_WARC` keeps more, in files.",
         ),
         Setting(
             "CRAWLPRIO_KEEP_TEXT",
-            Switch(),
+            Bool(),
             False,
             "Keep the text of each page in the crawl store, with the visit of its page, its "
             "language and the licence that it names (the extra `texts`); `crawlprio texts export` "
             "writes them as Parquet or JSON lines ([texts](texts.md)).",
         ),
         Setting(
+            "CRAWLPRIO_UPDATE",
+            Choice(words=("changed", "new"), none="no update"),
+            None,
+            "Fetch the pages of the crawl in JOBDIR again, those first whose fetch gains most "
+            "([updates](update.md)): all pages that may have changed, or only those that may lead "
+            "to new ones. In the first run of a crawl, keep what its updates need.",
+        ),
+        Setting(
             "CRAWLPRIO_BUFFER",
-            Whole(1, none="all pages"),
+            Int(1, none="all pages"),
             None,
             "Keep the bodies (`CRAWLPRIO_BODIES`) and texts (`CRAWLPRIO_KEEP_TEXT`) of so many "
             "pages only. Once there are more, those of the page with the fewest links from fetched "
@@ -536,7 +567,7 @@ OUTPUT = Section(
             Folder(none="no archive"),
             None,
             "The folder in which to archive all requests and responses as WARC files, each with "
-            "the visit of its page (the extra `warc`).",
+            "the visit of its page.",
         ),
         Setting(
             "CRAWLPRIO_WARC_SECRET_HEADERS",
@@ -548,14 +579,14 @@ OUTPUT = Section(
         ),
         Setting(
             "CRAWLPRIO_MAX_WARC_BYTES",
-            Whole(1),
+            Int(1),
             1_000_000_000,
             "Size at which a WARC file is complete and a new one begins.",
             "bytes",
         ),
         Setting(
             "CRAWLPRIO_MAX_STORE_BYTES",
-            Whole(1_048_576, none="no limit"),
+            Int(1_048_576, none="no limit"),
             100_000_000_000,
             "The size of the store at which the crawl closes, as on a full disk; it can resume "
             "with a larger limit.",
@@ -564,7 +595,7 @@ OUTPUT = Section(
         ),
         Setting(
             "CRAWLPRIO_MAX_UNPACKED_BYTES",
-            Whole(1, none="fifty times the size of the file, or 256 MB"),
+            Int(1, none="fifty times the size of the file, or 256 MB"),
             None,
             "Maximum size of a compressed graph file once decompressed.",
             "bytes",
@@ -579,21 +610,21 @@ OUTPUT = Section(
         ),
         Setting(
             "CRAWLPRIO_PRINT",
-            Switch(),
+            Bool(),
             True,
             "Print the final report to the terminal; otherwise log it.",
             guest=False,
         ),
         Setting(
             "CRAWLPRIO_PROGRESS",
-            Switch(),
+            Bool(),
             True,
             "Show a progress line if stderr is a terminal.",
             guest=False,
         ),
         Setting(
             "CRAWLPRIO_MONITOR",
-            Whole(0, 65_535, none="no live view"),
+            Int(0, 65_535, none="no live view"),
             None,
             "The port of 127.0.0.1 on which a page shows the crawl while it runs, and can pause "
             "and stop it ([live view](monitor.md)); 0: any free port.",
@@ -607,17 +638,26 @@ PROCESS = Section(
     (
         Setting(
             "CRAWLPRIO_COMPILE",
-            Switch(),
+            Bool(),
             True,
-            "Compile performance-critical code before the crawl starts; otherwise compile it once "
-            "200,000 pages are known or something needs it, which saves half a second and 130 MB.",
-            guest=False,
+            "Compile performance-critical code in another process while the crawl goes on, after "
+            "500 pages, and then use it, which takes 120 MB and changes no order; otherwise "
+            "compile it once 200,000 pages are known.",
         ),
         Setting(
             "CRAWLPRIO_TUNE_GC",
-            Switch(),
+            Bool(),
             True,
             "Run Python's garbage collector less often, in the whole process, while a crawl runs.",
+            guest=False,
+        ),
+        Setting(
+            "CRAWLPRIO_LENIENT_HTTP",
+            Bool(),
+            True,
+            "Fetch plain http and https pages by a client of crawlprio's own, which reads faulty "
+            "responses as browsers do ([HTTP](reliability.md#faulty-http)), unless "
+            "DOWNLOAD_HANDLERS names another.",
             guest=False,
         ),
     ),
@@ -627,20 +667,18 @@ DEMO = Section(
     "The demo web",
     "The spider `site` crawls it if it is given no seeds.",
     (
-        Setting(
-            "CRAWLPRIO_DEMO_PAGES", Whole(10, 100_000_000), 20_000, "Number of pages.", "pages"
-        ),
+        Setting("CRAWLPRIO_DEMO_PAGES", Int(10, 100_000_000), 20_000, "Number of pages.", "pages"),
         Setting(
             "CRAWLPRIO_DEMO_SITES",
-            Whole(1, none="a tenth of its pages, at most 200"),
+            Int(1, none="a tenth of its pages, at most 200"),
             None,
             "Number of sites, at most the number of pages.",
             "sites",
         ),
-        Setting("CRAWLPRIO_DEMO_SEED", Whole(0, 2**31), 0, "Random seed of the web."),
+        Setting("CRAWLPRIO_DEMO_SEED", Int(0, 2**31), 0, "Random seed of the web."),
         Setting(
             "CRAWLPRIO_DEMO_PORT",
-            Whole(0, 65_535),
+            Int(0, 65_535),
             0,
             "The port of the loopback server of a demo web or a replay; 0: any free port.",
         ),
@@ -665,7 +703,7 @@ INTERNAL = Section(
         ),
         Setting(
             "CRAWLPRIO_LOOPBACK",
-            Anything("127.0.0.1:PORT", none="the real web"),
+            AnyValue("127.0.0.1:PORT", none="the real web"),
             None,
             "The loopback server from which `crawlprio.demo.handler.LoopbackHandler` fetches every "
             "page; a demo crawl or a replay sets it.",
@@ -688,37 +726,37 @@ SCRAPYS = Section(
         Setting("DOWNLOAD_SLOTS", Slots(), {}, "Delay and concurrency of individual hosts."),
         Setting(
             "DEPTH_LIMIT",
-            Whole(),
+            Int(),
             0,
             "Maximum number of links from a seed to a page; 0: no limit.",
             "links",
         ),
         Setting(
             "USER_AGENT",
-            Anything("a text"),
+            AnyValue("a text"),
             f"crawlprio/{__version__} (a Scrapy crawler)",
             "The User-Agent header of requests.",
             guest="Scrapy/VERSION (+https://scrapy.org)",
         ),
         Setting(
             "ROBOTSTXT_USER_AGENT",
-            Anything("a text", none="USER_AGENT"),
+            AnyValue("a text", none="USER_AGENT"),
             None,
             "The user agent to look up in a robots.txt, for Crawl-delay too.",
         ),
         Setting(
-            "REDIRECT_MAX_TIMES", Whole(), 20, "Maximum number of redirects that a request follows."
+            "REDIRECT_MAX_TIMES", Int(), 20, "Maximum number of redirects that a request follows."
         ),
         Setting(
             "DUPEFILTER_CLASS",
-            Anything("a class or its import path"),
+            AnyValue("a class or its import path"),
             "scrapy.dupefilters.RFPDupeFilter",
             "A filter of your own is asked before a request is queued.",
         ),
-        Setting("DUPEFILTER_DEBUG", Switch(), False, "Log every duplicate request."),
+        Setting("DUPEFILTER_DEBUG", Bool(), False, "Log every duplicate request."),
         Setting(
             "DOWNLOAD_FAIL_ON_DATALOSS",
-            Switch(),
+            Bool(),
             True,
             "Fail a page whose body the server breaks off.",
         ),
@@ -730,20 +768,20 @@ SCRAPYS = Section(
         ),
         Setting(
             "TWISTED_REACTOR_ENABLED",
-            Switch(),
+            Bool(),
             True,
             "Without a reactor, private addresses are recognized only where URLs contain them.",
         ),
         Setting(
             "AUTOTHROTTLE_ENABLED",
-            Switch(),
+            Bool(),
             False,
             "Let Scrapy's AutoThrottle set the delay of each site. Crawl-delay and the other rules "
             "above still apply if they ask for a longer one.",
         ),
         Setting(
             "AUTOTHROTTLE_START_DELAY",
-            Number(),
+            Float(),
             5,
             "Delay of a site until AutoThrottle has seen its first response, unless "
             "DOWNLOAD_DELAY is longer.",
@@ -751,7 +789,7 @@ SCRAPYS = Section(
         ),
         Setting(
             "CONCURRENT_REQUESTS_PER_IP",
-            Whole(),
+            Int(),
             0,
             "Has no effect and logs a warning; use CONCURRENT_REQUESTS_PER_DOMAIN instead.",
         ),
@@ -772,13 +810,13 @@ SHARING = Section(
         ),
         Setting(
             "CRAWLPRIO_WORKERS",
-            Whole(1, none="this process fetches"),
+            Int(1, none="fetching in this process"),
             None,
             "Processes on this machine that fetch and parse pages for `crawlprio crawl`; another "
             "one has frontier and store. `crawlprio crawl --workers` sets it.",
         ),
         Setting(
-            "CRAWLPRIO_BRAIN",
+            "CRAWLPRIO_COORDINATOR",
             Choice(words=("auto", "never", "only")),
             "auto",
             "With CRAWLPRIO_FRONTIER `redis`: whether this worker may start the process that has "
@@ -792,15 +830,8 @@ SHARING = Section(
             "The name of the crawl in Redis; workers with the same name share the crawl.",
         ),
         Setting(
-            "CRAWLPRIO_REDIS_SHARDS",
-            Whole(least=1),
-            1,
-            "Number of shards of the frontier, each with a brain, a store and part of the sites; "
-            "fixed when the crawl begins.",
-        ),
-        Setting(
             "CRAWLPRIO_LEASE_SECONDS",
-            Number(),
+            Float(),
             60,
             "Silence after which a worker is considered dead and its leased pages are queued "
             "again. Workers that wait for answers are not silent.",
@@ -808,7 +839,7 @@ SHARING = Section(
         ),
         Setting(
             "REDIS_URL",
-            Anything("a URL"),
+            AnyValue("a URL"),
             "redis://localhost:6379/0",
             "The Redis server that carries the mail. rediss:// uses TLS; "
             "redis+sentinel://HOST:PORT,HOST:PORT/SERVICE/0 asks sentinels for the primary; "
@@ -819,13 +850,13 @@ SHARING = Section(
         ),
         Setting(
             "SCHEDULER_PERSIST",
-            Switch(),
+            Bool(),
             False,
             "Keep what Redis knows of the crawl after it has ended. Its store stays in any case.",
         ),
         Setting(
             "SCHEDULER_FLUSH_ON_START",
-            Switch(),
+            Bool(),
             False,
             "Delete the crawl of this name from Redis before starting, and begin another in a "
             "folder of its own; set it on the first worker only.",
@@ -840,13 +871,13 @@ SHARING = Section(
         ),
         Setting(
             "REDIS_START_URLS_BATCH_SIZE",
-            Whole(least=1, none="CONCURRENT_REQUESTS"),
+            Int(least=1, none="CONCURRENT_REQUESTS"),
             None,
             "Start URLs to pop at a time.",
         ),
         Setting(
             "MAX_IDLE_TIME_BEFORE_CLOSE",
-            Number(),
+            Float(),
             0,
             "Close an idle spider with a REDIS_START_URLS_KEY after this long without a start URL; "
             "0: never.",
@@ -856,13 +887,21 @@ SHARING = Section(
     is_written=False,
 )
 
-SECTIONS = (
-    *(ORDER, POLITENESS, BOUNDS, SITE, SITEMAPS, REQUISITES, OUTPUT),
+SECTIONS: tuple[Section, ...] = (
+    *(ORDER, POLITENESS, BOUNDS, SITE, SITEMAPS, REQUISITES, RENDERING, OUTPUT),
     *(PROCESS, DEMO, INTERNAL, SHARING, SCRAPYS),
 )
+"""Our own sections, which `docs/settings.md` has."""
 
-SETTINGS = {setting.name: setting for section in SECTIONS for setting in section.settings}
-"""Every setting, by name."""
+SETTINGS = {
+    setting.name: setting
+    for section in (*load_all("sections"), *SECTIONS)
+    for setting in section.settings
+}
+"""Every setting, by name, those of installed plugins too."""
+
+FORMER_NAMES = {"CRAWLPRIO_BRAIN": "CRAWLPRIO_COORDINATOR"}
+"""Settings that had another name in the version before this one, which is still read."""
 
 DELAY_RULES = {setting.rule: setting for setting in POLITENESS.settings if setting.rule}
 """The settings of the delay rules, by the field of `crawlprio.frontier.Politeness`."""

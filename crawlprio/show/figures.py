@@ -21,7 +21,7 @@ import numpy as np
 
 from crawlprio.errors import ConfigError
 from crawlprio.graph.arrays import Floats
-from crawlprio.outside import open_file
+from crawlprio.safe_files import open_file
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -180,8 +180,8 @@ class Panel:
     A name of `series` that is an ordering, or an ordering followed by a comma and more (`"opic, r =
     64"`), has the ordering's colour in every figure. `x_percent` and `y_percent`: whether numbers
     are shares of 1, to be shown in percent. `references`: thin lines behind the others, by name:
-    `"ideal"` is dashed, `"random"` dotted. Limits that are None fit the data, starting at 0 if
-    nothing is negative.
+    `"upper-bound"` is dashed, `"random"` dotted. Limits that are None fit the data, starting at 0
+    if nothing is negative.
     """
 
     series: Mapping[str, Points | Series]
@@ -253,10 +253,10 @@ def figure_styles(panels: Sequence[Sequence[str]]) -> dict[str, Style]:
 
 
 def reference_style(name: str, like: str | None, styles: Mapping[str, Style]) -> Style:
-    """Return a thin style: ideal dashed, random dotted, others dash-dotted; `like` colours it."""
+    """Return a thin style: upper-bound dashed, random dotted, others not; `like` colours it."""
     kind = name.split(",")[0].split(":")[0].strip()
-    known = {"ideal": ORDERING_STYLES["upper-bound"], "random": ORDERING_STYLES["diagonal"]}
-    known["diagonal"] = known["random"]
+    known = {name: ORDERING_STYLES[name] for name in ("upper-bound", "diagonal")}
+    known["random"] = known["diagonal"]
     colour, line, _ = known.get(kind, (GREY, DASHED if like else DASH_DOT, THIN))
     if like is not None and like in styles:
         colour = styles[like][0]
@@ -391,7 +391,7 @@ def plot_cumulative(
     *,
     title: str,
     xlabel: str = "share of pages fetched",
-    ylabel: str = "share of all PageRank",
+    ylabel: str = "share of the PageRank of all pages",
 ) -> None:
     """Plot one curve per ordering, of points `(x, y)` as fractions of 1, as PNG, SVG or PDF.
 
@@ -482,7 +482,7 @@ def plot_panels(
                 gid = f"reference{mark}: {name}"
                 thin_handles.setdefault(name, _draw(axes, gid, line, look, 2, panel))
             for at, (name, line) in enumerate(drawn[k].items()):
-                look = styles[name] if line.like is None else _like(styles, name, line.like)
+                look = (styles.get(line.like or name, styles[name])[0], *styles[name][1:])
                 level = 4 if name.startswith(FOREMOST) else 3
                 marker = markers.get(name, ""), at / len(drawn[k])
                 handle = _draw(axes, name + mark, line, look, level, panel, *marker)
@@ -517,8 +517,9 @@ def _add_legend(
         for name, handle in thin_handles.items()
     }
     if len(entries) > 1:
+        # matplotlib leaves out labels that begin with an underscore.
         owner.legend(
-            list(entries.values()), [_shown(name) for name in entries],
+            list(entries.values()), ["\u200b" * (name[:1] == "_") + name for name in entries],
             frameon=False, handlelength=2.8, labelspacing=0.5, **looks,
         )  # fmt: skip
 
@@ -530,16 +531,6 @@ def _as_series(lines: Mapping[str, Points | Series], panel: Panel) -> dict[str, 
     }
     clipped = {name: visible(line, panel) for name, line in series.items()}
     return {name: line for name, line in clipped.items() if len(line.points)}
-
-
-def _like(styles: Mapping[str, Style], name: str, other: str) -> Style:
-    """Return the style of a name in the colour of another name."""
-    return (styles.get(other, styles[name])[0], *styles[name][1:])
-
-
-def _shown(name: str) -> str:
-    """Return a legend label that matplotlib shows even if the name begins with an underscore."""
-    return "\u200b" + name if name.startswith("_") else name
 
 
 def _draw(

@@ -26,10 +26,11 @@ from crawlprio.graph.pages import NO_PAGE, PageIds
 from crawlprio.measure.crawl_order import best_order, cumulative_pagerank, depth_from_seeds
 from crawlprio.measure.importance import RecordedCrawl
 from crawlprio.measure.link_audit import Audit, Faults, LastVisits
-from crawlprio.measure.receipt_document import receipt_of, rows, sentences
+from crawlprio.measure.receipt_document import FROM_SEEDS, OF_ALL, receipt_of, rows, sentences
 from crawlprio.measure.scores import Score, order_score
-from crawlprio.measure.stored_crawl import Pace, StoredCrawl
-from crawlprio.orderings import make_ordering
+from crawlprio.measure.stored_crawl import FetchRate, StoredCrawl
+from crawlprio.orderings import BASELINES, make_ordering
+from crawlprio.plugins import load_all
 from crawlprio.show.report_parts import (
     Cell,
     Chart,
@@ -48,9 +49,6 @@ from crawlprio.show.report_parts import (
 from crawlprio.simulator.timed import crawl_order
 from crawlprio.store import Store
 
-SIMULATED = ("breadth-first", "random")
-"""Orderings whose crawl of the recorded links is simulated beside the real one."""
-
 
 @dataclass(frozen=True, eq=False)
 class ReportedCrawl:
@@ -68,7 +66,7 @@ class ReportedCrawl:
     receipt: dict[str, Any]
     audit: Audit
     seeds: list[int]
-    paces: dict[int, Pace]
+    paces: dict[int, FetchRate]
     delays: dict[str, float]
 
     @classmethod
@@ -109,7 +107,7 @@ class ReportedCrawl:
         return visits.titles[int(visits.title[page])]
 
     def outcome(self, page: int) -> str:
-        """Return what the last visit of a page got, in words."""
+        """Return the outcome of the last visit of a page, in words."""
         return self.audit.outcome(page)
 
     def host(self, site: int) -> str:
@@ -120,14 +118,14 @@ class ReportedCrawl:
 
     @cached_property
     def is_got(self) -> NDArray[np.bool_]:
-        """Pages that were got, redirects included, at their last visit: bool, shape (n_pages,)."""
+        """Whether the last visit fetched the page or a redirect: bool, shape (n_pages,)."""
         got: NDArray[np.bool_] = self.audit.visits.status > 0
         got[list(self.audit.visits.failed)] = False
         return got
 
     @cached_property
     def is_visited(self) -> NDArray[np.bool_]:
-        """Pages that were got or failed, without those that were refused."""
+        """Mask of the pages that were requested: fetched or failed, but not refused."""
         visited: NDArray[np.bool_] = self.is_got.copy()
         visited[list(self.audit.visits.failed.keys() - self.audit.visits.refused)] = True
         return visited
@@ -147,19 +145,19 @@ class ReportedCrawl:
         budget = len(self.repository.order)
         return {
             name: crawl_order(self.repository.graph, self.seeds, make_ordering(name), budget=budget)
-            for name in SIMULATED
+            for name in BASELINES
         }
 
     def curves(self, scored: Score) -> dict[str, list[list[float]]]:
         """Return the importance gathered by each order; the score must have one."""
         assert scored.order is not None
         assert scored.bound is not None
-        curves = {f"this crawl ({self.order_name})": scored.order.curve}
+        curves = {f"{self.order_name} (this crawl)": scored.order.curve}
         for name, order in self._simulated.items():
             kept = order[scored.known[order]]
             gathered = cumulative_pagerank(kept, scored.values, scored.known)
             curves[name] = order_score(gathered, scored.n_known).curve
-        return {**curves, "best possible": scored.bound.curve}
+        return {**curves, "upper-bound": scored.bound.curve}
 
 
 MAX_DEPTH = 20
@@ -179,15 +177,18 @@ UNITS = ((86_400.0, "days"), (3_600.0, "hours"), (60.0, "minutes"), (1.0, "secon
 RECORDED = (
     "The lines breadth-first and random are simulated crawls of the recorded links, with as many "
     "fetches; what lies behind pages that this crawl did not fetch is unknown to them too. The "
-    "best possible order fetches the pages of the greatest importance first, as no crawl could."
+    "upper-bound fetches the pages of the greatest importance first, as no crawl could. All "
+    f"importance here is {OF_ALL} that are known; the receipt's is {FROM_SEEDS}."
 )
 
 
 def receipt(crawl: ReportedCrawl) -> ReportSection:
-    """Return what was asked, got, refused and missed."""
-    values = [[text(name), _lines(value)] for name, value in rows(crawl.receipt)]
+    """Return the section on what was requested, fetched, refused and missed."""
+    said = sentences(crawl.receipt)
+    values = [[text(name), _lines(value)] for name, value in rows(crawl.receipt)
+              if value not in said]  # fmt: skip
     table = ReportTable("The receipt.", ["", ""], values)
-    return ReportSection("receipt", "What the crawl got", sentences(crawl.receipt), (), (table,))
+    return ReportSection("receipt", "What the crawl got", said, (), (table,))
 
 
 def coverage(crawl: ReportedCrawl) -> ReportSection:
@@ -197,7 +198,7 @@ def coverage(crawl: ReportedCrawl) -> ReportSection:
             f"coverage-{k}",
             f"Importance gathered, by {scored.importance}",
             crawl.curves(scored),
-            ("share of known pages fetched", "share of all importance"),
+            ("share of known pages fetched", f"share of the importance {OF_ALL}"),
             (True, True),
         )
         for k, scored in enumerate(crawl.scores)
@@ -209,7 +210,7 @@ def coverage(crawl: ReportedCrawl) -> ReportSection:
 
 
 def time(crawl: ReportedCrawl) -> ReportSection:
-    """Return the pages got and failed over time."""
+    """Return the chart of fetched and failed pages over time."""
     at, is_got = crawl.audit.visits.fetched_at, crawl.is_got
     charts = over_time({"got": at[is_got], "failed": at[crawl.is_visited & ~is_got]})
     return ReportSection(
@@ -254,7 +255,7 @@ def depth(crawl: ReportedCrawl) -> ReportSection:
 
 
 def outcomes(crawl: ReportedCrawl) -> ReportSection:
-    """Return the statuses of the pages got and the causes of those that were not."""
+    """Return the statuses of fetched pages, and the causes of failures."""
     visits = crawl.audit.visits
     got = Counter(f"HTTP {status}" for status in visits.status[crawl.is_got].tolist())
     failed = Counter(visits.failed.values())
@@ -306,12 +307,12 @@ def _found(crawl: ReportedCrawl, found: Faults, has_related: bool) -> list[Cell]
     row = [page(found.url), text(found.detail)]
     if has_related:
         shown = crawl.audit.urls(found.related[:N_RELATED])
-        row.append(pages(shown, len(found.related)))
+        row.append(pages([*shown], len(found.related)))
     return row
 
 
 def top(crawl: ReportedCrawl) -> ReportSection:
-    """Return the most important pages by each importance, and the best that were not got."""
+    """Return the most important pages by each importance, and the best that were missed."""
     tables = [table for scored in crawl.scores for table in _top(crawl, scored)]
     return ReportSection("pages", "Most important pages", (), (), tables)
 
@@ -336,7 +337,7 @@ def _top(crawl: ReportedCrawl, scored: Score) -> Iterator[ReportTable]:
         ]  # fmt: skip
         if values:
             caption = f"The most important pages{which} by {scored.importance}."
-            yield ReportTable(caption, ["rank", "share", "page", heading], values)
+            yield ReportTable(caption, ["rank", f"share {OF_ALL}", "page", heading], values)
 
 
 def _lines(value: str) -> Cell:
@@ -373,7 +374,7 @@ def sites(crawl: ReportedCrawl) -> ReportSection:
     )  # fmt: skip
     headings = ["site", "known", "got", "importance", "Crawl-delay, s", "least gap, s", "fetch, s"]
     measure = crawl.scores[0].importance
-    table = cut(f"Sites by {measure}", headings, rows, n_sites)
+    table = cut(f"Sites by {measure} {OF_ALL}", headings, rows, n_sites)
     drawn = np.lexsort((np.arange(n_sites), -known))[:N_DOTS].tolist()
     points = {
         "site": [crawl.host(site) for site in drawn],
@@ -385,7 +386,7 @@ def sites(crawl: ReportedCrawl) -> ReportSection:
     charts: list[Chart] = []
     if n_sites > 1:
         tips = {"site": "", "pages": "{0,0}", "importance": "{0.00 %}"}
-        axes = ("known pages", f"share of importance by {measure}")
+        axes = ("known pages", f"share of the importance {OF_ALL}, by {measure}")
         charts.append(dots("site-sizes", "Sites by pages and importance", points, axes, tips))
     labels, parts = _parts(crawl)
     charts += _graph(crawl, labels, parts)
@@ -393,7 +394,7 @@ def sites(crawl: ReportedCrawl) -> ReportSection:
 
 
 def _pace(crawl: ReportedCrawl, site: int) -> list[Cell]:
-    pace = crawl.paces.get(site, Pace())
+    pace = crawl.paces.get(site, FetchRate())
     mean = pace.seconds / pace.n_fetches if pace.n_fetches else None
     delay = crawl.delays.get(crawl.host(site))
     gap = pace.gap if pace.n_fetches > 1 else None
@@ -506,7 +507,7 @@ class ComparedCrawls:
 
     @cached_property
     def titles(self) -> list[tuple[int, int]]:
-        """Pages that both got, with another title in B."""
+        """Pages that both crawls fetched, and whose title differs in B."""
         is_got = self.a.is_got, self.b.is_got
         return [
             (a, b) for a, b in self.changed(ReportedCrawl.title) if is_got[0][a] and is_got[1][b]
@@ -592,7 +593,7 @@ def _matched(crawl: ReportedCrawl, other: ReportedCrawl) -> NDArray[np.int32]:
 
 
 def _got_alone(crawl: ReportedCrawl, other: ReportedCrawl, places: NDArray[np.int32]) -> Pages:
-    """Return the pages that a crawl got and the other did not, the most important first."""
+    """Return the pages that only one crawl fetched, the most important first."""
     is_known = places != NO_PAGE
     is_alone = crawl.is_got.copy()
     is_alone[is_known] &= ~other.is_got[places[is_known]]
@@ -614,7 +615,7 @@ def _only(
     found: Pages,
     places: NDArray[np.int32],
 ) -> ReportTable:
-    """Return the table of pages that only one crawl got; `places` are those of all in the other."""
+    """Return the table of pages that one crawl alone fetched; `places` are ranks in the other."""
     (letter, crawl), (letter_of_other, other) = one, another
 
     def elsewhere(at: int) -> str:
@@ -654,18 +655,12 @@ def report_of(crawl: ReportedCrawl) -> str:
         title,
         f"{text(crawl.repository.name).text}: {got['pages']:,} pages got, {got['known']:,} known, "
         f"{when}",
-        [
-            receipt(crawl),
-            coverage(crawl),
-            top(crawl),
-            sites(crawl),
-            time(crawl),
-            depth(crawl),
-            outcomes(crawl),
-            audit(crawl),
-            refusals(crawl),
-        ],
+        [part for make in (*SECTIONS, *load_all("report sections")) if (part := make(crawl))],
     )
+
+
+SECTIONS = (receipt, coverage, top, sites, time, depth, outcomes, audit, refusals)
+"""What makes each section of a report, in order; those of plugins come last."""
 
 
 def comparison_of(crawls: ComparedCrawls) -> str:

@@ -13,7 +13,18 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from crawlprio.errors import printable
-from crawlprio.show.figures import BLUE, GREEN, ORANGE, SKY, VERMILION, Points
+from crawlprio.show.figures import (
+    BLACK,
+    BLUE,
+    GREEN,
+    ORANGE,
+    ORDERING_STYLES,
+    SKY,
+    VERMILION,
+    WINE,
+    Points,
+    ordering_of,
+)
 
 MAX_TEXT = 300
 """Length to which a text from the crawl is cut."""
@@ -108,6 +119,9 @@ INK = "ink"
 """Tag of what is drawn in the colour of the text."""
 
 COLOURS = (VERMILION, BLUE, GREEN, ORANGE, SKY)
+_TAGS = {BLACK: [INK], WINE: [f"light {WINE}", "dark #DE7A9A"]}
+"""For colours that cannot be seen on black: what is drawn instead, which the page sets."""
+
 DASHES = ("solid", "dashdot", "dashed", "dotted", "dotdash")
 HEIGHT = 340
 LETTER_WIDTH, NAME_HEIGHT = 0.016, 0.1
@@ -124,15 +138,16 @@ def lines(
     axes: tuple[str, str],
     percent: tuple[bool, bool] = (False, False),
 ) -> Chart:
-    """Return a chart with a line for each series; the last of several is drawn in `INK`."""
+    """Return a chart with a line for each series; orderings have their colours in all pictures."""
     plot = _plot(axes, percent)
     for place, (label, points) in enumerate(series.items()):
         x, y = np.asarray(points, dtype=np.float64).reshape(-1, 2).T
-        is_ink = 0 < place == len(series) - 1
+        colour = COLOURS[place % len(COLOURS)]
+        colour = ORDERING_STYLES.get(ordering_of(label) or "", (colour,))[0]
         plot.line(
             x="x", y="y", source=_source(x=x, y=y), name=label, legend_label=label, line_width=2.5,
-            line_color=COLOURS[place % len(COLOURS)], line_dash=DASHES[place % len(DASHES)],
-            tags=[INK] if is_ink else [],
+            line_color=colour, line_dash=DASHES[place % len(DASHES)],
+            tags=_TAGS.get(colour, []),
         )  # fmt: skip
     forms = [("0.0 %" if is_percent else "0,0.[00]") for is_percent in percent]
     for span, is_percent in zip((plot.x_range, plot.y_range), percent, strict=True):
@@ -301,10 +316,7 @@ def _item(plot: Any) -> Mapping[str, Any]:
 
 
 def _sampled(
-    title: str,
-    series: Mapping[str, Points],
-    axes: tuple[str, str],
-    percent: tuple[bool, bool],
+    title: str, series: Mapping[str, Points], axes: tuple[str, str], percent: tuple[bool, bool]
 ) -> ReportTable:
     """Return some points of each line: those nearest to evenly spaced places of the longest."""
     arrays = {label: np.asarray(p, dtype=np.float64).reshape(-1, 2) for label, p in series.items()}

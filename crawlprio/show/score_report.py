@@ -45,6 +45,7 @@ from crawlprio.measure.importance import (
     make_importance,
     parts_of,
 )
+from crawlprio.measure.receipt_document import FROM_SEEDS, OF_ALL
 from crawlprio.measure.scores import MARKS, Score, score
 from crawlprio.ranking.pagerank import round_significant
 from crawlprio.show.figures import Panel, Points, plot_cumulative, plot_panels, split_at
@@ -70,7 +71,7 @@ Options = Mapping[str, Mapping[str, Any]]
 
 
 @dataclass(frozen=True)
-class AskedScores:
+class ScoreRequest:
     """What is asked of a repository; 0, None or nothing: not asked.
 
     `importances`: names, and `options` by name of an importance. `order`: pages to judge instead of
@@ -114,14 +115,14 @@ class OrderFigure:
 
 
 @dataclass(frozen=True, eq=False)
-class JudgedOrder:
+class OrderEvaluation:
     """An order of the pages of a repository, and the importance by which its figures judge it.
 
     `order`: the pages that count, in the order fetched. `orderings`: `(fetches before it, name)` of
     each ordering that ruled the crawl, in turn.
     """
 
-    asked: AskedScores
+    asked: ScoreRequest
     importance: Importance
     scored: Score
     repository: Repository
@@ -147,8 +148,12 @@ class JudgedOrder:
     def _lines(self, points: Points, scale: float, first: float = 0.0) -> Mapping[str, Points]:
         """Return a line for each ordering in turn."""
         if len(self.orderings) < 2:
-            return {"this order": points}
+            return self._line(points)
         return split_at(points, [(first + n * scale, name) for n, name in self.orderings])
+
+    def _line(self, points: Points) -> Mapping[str, Points]:
+        """Return one line, named after the ordering if there was only one."""
+        return {self.orderings[0][1] if len(self.orderings) == 1 else "this order": points}
 
     def _models(self) -> OrderFigure:
         """Return the performance under the models of Cho et al."""
@@ -167,21 +172,23 @@ class JudgedOrder:
             },
             ["model", "", *(f"{100 * mark:g} %" for mark in MODEL_MARKS)],
             [
-                [name if line == "performance" else "", line]
+                [name if line == "performance" else "", "upper-bound" if line == "ideal" else line]
                 + [_at(curve.x, getattr(curve, line), mark) for mark in MODEL_MARKS]
                 for name, curve in curves.items()
                 for line in lines
             ],
             f"{names} of Cho et al., by {self.scored.importance}, at x % of all pages that count "
-            "(buffer: x % held). ideal: the order by importance; random: the expectation of a "
-            "random order.",
+            "(buffer: x % held). upper-bound: the order by importance; random: the expectation "
+            "of a random order.",
             [
                 Panel(
-                    {"this order": curve.points()} if name == "buffer"
+                    self._line(curve.points()) if name == "buffer"
                     else self._lines(curve.points(), scale),
                     f"{MODELS[name]} ({name})", *_AXES[name],
                     x_percent=True, y_percent=True, y_limits=(0.0, 1.0),
-                    references={"ideal": curve.points("ideal"), "random": curve.points("random")},
+                    references={
+                        "upper-bound": curve.points("ideal"), "random": curve.points("random"),
+                    },
                 )
                 for name, curve in curves.items()
             ],
@@ -221,24 +228,40 @@ class JudgedOrder:
 
     def _tops(self) -> OrderFigure:
         """Return when the most important pages were fetched."""
-        n_fetched, importance = len(self.order), self.scored.importance
+        n_fetched, importance, days = len(self.order), self.scored.importance, self.asked.days
         places = np.arange(1, n_fetched + 1, dtype=np.int64)
-        means = mean_slice_of_top(self.order, self.scored.values, places, self.asked.tops)
+        tops = self.asked.tops
+        means = mean_slice_of_top(self.order, self.scored.values, places, tops)
         points = [(n, place / n_fetched) for n, place in means.points()]
+        values: list[list[float]] = [[int(n), share] for n, share in points]
+        headings, of = ["top", "fetched after"], (*points[:1], *points[-1:])
+        rows = [[f"{n:,.0f}", f"{share:.2%}"] for n, share in points]
+        caption = (
+            f"Mean share of the fetches after which the N fetched pages of highest {importance} "
+            "had been fetched."
+        )
+        drawn, up, scale = points, "mean share of the fetches", 1 / n_fetched
+        if days:
+            slices = slices_by_fetch(n_fetched, days)
+            drawn = mean_slice_of_top(self.order, self.scored.values, slices, tops).points()
+            up, scale = "mean day", days / n_fetched
+            headings.append("day")
+            for value, row, (_, day) in zip(values, rows, drawn, strict=True):
+                value.append(day)
+                row.append(f"{day:.2f}")
+            caption += f" day: the mean of the {days:,} stretches in which they were."
         changes = {
-            f"change to {name}": [(x, n / n_fetched) for x in (points[0][0], points[-1][0])]
+            f"change to {name}": [(x, n * scale) for x, _ in of]
             for n, name in (self.orderings[1:] if points else ())
         }
         return OrderFigure(
-            "tops", [[int(n), share] for n, share in points], ["top", "fetched after"],
-            [[f"{n:,.0f}", f"{share:.2%}"] for n, share in points],
-            f"Mean share of the fetches after which the N fetched pages of highest {importance} "
-            "had been fetched.",
+            "tops", values, headings, rows, caption,
             [
                 Panel(
-                    {"this order": points}, "When the best pages were fetched",
-                    f"N, pages of highest {importance}", "mean share of the fetches",
-                    x_scale="log", y_percent=True, y_limits=(0.0, 1.0), references=changes,
+                    self._line(drawn), "When the best pages were fetched",
+                    f"N, pages of highest {importance}", up,
+                    x_scale="log", y_percent=not days, y_limits=(0.0, float(days or 1)),
+                    references=changes,
                 )
             ] if points else [],
         )  # fmt: skip
@@ -260,7 +283,7 @@ class JudgedOrder:
             "fetches that are among the N of highest PageRank after all; ties at random.",
             [
                 Panel(
-                    {"this order": points}, "The best pages early and in the end",
+                    self._line(points), "The best pages early and in the end",
                     "N, pages of highest PageRank", "share of the top N in both",
                     x_scale="log", y_percent=True, y_limits=(0.0, 1.0),
                 )
@@ -308,13 +331,13 @@ class ScoreReport:
     """The scores that were asked of a repository, and the figures of its order by importance."""
 
     repository: Repository
-    asked: AskedScores
+    asked: ScoreRequest
     scores: Sequence[Score]
     figures: Mapping[str, Sequence[OrderFigure]]
 
     @classmethod
     def of(
-        cls, repository: Repository, asked: AskedScores, topic: Topic | None = None
+        cls, repository: Repository, asked: ScoreRequest, topic: Topic | None = None
     ) -> ScoreReport:
         """Compute what is asked; a terminal shows which importance is being computed.
 
@@ -335,7 +358,7 @@ class ScoreReport:
         for scored in scores if asked.has_figures else ():
             if scored.order is not None and order is not None:
                 kept, made = order[scored.known[order]], importances[scored.importance]
-                judged = JudgedOrder(asked, made, scored, repository, kept, report.orders)
+                judged = OrderEvaluation(asked, made, scored, repository, kept, report.orders)
                 figures[scored.importance] = judged.figures()
         return report
 
@@ -373,8 +396,9 @@ class ScoreReport:
         for scored in self.scores:
             if scored.order is None:
                 continue
-            rows = {self.order_name: scored.order, "bound": scored.bound, "random": scored.random()}
-            for name, figures in rows.items():
+            names = (self.order_name, "upper-bound", "random")
+            rows = scored.order, scored.bound, scored.random()
+            for name, figures in zip(names, rows, strict=True):
                 assert figures is not None
                 first = figures is scored.order
                 table.add_row(
@@ -387,10 +411,11 @@ class ScoreReport:
         console.print(table)
         _say(
             console,
-            "average, x %: share gathered of the importance of the pages that count, averaged over "
-            "all fetches and after x % of the fetches. bound: the most that as many pages can "
-            "hold. random: the expectation for as many random pages. tau: Kendall's tau of the "
-            "order against importance, with pages not fetched ranked last.",
+            f"average, x %: share gathered of the importance {OF_ALL} that count (a receipt's is "
+            f"{FROM_SEEDS}), averaged over all fetches and after x % of the fetches. upper-bound: "
+            "the most that as many pages can hold. random: the expectation for as many random "
+            "pages. tau: Kendall's tau of the order against importance, with pages not fetched "
+            "ranked last.",
         )
 
     def plot(self, paths: Mapping[str, Path]) -> None:
@@ -419,16 +444,16 @@ class ScoreReport:
         stretches = split_at(scored.order.curve, parts)
         title = f"{Path(self.repository.name).name}: {scored.fetched:,} of {scored.n_known:,} pages"
         across = "share of known pages fetched"
-        up = f"share of their importance by {scored.importance}"
+        up = f"share of the importance {OF_ALL}, by {scored.importance}"
         more = [panel for each in figures for panel in each.panels]
         if not more:
             curves = {"upper-bound": scored.bound.curve, **stretches}
             plot_cumulative(curves, path, title=title, xlabel=across, ylabel=up)
             return
         gathered = Panel(
-            stretches if len(orders) > 1 else {"this order": scored.order.curve},
+            stretches,
             "Importance gathered", across, up, x_percent=True, y_percent=True, y_limits=(0.0, 1.0),
-            references={"ideal": scored.bound.curve, "random": [(0.0, 0.0), (1.0, 1.0)]},
+            references={"upper-bound": scored.bound.curve, "random": [(0.0, 0.0), (1.0, 1.0)]},
         )  # fmt: skip
         plot_panels([gathered, *more], path, title=f"{title}, {self.order_name}")
 
@@ -526,8 +551,8 @@ def _print_top(console: Console, repository: Repository, scored: Score) -> None:
             console,
             f"{scored.n_known:,} pages count; mean {spread['mean']:.4g}, median "
             f"{spread['median']:.4g}, maximum {spread['most']:.4g}; {spread['zero']:.1%} have 0; "
-            f"the top 1 % of pages hold {figure(spread['top_1_percent'], '.1%')} of all "
-            f"importance, which sums to {spread['total']:.6g}.",
+            f"the top 1 % of pages hold {figure(spread['top_1_percent'], '.1%')} of the "
+            f"importance {OF_ALL}, which sums to {spread['total']:.6g}.",
         )
     for remark in scored.remarks:
         _say(console, remark)

@@ -17,7 +17,7 @@ from rich.table import Table
 from rich.text import Text
 
 from crawlprio.errors import ConfigError
-from crawlprio.outside import open_file
+from crawlprio.safe_files import open_file
 
 if TYPE_CHECKING:
     from crawlprio.graph.linkgraph import LinkGraph
@@ -64,12 +64,7 @@ def tracked(rows: Iterable[T], what: str, total: int) -> Iterable[T]:
     """Return rows to be read, with a progress bar if standard error is a terminal."""
     console = Console(stderr=True)
     return track(
-        rows,
-        what,
-        total=total,
-        console=console,
-        transient=True,
-        disable=not console.is_terminal,
+        rows, what, total=total, console=console, transient=True, disable=not console.is_terminal
     )
 
 

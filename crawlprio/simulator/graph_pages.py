@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crawlprio.errors import GraphError
-from crawlprio.graph.compiled import direct, load, njit
+from crawlprio.graph.compiled import dispatcher_of, load, njit
 from crawlprio.graph.linkgraph import LinkGraph
 from crawlprio.graph.pages import NO_PAGE, PageIds, Visit
 from crawlprio.measure.crawl_order import reachable
@@ -36,7 +36,7 @@ class GraphPages:
         self.graph_of = np.zeros(graph.n_pages, dtype=np.int32)
         self.n_known = 0
         load()
-        self._discover = direct(_discover)
+        self._discover = dispatcher_of(_discover)
         self._sites = np.zeros(graph.n_pages, dtype=np.int32)
 
     def __len__(self) -> int:
@@ -129,10 +129,10 @@ class RecordedVisits:
             anchor_of = dict(zip(visit.targets.tolist(), anchors, strict=False))
             anchors = [anchor_of.get(target, "") for target in row.tolist()]
         text = zlib.decompress(self._texts[graph_page]).decode() if self._texts else ""
-        value = visit.value
+        extras = visit.extras
         if self.values is not None and 200 <= visit.status < 300:
-            value = float(self.values[graph_page])
-        return visit._replace(page=page, targets=targets, anchors=anchors, text=text, value=value)
+            extras = {**extras, "page_values": (float(self.values[graph_page]),)}
+        return visit._replace(page=page, targets=targets, anchors=anchors, text=text, extras=extras)
 
 
 @njit(cache=True)
@@ -164,12 +164,14 @@ CANDIDATES = 5
 class Source:
     """A graph to crawl.
 
-    `store_seeds`: the seeds of the crawl if the source is a crawl store.
+    `store_seeds`: the seeds of the crawl if the source is a crawl store; `n_not_got` is then the
+    number of pages that the crawl did not get.
     """
 
     path: Path
     graph: LinkGraph
     store_seeds: tuple[int, ...] | None = None
+    n_not_got: int = 0
 
     @classmethod
     def open(cls, path: str | Path, most_bytes: int | None = None) -> Source:
@@ -187,7 +189,21 @@ class Source:
 
         with Store.open(path, readonly=True) as store:
             seeds = tuple(seed for seed in store.seeds() if seed < graph.n_pages)
-        return cls(path, graph, seeds)
+            got = np.zeros(graph.n_pages, dtype=np.bool_)
+            for page, status in store.statuses():
+                if 0 <= page < graph.n_pages:
+                    got[page] = 200 <= status < 400
+        return cls(path, graph, seeds, int(np.count_nonzero(~got)))
+
+    @property
+    def remark(self) -> str:
+        """What a reader of simulated crawls needs to know of a crawl that did not get all pages."""
+        if not self.n_not_got:
+            return ""
+        return (
+            f"{self.n_not_got:,} of these pages were not fetched, so they have no links here: "
+            "nobody knows what lies behind them."
+        )
 
     @property
     def is_store(self) -> bool:

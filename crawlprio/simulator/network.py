@@ -15,6 +15,7 @@ from crawlprio.errors import ConfigError
 from crawlprio.frontier import Politeness
 from crawlprio.graph.arrays import Floats
 from crawlprio.graph.linkgraph import LinkGraph
+from crawlprio.graph.pages import PageIds
 
 Numbers = float | Sequence[float] | NDArray[Any]
 
@@ -116,6 +117,17 @@ class Network:
                 crawl[site] = self.politeness.obeyed_crawl_delay(seconds)
         return own, crawl
 
+    def optimal_hours(self, pages: PageIds) -> float:
+        """Return the hours that the link takes for some pages if it is always full, T*.
+
+        Castillo et al., section III, equation 2. NaN if the link has no limit.
+        """
+        if self.bandwidth is None:
+            return math.nan
+        sizes = np.asarray(self.page_bytes, dtype=np.float64)
+        n_bytes = sizes[pages].sum() if sizes.ndim else sizes * len(pages)
+        return float(n_bytes) / self.bandwidth / 3600
+
     @property
     def takes_time(self) -> bool:
         """Whether the order can differ from order-only, or time passes at all."""
@@ -174,11 +186,7 @@ class Network:
         }
 
     @classmethod
-    def from_store(
-        cls,
-        path: str | Path,
-        **others: Any,
-    ) -> Network:
+    def from_store(cls, path: str | Path, **others: Any) -> Network:
         """Return a network with the sizes, speeds and latencies that a crawl store recorded.
 
         For each fetch the store has the duration and the number of bytes, but not the time to the

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crawlprio.errors import ConfigError, GraphError
-from crawlprio.frontier import heaps, pairing, records
-from crawlprio.frontier.records import DONE, LEASED, NONE, QUEUE, WAITING, Records, wide
+from crawlprio.frontier import heaps, pairing, struct_layouts
+from crawlprio.frontier.struct_layouts import DONE, LEASED, NONE, QUEUE, WAITING, Records, wide
 from crawlprio.graph.arrays import Floats, integers, numbers
 from crawlprio.graph.compiled import Addresses, njit
 from crawlprio.graph.linkgraph import LinkGraph
@@ -143,10 +143,10 @@ def visit_page(
     push_found(queue, first, n_known, web.page_sites, web.graph_of)
     if known.changes_known:
         links = known.targets[:n_links]
-        heaps.resettle_changed(queue, first, links, known.old_keys)
+        heaps.restore_heap_changed(queue, first, links, known.old_keys)
         if n_changed > 0:
             others = known.changed[:n_changed]
-            heaps.resettle_changed(queue, first, others, known.before)
+            heaps.restore_heap_changed(queue, first, others, known.before)
     return n_known
 
 
@@ -201,12 +201,12 @@ def _fetch_pages(
                     key = keys[target]
                     if key != known.old_keys[k]:
                         rises = key > known.old_keys[k]
-                        root = pairing.resettle(pages, root, target, rises)
+                        root = pairing.restore_heap(pages, root, target, rises)
             for k in range(n_changed):
                 page = wide(changed[k])
                 if page < first and pages[page].state == WAITING:
                     rises = keys[page] > known.before[k]
-                    root = pairing.resettle(pages, root, page, rises)
+                    root = pairing.restore_heap(pages, root, page, rises)
     sites[0].head = root
     progress[0].n_fetched = n_fetched
     progress[0].n_known = n_known
@@ -322,15 +322,17 @@ class CompiledCrawl:
         by_waiting = ordering.by_waiting_pages
         self._sites_of = graph.site if by_site else np.zeros(graph.n_pages, dtype=np.int32)
         n_sites = graph.n_sites if by_site else 1
-        site_rows = records.new_sites(n_sites, 1, 0.0)
-        totals = np.zeros(1, dtype=records.TOTALS)
+        site_rows = struct_layouts.new_sites(n_sites, 1, 0.0)
+        totals = np.zeros(1, dtype=struct_layouts.TOTALS)
         totals["pages_per_visit"] = pages_per_visit
         totals["site_share"] = ordering.site_share
         totals["held_below"] = ordering.held_below
-        totals["site_rule"] = records.BY_WAITING_PAGES if by_waiting else records.BY_BEST_PAGE
-        page_rows = np.zeros(graph.n_pages, dtype=records.PAGE)
+        totals["site_rule"] = (
+            struct_layouts.BY_WAITING_PAGES if by_waiting else struct_layouts.BY_BEST_PAGE
+        )
+        page_rows = np.zeros(graph.n_pages, dtype=struct_layouts.PAGE)
         heap = heaps.no_entries(n_sites)
-        self._arrays = records.Queue(page_rows, site_rows, heap, totals)
+        self._arrays = struct_layouts.Queue(page_rows, site_rows, heap, totals)
         self._queue = QUEUE.addresses(self._arrays)
         self._pages = pages
 
@@ -348,12 +350,7 @@ class CompiledCrawl:
         most_links = int(np.diff(graph.indptr).max(initial=0))
         addresses = ordering.reserve(graph.n_pages, graph.n_sites, graph.n_links, most_links)
         self._web = WebArrays(
-            graph.indptr,
-            graph.indices,
-            self._sites_of,
-            graph.site,
-            pages.local_of,
-            pages.graph_of,
+            graph.indptr, graph.indices, self._sites_of, graph.site, pages.local_of, pages.graph_of
         )
         self._known = Evidence(
             page_rows["key"],

@@ -12,11 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crawlprio.frontier import PageQueue, Politeness, heaps
-from crawlprio.frontier.page_queue import JudgesRepeats
 from crawlprio.frontier.politeness import pause_for_fetch, usual_pause
-from crawlprio.frontier.records import QUEUE, Records, wide
+from crawlprio.frontier.priority_classes import JudgesRepeats
+from crawlprio.frontier.struct_layouts import QUEUE, Records, wide
 from crawlprio.graph.arrays import Floats
-from crawlprio.graph.compiled import Addresses, njit
+from crawlprio.graph.compiled import PLAIN_UNTIL, Addresses, njit
 from crawlprio.graph.linkgraph import LinkGraph
 from crawlprio.graph.pages import NO_PAGE, PageIds, Visit
 from crawlprio.graph.topic import HotQueue
@@ -364,7 +364,7 @@ class EventLoop(CompiledCrawl):
 
 
 class CrawlOptions(TypedDict, total=False):
-    """What may be said of a simulated crawl besides its graph, seeds and ordering.
+    """Options of a simulated crawl, in addition to its graph, seeds and ordering.
 
     `budget`: number of fetches at which to stop; None (the default): no limit. `hot_queue`: a new
     hot queue, which moves pages on a topic to the front. `novelty`: a new `Novelty`, which puts off
@@ -372,7 +372,7 @@ class CrawlOptions(TypedDict, total=False):
     `truth`: float64, shape (n_pages,): PageRank of the whole graph, for orderings that need it;
     computed if omitted. Orderings see it rounded to 8 significant digits, so that equal ranks tie.
     `recorded`: what the pages contained besides links, from a crawl store. `compiled`: False runs
-    every ordering page by page in Python, for tests. `on_progress`: called from time to time with
+    every ordering page by page in Python, as a crawl begins. `on_progress`: called at times with
     the number of pages observed so far.
     """
 
@@ -459,6 +459,7 @@ def timed_crawl(
         hot_queue=hot_queue,
         novelty=novelty,
         truth=truth_of(pages, truth),
+        plain_until=0 if options.get("compiled", True) else PLAIN_UNTIL,
     )
     frontier.observe(Visit(NO_PAGE, pages.discover(distinct)))
     driver = EventByEvent(pages, frontier, network, options.get("recorded"))
@@ -484,6 +485,7 @@ class TimeFigures:
     `mean_active_robots`: fetches in flight, averaged over the time. `curve_by_time`: up to 101
     points [hours, share of PageRank, share of the reachable pages], evenly spaced in time.
     `active_robots`: 100 points [hours, mean fetches in flight], at the midpoint of each hundredth.
+    `optimal_hours`: as `Network.optimal_hours` of the pages fetched.
     """
 
     crawl: TimedCrawl
@@ -493,19 +495,22 @@ class TimeFigures:
     mean_active_robots: float
     curve_by_time: list[list[float]]
     active_robots: list[list[float]]
+    optimal_hours: float = math.nan
 
     @classmethod
     def of(
-        cls, crawl: TimedCrawl, ranks: NDArray[np.float64], reachable: NDArray[np.bool_]
+        cls,
+        crawl: TimedCrawl,
+        ranks: NDArray[np.float64],
+        reachable: NDArray[np.bool_],
+        network: Network,
     ) -> TimeFigures:
         """Return the figures of a crawl; `ranks` and `reachable` as for `cumulative_pagerank`."""
         seconds = crawl.seconds
         if not seconds > 0:
             nothing = (math.nan,) * len(TIME_MARKS)
             return cls(crawl, 0.0, math.nan, nothing, math.nan, [], [])
-        times, gathered, fetched = cumulative_by_time(
-            crawl.order, crawl.ended, ranks, reachable, start=0.0
-        )
+        times, gathered, fetched = cumulative_by_time(crawl.order, crawl.ended, ranks, reachable)
 
         def by(at: NDArray[np.float64], shares: NDArray[np.float64]) -> NDArray[np.float64]:
             return np.concatenate([[0.0], shares])[np.searchsorted(times, at, side="right")]
@@ -522,6 +527,7 @@ class TimeFigures:
             mean_active_robots=busy / seconds,
             curve_by_time=np.column_stack([at / HOUR, by(at, gathered), by(at, fetched)]).tolist(),
             active_robots=np.column_stack([middles / HOUR, active]).tolist(),
+            optimal_hours=network.optimal_hours(crawl.order),
         )
 
     @property
@@ -531,6 +537,7 @@ class TimeFigures:
     def as_json(self) -> dict[str, Any]:
         """Return all fields but the fetch times, for JSON; null for an undefined number."""
         return {
+            "optimal_hours": finite(self.optimal_hours),
             "hours": self.hours,
             "pages_per_hour": finite(self.pages_per_hour),
             "mean_active_robots": finite(self.mean_active_robots),

@@ -24,7 +24,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from crawlprio.frontier.records import NONE, Records
+from crawlprio.frontier.struct_layouts import NONE, Records
 from crawlprio.graph.arrays import Floats
 from crawlprio.graph.compiled import njit
 
@@ -121,12 +121,7 @@ def _pop(heap: Fetches, n: int, times: Floats) -> int:
 
 @njit(cache=True)
 def start(
-    flight: Flight,
-    fetch: int,
-    now: float,
-    latency: float,
-    n_bytes: float,
-    speed: float,
+    flight: Flight, fetch: int, now: float, latency: float, n_bytes: float, speed: float
 ) -> None:
     """Start a fetch. O(log robots), plus O(robots) memory moves if its transfer begins at once."""
     counts, times = flight.counts, flight.times
@@ -144,13 +139,7 @@ def start(
 
 
 @njit(cache=True)
-def begin(
-    flight: Flight,
-    fetch: int,
-    now: float,
-    n_bytes: float,
-    speed: float,
-) -> None:
+def begin(flight: Flight, fetch: int, now: float, n_bytes: float, speed: float) -> None:
     """Begin the transfer of a fetch; it has no rate and no end until shares are set."""
     counts, moving, speeds = flight.counts, flight.moving, flight.speeds
     n = counts[0].n_moving
@@ -170,10 +159,7 @@ def begin(
 
 
 @njit(cache=True)
-def latent_due(
-    flight: Flight,
-    now: float,
-) -> int:
+def latent_due(flight: Flight, now: float) -> int:
     """Pop the next fetch whose latency is over by now, or return -1; call `begin` for it."""
     counts, latent, times = flight.counts, flight.latent, flight.times
     if counts[0].n_latent == 0 or times[latent[0]] > now:
@@ -184,10 +170,7 @@ def latent_due(
 
 
 @njit(cache=True)
-def end_due(
-    flight: Flight,
-    now: float,
-) -> int:
+def end_due(flight: Flight, now: float) -> int:
     """Pop the fetch that has ended by now and was started first, or return -1.
 
     O(log robots), or O(robots) for a fetch that shared the bandwidth.
@@ -263,10 +246,7 @@ def fair_share(speeds: Floats, n: int, bandwidth: float) -> float:
 
 
 @njit(cache=True)
-def share_out(
-    flight: Flight,
-    now: float,
-) -> None:
+def share_out(flight: Flight, now: float) -> None:
     """Recompute shares and end times if transfers began or ended. O(robots)."""
     counts, moving = flight.counts, flight.moving
     if not counts[0].changed:
@@ -302,9 +282,7 @@ def _set_rates(moving: Floats, n: int, share: float, now: float) -> None:
 
 
 @njit(cache=True)
-def next_time(
-    flight: Flight,
-) -> float:
+def next_time(flight: Flight) -> float:
     """Return when the next fetch ends or begins its transfer; inf if none is in flight.
 
     Call `share_out` first.

@@ -3,25 +3,28 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Mapping
 from functools import partial
 from itertools import compress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from scrapy import Request, Spider, signals
-from scrapy.http import HtmlResponse, Response
+from scrapy.http import Response
+from scrapy.utils.python import to_unicode
 
 from crawlprio.errors import ConfigError, CrawlprioError, StoreError
-from crawlprio.graph.compiled import say
+from crawlprio.graph.compiled import notice
+from crawlprio.graph.pages import Visit
 from crawlprio.items import LinkPairs
 from crawlprio.live import engine
-from crawlprio.live.page_reading import content_type_of, pairs_of, read_page
-from crawlprio.live.running import Callbacks, RunningCrawl
+from crawlprio.live.crawl_context import CrawlContext, CrawlPart
+from crawlprio.live.response_parser import pairs_of, read_page, type_of
 from crawlprio.live.spider_arguments import ARGUMENTS, check_same_seeds, record_arguments
 from crawlprio.settings_table.config import read_setting
 from crawlprio.store.outcomes import ROBOTS
 from crawlprio.web.addresses import PrivateAddresses
 from crawlprio.web.html import ParsedPage
+from crawlprio.web.robots_txt import forbids, products
 from crawlprio.web.scope import Scope, Traps, read_seeds, without_session
 from crawlprio.web.urls import host_of, normalise_url
 
@@ -32,18 +35,54 @@ if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
     from scrapy.statscollectors import StatsCollector
 
-    from crawlprio.live.virtual import VirtualWeb
-
 logger = logging.getLogger("crawlprio")
 
-_HTML = ("text/html", "application/xhtml+xml")
 _ARGUMENTS = ("seeds", "url", "follow", "allow", "deny")
-_ROBOTS_RULES_WITH_VALUE = (
-    "unavailable_after",
-    "max-snippet",
-    "max-image-preview",
-    "max-video-preview",
-)
+
+
+class FetchCheck(CrawlPart):
+    """Makes the command exit with an error if no page was fetched."""
+
+    def closed(self, reason: str) -> None:
+        crawl = self.crawl
+        figures = crawl.recorder.figures
+        causes = dict(figures.failures)
+        if figures.n_forbidden:
+            causes[ROBOTS] = figures.n_forbidden
+        is_used_up = reason == "closespider_pagecount"
+        if figures.n_fetched or not (causes or is_used_up):
+            return
+        counts = ", ".join(f"{cause}: {count:,}" for cause, count in causes.items())
+        if causes:
+            crawl.say_error(f"No page could be fetched ({counts}); check the seeds.")
+        else:
+            crawl.say_error(
+                "No page was fetched: robots.txt files used up CLOSESPIDER_PAGECOUNT; set "
+                "CRAWLPRIO_MAX_PAGES (--pages) instead."
+            )
+        engine.exit_with_error(crawl.crawler)
+
+
+class NotingSpider(Protocol):
+    """A spider that goes by what is recorded: each visit, and the end, while the store is open."""
+
+    def note_visit(self, visit: Visit) -> None: ...
+
+    def note_end(self, reason: str) -> None: ...
+
+
+class SpiderNotes(CrawlPart):
+    """Has a spider note what is recorded, in place of `FetchCheck`."""
+
+    def __init__(self, crawl: CrawlContext, spider: NotingSpider) -> None:
+        super().__init__(crawl)
+        self._spider = spider
+
+    def visited(self, visit: Visit) -> None:
+        self._spider.note_visit(visit)
+
+    def closed(self, reason: str) -> None:
+        self._spider.note_end(reason)
 
 
 class SiteSpider(Spider):
@@ -90,6 +129,7 @@ class SiteSpider(Spider):
         self._stats: StatsCollector | None = None
         self._strips_sessions = False
         self._obeys_nofollow = True
+        self._robot: str | None = None
         self._yields_requests = False
         self.scope = self._make_scope("site", None)
 
@@ -100,7 +140,7 @@ class SiteSpider(Spider):
         Without seeds it serves the demo web, and in a replay the recording, and crawls that on
         loopback. Invalid arguments are refused when the crawl starts.
         """
-        crawl = RunningCrawl.of(crawler)
+        crawl = CrawlContext.of(crawler)
         try:
             spider = super().from_crawler(crawler, *args, **kwargs)
             crawler.signals.connect(spider._opened, signal=signals.spider_opened)
@@ -116,25 +156,34 @@ class SiteSpider(Spider):
                 "CRAWLPRIO_STRIP_SESSIONS"
             )
             spider._obeys_nofollow = not read("CRAWLPRIO_FOLLOW_NOFOLLOW")
+            spider._robot = read("ROBOTSTXT_USER_AGENT")
             recording = read("CRAWLPRIO_REPLAY")
             if spider.needs_demo or recording:
                 try:
                     web = crawl.serve(recording)
                 except StoreError as error:  # the argument is invalid, not a store of ours
                     raise ConfigError(str(error)) from None
-                if recording:
-                    _check_recorded(spider.seeds, web)
+                missing = [seed for seed in spider.seeds if recording and not web.has(seed)]
+                if missing:
+                    raise ConfigError(
+                        f"seed {missing[0]} is not in the {web.name}; give a URL that is, or none "
+                        "to use the recording's own seeds."
+                    )
                 spider.use_web(list(spider.seeds or web.seeds), web.hosts)
             else:
                 crawl.awaits_seeds = True
                 spider._rules["private"] = crawl.addresses
                 spider.scope = spider._make_scope("site", None)
-            crawl.parts.add(Callbacks(closed=spider._check_fetched))
+            crawl.parts.add(spider.part_of(crawl))
             check_same_seeds(crawler.settings, None if crawl.web else spider.seeds)
         except CrawlprioError as refusal:
             spider = super().from_crawler(crawler)
             crawl.refuse(refusal)
         return spider
+
+    def part_of(self, crawl: CrawlContext) -> CrawlPart:
+        """Return what takes part in the crawl for this spider."""
+        return FetchCheck(crawl)
 
     @property
     def arguments(self) -> dict[str, Any]:
@@ -155,7 +204,7 @@ class SiteSpider(Spider):
 
     async def start(self) -> AsyncIterator[Any]:
         """Pass the seeds to the scheduler in one batch, in order."""
-        crawl = RunningCrawl.of(self.crawler)
+        crawl = CrawlContext.of(self.crawler)
         if crawl.is_running and crawl.recorder.store is not None and crawl.recorder.resumes:
             for url in crawl.recorder.store.redirected_seeds():
                 self.scope.add_seed(url)
@@ -179,12 +228,13 @@ class SiteSpider(Spider):
         depth = response.meta.get("depth", 0) if response.request is not None else 0
         if depth == 0:
             self._add_redirected_site(response)
-        crawl = RunningCrawl.of(self.crawler)
-        kind = content_type_of(response)
-        page = read_page(crawl, response, kind) if _is_html(response, kind) else ParsedPage()
-        pairs = pairs_of(crawl, response, page)
+        crawl = CrawlContext.of(self.crawler)
+        kind = type_of(response)
+        names = self._names(response)
+        page = read_page(crawl, response, kind.header, names) if kind.is_html else ParsedPage()
+        pairs = pairs_of(crawl, response, page, len(page.urls))
         pairs.source = source
-        nofollow = self._obeys_nofollow and (page.nofollow or _says_nofollow(response))
+        nofollow = self._obeys_nofollow and (page.nofollow or _says_nofollow(response, names))
         try:
             self._sort_links(page, pairs, depth + 1, nofollow)
         except ConfigError as error:  # `allow` or `deny` takes too long
@@ -197,27 +247,20 @@ class SiteSpider(Spider):
 
     def _sort_links(self, page: ParsedPage, pairs: LinkPairs, depth: int, nofollow: bool) -> None:
         """Assign each link of a page to the targets or to `outside`."""
-        if page.cut:
-            self._count_cut(page.cut)
+        if page.cut and self._stats is not None:
+            self._stats.inc_value(f"crawlprio/cut/{page.cut}")
         if page.n_dropped:
             self._refuse("long-url", page.n_dropped)
         urls, anchors = self._urls_of(page), page.anchors
         if nofollow or 0 < self._depth_limit < depth:
-            pairs.outside = [
-                (url, anchor)
-                for url, anchor in zip(urls, anchors, strict=True)
-                if url != pairs.source
-            ]
-            if pairs.outside:
-                rule = "nofollow" if nofollow else "depth"
-                self._refuse(rule, len(pairs.outside), (url for url, _ in pairs.outside))
-            return
-        refusals = self.scope.refuse_all(urls, depth)
-        if self._obeys_nofollow and True in page.nofollows:
-            refusals = [
-                "nofollow" if link_nofollow else refusal
-                for link_nofollow, refusal in zip(page.nofollows, refusals, strict=True)
-            ]
+            refusals = ["nofollow" if nofollow else "depth"] * len(urls)
+        else:
+            refusals = self.scope.refuse_all(urls, depth)
+            if self._obeys_nofollow and True in page.nofollows:
+                refusals = [
+                    "nofollow" if link_nofollow else refusal
+                    for link_nofollow, refusal in zip(page.nofollows, refusals, strict=True)
+                ]
         if pairs.source in urls:
             others = [url != pairs.source for url in urls]
             urls, anchors, refusals = (
@@ -234,6 +277,13 @@ class SiteSpider(Spider):
             of_rule = (url for url, rule in zip(urls, refusals, strict=True) if rule == refusal)
             self._refuse(refusal, refusals.count(refusal), of_rule)
 
+    def _names(self, response: Response) -> frozenset[str]:
+        """Return the names of the robot that asked for a response, as a robots.txt knows it."""
+        agent = self._robot or (response.request and response.request.headers.get("User-Agent"))
+        return products(
+            to_unicode(agent or read_setting(self.crawler.settings, "USER_AGENT") or "")
+        )
+
     def _urls_of(self, page: ParsedPage) -> list[str]:
         """Return the URLs of the links of a page, without session ids."""
         if self._strips_sessions:
@@ -244,65 +294,39 @@ class SiteSpider(Spider):
 
     def _opened(self) -> None:
         self._stats = self.crawler.stats
-        crawl = RunningCrawl.of(self.crawler)
+        crawl = CrawlContext.of(self.crawler)
         is_replay = read_setting(self.crawler.settings, "CRAWLPRIO_REPLAY") is not None
         if crawl.is_running and crawl.recorder.store is not None and not is_replay:
             seeds = None if crawl.web is not None else self.seeds
             record_arguments(
-                crawl.recorder.store,
-                {**self.arguments, "seeds": seeds},
-                self.crawler.settings,
+                crawl.recorder.store, {**self.arguments, "seeds": seeds}, self.crawler.settings
             )
         if crawl.is_running:
             self._ask_for_contact()
             if crawl.config.keeps_items and type(self) is SiteSpider:
                 logger.warning(
                     "CRAWLPRIO_ITEMS is on, but the spider 'site' yields only link pairs, which "
-                    "are no items; the store has them as links."
+                    "are not items; the store keeps them as links."
                 )
 
     def _ask_for_contact(self) -> None:
         """Say once that a crawl of the open web names nobody whom its sites could reach."""
         settings = self.crawler.settings
         agent = str(read_setting(settings, "USER_AGENT"))
-        crawl = RunningCrawl.of(self.crawler)
+        crawl = CrawlContext.of(self.crawler)
         is_local = crawl.web or read_setting(settings, "CRAWLPRIO_LOOPBACK")
-        if is_local or crawl.tell_brain or "@" in agent or "://" in agent:
+        if is_local or crawl.tell_coordinator or "@" in agent or "://" in agent:
             return
         if any(PrivateAddresses("refuse").allows_host(host_of(seed)) for seed in self.seeds):
-            say(
+            notice(
                 f"the user agent, {agent}, names nobody whom the owners of a site could reach; "
                 "add one with --contact (CRAWLPRIO_CONTACT), or set USER_AGENT."
             )
 
-    def _check_fetched(self, reason: str) -> None:
-        """Make the command exit with an error if no page was fetched."""
-        figures = RunningCrawl.of(self.crawler).recorder.figures
-        causes = dict(figures.failures)
-        if figures.n_forbidden:
-            causes[ROBOTS] = figures.n_forbidden
-        is_used_up = reason == "closespider_pagecount"
-        if figures.n_fetched or not (causes or is_used_up):
-            return
-        counts = ", ".join(f"{cause}: {count:,}" for cause, count in causes.items())
-        if causes:
-            logger.error("No page could be fetched (%s); check the seeds.", counts)
-        else:
-            logger.error(
-                "No page was fetched: robots.txt files used up CLOSESPIDER_PAGECOUNT; set "
-                "CRAWLPRIO_MAX_PAGES (--pages) instead."
-            )
-        engine.exit_with_error(self.crawler)
-
     def _refuse(self, rule: str, n_links: int, urls: Iterable[str] = ()) -> None:
         """Count links that a rule refused, once the crawl has started."""
         if self._stats is not None:
-            RunningCrawl.of(self.crawler).refuse_links(rule, n_links, urls)
-
-    def _count_cut(self, reason: str) -> None:
-        """Count a page that was not read to the end, once the crawl has started."""
-        if self._stats is not None:
-            self._stats.inc_value(f"crawlprio/cut/{reason}")
+            CrawlContext.of(self.crawler).refuse_links(rule, n_links, urls)
 
     def _source(self, response: Response) -> str:
         """Return the URL under which a page was requested."""
@@ -320,9 +344,9 @@ class SiteSpider(Spider):
         arrived = normalise_url(response.url)
         if asked in self.seeds and arrived is not None and self.scope.add_seed(arrived):
             logger.info("Seed %s redirects to %s; that site is crawled too.", asked, arrived)
-            tell_brain = RunningCrawl.of(self.crawler).tell_brain
-            if tell_brain is not None:
-                tell_brain(["scope", arrived])
+            tell_coordinator = CrawlContext.of(self.crawler).tell_coordinator
+            if tell_coordinator is not None:
+                tell_coordinator(["scope", arrived])
 
     def _make_scope(self, follow: str, hosts: Iterable[str] | None) -> Scope:
         """Return the scope that arguments and settings define."""
@@ -351,35 +375,10 @@ def recorded_scope(
     return scope
 
 
-def _check_recorded(seeds: list[str], web: VirtualWeb) -> None:
-    """Raise `ConfigError` for a seed that is not in the recording."""
-    for seed in seeds:
-        if not web.has(seed):
-            raise ConfigError(
-                f"seed {seed} is not in the {web.name}; give a URL that is, or none to use the "
-                "recording's own seeds."
-            )
-
-
-def _is_html(response: Response, content_type: str) -> bool:
-    """Return whether a response is HTML, by its content type, or else by Scrapy's guess."""
-    if content_type:
-        return content_type.partition(";")[0].strip().lower() in _HTML
-    return isinstance(response, HtmlResponse)
-
-
-def _says_nofollow(response: Response) -> bool:
-    """Return whether an X-Robots-Tag header tells all robots not to follow links."""
-    for header in response.headers.getlist("X-Robots-Tag"):
-        is_for_all = True
-        for rule in header.decode("latin-1").lower().split(","):
-            name, colon, rest = (part.strip() for part in rule.partition(":"))
-            if colon and name not in _ROBOTS_RULES_WITH_VALUE:
-                is_for_all = name == "*"
-                name = rest
-            if is_for_all and name in ("nofollow", "none"):
-                return True
-    return False
+def _says_nofollow(response: Response, names: Collection[str]) -> bool:
+    """Return whether X-Robots-Tag headers tell a robot not to follow links."""
+    tags = response.headers.getlist("X-Robots-Tag")
+    return bool(tags) and forbids("nofollow", (tag.decode("latin-1") for tag in tags), names)
 
 
 def _rules(settings: BaseSettings) -> dict[str, Any]:

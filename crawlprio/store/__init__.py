@@ -2,6 +2,7 @@
 
 from crawlprio.store.crawl_state import SiteState
 from crawlprio.store.files import (
+    NameTaken,
     StoreInUse,
     discard,
     discard_unfinished,
@@ -10,18 +11,20 @@ from crawlprio.store.files import (
     make_private_folder,
 )
 from crawlprio.store.schema import SCHEMA_VERSION
-from crawlprio.store.store import Companion, Store
+from crawlprio.store.store import Store
 from crawlprio.store.stored_pages import StoredPages
+from crawlprio.store.transactions import TransactionParticipant
 from crawlprio.store.visit_rows import MAX_TEXT
 
 __all__ = [
     "MAX_TEXT",
     "SCHEMA_VERSION",
-    "Companion",
+    "NameTaken",
     "SiteState",
     "Store",
     "StoreInUse",
     "StoredPages",
+    "TransactionParticipant",
     "discard",
     "discard_unfinished",
     "earlier_stores",

@@ -56,10 +56,12 @@ def has_archive(db: sqlite3.Connection) -> bool:
     return all_exist(db, _FILES, _ARCHIVED)
 
 
-def create_archive(cursor: sqlite3.Cursor) -> None:
-    """Create the tables, inside a transaction."""
-    for table in (_FILES, _ARCHIVED):
-        table.create(cursor)
+def open_archive(cursor: sqlite3.Cursor) -> None:
+    """Create the tables, inside a transaction, or raise TypeError if their rows are damaged."""
+    if not has_archive(cursor.connection):
+        for table in (_FILES, _ARCHIVED):
+            table.create(cursor)
+    _ARCHIVED.check(cursor.connection)
 
 
 def put_archived(
@@ -70,21 +72,25 @@ def put_archived(
     _FILES.put(cursor, files)
 
 
-def find_original(cursor: sqlite3.Cursor, digest: bytes) -> tuple[str, float] | None:
-    """Return URL and time of the first response with a body; None if there is none."""
-    found: tuple[str, float] | None = cursor.execute(
+class Original(NamedTuple):
+    """An archived response, which others of the same body refer to."""
+
+    url: str
+    fetched_at: float
+
+
+def find_original(cursor: sqlite3.Cursor, digest: bytes) -> Original | None:
+    """Return the first response with a body; None if there is none."""
+    found = cursor.execute(
         "SELECT url, fetched_at FROM archived WHERE digest = ? AND revisit = 0 ORDER BY id LIMIT 1",
         (digest,),
     ).fetchone()
-    return found
+    return found and Original(*found)
 
 
 def archive_files(db: sqlite3.Connection) -> list[FileRow]:
     """Return all files, in the order written; raise TypeError for a damaged row."""
-    found = [FileRow(*row) for row in _FILES.rows(db, "*", "id")]
-    if any((type(f.number), type(f.name), type(f.n_bytes)) != (int, str, int) for f in found):
-        raise TypeError("a file of the archive without name and size")
-    return found
+    return [FileRow(*row) for row in _FILES.rows(db, "*", "id")]
 
 
 def archived(db: sqlite3.Connection) -> Iterator[ArchivedRow]:
@@ -105,13 +111,11 @@ def last_place(cursor: sqlite3.Cursor, file: int) -> RecordPlace | None:
     found = cursor.execute(
         "SELECT offset, length FROM archived WHERE file = ? ORDER BY id DESC LIMIT 1", (file,)
     ).fetchone()
-    return None if found is None else RecordPlace(*found)
+    return found and RecordPlace(*found)
 
 
-def drop_last(cursor: sqlite3.Cursor, file: FileRow) -> FileRow:
+def drop_last(cursor: sqlite3.Cursor, file: FileRow, place: RecordPlace) -> FileRow:
     """Forget the last record of a file, inside a transaction; return the file without it."""
-    place = last_place(cursor, file.number)
-    assert place is not None
     cursor.execute(
         "DELETE FROM archived WHERE file = ? AND offset = ?", (file.number, place.offset)
     )

@@ -9,13 +9,14 @@ import os
 import re
 import signal
 import sqlite3
+import stat
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from crawlprio.errors import StoreError, printable
-from crawlprio.outside import check_file
+from crawlprio.safe_files import check_file, is_missing, real
 
 _REMEDIES = {
     sqlite3.SQLITE_FULL: "the disk is full; free some space, then resume the crawl",
@@ -31,17 +32,17 @@ _REMEDIES = {
     sqlite3.SQLITE_TOOBIG: "the file is damaged (a value is too large); restore a backup",
 }
 
-
 MAX_QUOTED = 200
 """Characters that a sentence quotes of an error or of a value from a file."""
 
 
 def store_error(path: Path, error: Exception) -> StoreError:
     """Return the error for a failure to open, read, write or rename a store."""
-    if not path.parent.is_dir():
+    if is_missing(path.parent):
         return StoreError(f"{path}: there is no folder {path.parent}; create it first.")
-    if isinstance(error, OSError):
-        return StoreError(f"{path}: {error.strerror}; check the file and its folder.")
+    if isinstance(error, OSError | ValueError):
+        reason = getattr(error, "strerror", None) or error
+        return StoreError(f"{path}: {reason}; check the file and its folder.")
     remedy = _REMEDIES.get(primary_code(error))
     quoted = f"SQLite failed with: {printable(error, MAX_QUOTED)}"
     return StoreError(f"{path}: {remedy or quoted}.")
@@ -158,17 +159,17 @@ def connect(path: Path, mode: str, *, timeout: float = 10.0, exclusive: bool = F
     try:
         check_file(path, follow=True)
         for companion in ("-wal", "-shm", "-journal"):
-            check_file(f"{path.resolve()}{companion}")
+            check_file(f"{real(path)}{companion}")
     except OSError as found:
         raise StoreError(f"{found.filename}: {found.strerror}; remove it.") from None
     db = sqlite3.connect(
-        f"{path.resolve().as_uri()}?mode={mode}",
+        f"{real(path).as_uri()}?mode={mode}",
         uri=True,
         timeout=timeout,
         isolation_level=None,
         factory=Connection,
     )
-    db.work = WorkLimit(path.resolve())
+    db.work = WorkLimit(real(path))
     try:
         db.set_progress_handler(db.work, _STEPS_AT_ONCE)
         db.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MAX_VALUE)
@@ -231,7 +232,7 @@ class WriterLock:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._file = Path(f"{path.resolve()}-lock")
+        self._file = Path(f"{real(path)}-lock")
         self._inode: tuple[int, int] | None = None
         while True:
             before = inode_of(self._file)
@@ -298,7 +299,7 @@ class WriterLock:
             _locked.add(inode)
             return
 
-    def release(self) -> None:
+    def close(self) -> None:
         """Release the lock and remove its file; a second call does nothing."""
         if self._db is None:
             return
@@ -403,26 +404,24 @@ def keep_existing(path: str | Path) -> Path | None:
     missing or not writable.
     """
     path = Path(path)
-    if path.is_dir():
+    if os.path.isdir(path):
         raise StoreError(f"{path}: a folder has this name; name a file.")
-    lock = WriterLock(path)
-    try:
-        if not any(os.path.lexists(f"{path}{companion}") for companion in COMPANIONS):
-            return None
-        _check_unused(path)
-        for kept in numbered(path):
-            with contextlib.suppress(NameTaken):
-                reserve(kept)
-                break
-        # The log goes first: if it were left behind, the next store would read it as its own.
-        for companion in reversed(COMPANIONS):
-            with contextlib.suppress(FileNotFoundError):
-                os.replace(f"{path}{companion}", f"{kept}{companion}")
-        return kept
-    except OSError as error:
-        raise store_error(path, error) from None
-    finally:
-        lock.release()
+    with contextlib.closing(WriterLock(path)):
+        try:
+            if not any(os.path.lexists(f"{path}{companion}") for companion in COMPANIONS):
+                return None
+            _check_unused(path)
+            for kept in numbered(path):
+                with contextlib.suppress(NameTaken):
+                    reserve(kept)
+                    break
+            # The log goes first: if it were left behind, the next store would read it as its own.
+            for companion in reversed(COMPANIONS):
+                with contextlib.suppress(FileNotFoundError):
+                    os.replace(f"{path}{companion}", f"{kept}{companion}")
+            return kept
+        except OSError as error:
+            raise store_error(path, error) from None
 
 
 def earlier_stores(path: str | Path) -> list[Path]:
@@ -438,12 +437,9 @@ def discard(path: Path) -> None:
 
     Raises `StoreInUse` if a program writes to it or has it open.
     """
-    lock = WriterLock(path)
-    try:
+    with contextlib.closing(WriterLock(path)):
         _check_unused(path)
         remove(path)
-    finally:
-        lock.release()
 
 
 def discard_unfinished(path: str | Path) -> bool:
@@ -451,18 +447,13 @@ def discard_unfinished(path: str | Path) -> bool:
 
     Raises `StoreInUse` if a running process is writing to it.
     """
-    path = Path(path)
-    lock = WriterLock(path)
-    try:
-        with contextlib.closing(connect(path, "rw")) as db:
+    path, n_tables = Path(path), -1
+    with contextlib.closing(WriterLock(path)):
+        with contextlib.suppress(sqlite3.Error), contextlib.closing(connect(path, "rw")) as db:
             (n_tables,) = db.execute("SELECT count(*) FROM sqlite_schema").fetchone()
         if n_tables == 0:
             remove(path)
-        return bool(n_tables == 0)
-    except sqlite3.Error:
-        return False
-    finally:
-        lock.release()
+    return n_tables == 0
 
 
 def numbered(path: Path) -> Iterator[Path]:
@@ -493,14 +484,14 @@ def make_private_folder(folder: str | Path) -> None:
     Call it for a job directory before anything else creates that: Scrapy uses the umask's mode.
     """
     folder = Path(folder)
-    if folder.is_dir():
+    if os.path.isdir(folder):
         return
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         folder.mkdir(mode=0o700)
         folder.chmod(0o700)
     except FileExistsError:
-        if not folder.is_dir():
+        if not os.path.isdir(folder):
             raise StoreError(f"{folder}: a file has this name; name another folder.") from None
     except OSError as error:
         raise StoreError(f"{folder} cannot be created: {error.strerror}; name another.") from None
@@ -512,12 +503,21 @@ def remove(path: Path) -> None:
         Path(f"{path}{companion}").unlink(missing_ok=True)
 
 
+def check_is_there(path: Path) -> None:
+    """Raise `StoreError` if no file of this name can be reached."""
+    if is_missing(path):
+        raise StoreError(f"{path}: no such crawl store; check the name.")
+    try:
+        is_folder = stat.S_ISDIR(os.stat(path).st_mode)
+    except (OSError, ValueError) as error:
+        raise store_error(path, error) from None
+    if is_folder:
+        raise StoreError(f"{path}: this is a folder, not a crawl store.")
+
+
 def open_database(path: Path, *, readonly: bool) -> Connection:
     """Open an existing database file, for reading even where nothing is writable."""
-    if path.is_dir():
-        raise StoreError(f"{path}: this is a folder, not a crawl store.")
-    if not path.exists():
-        raise StoreError(f"{path}: no such crawl store; check the name.")
+    check_is_there(path)
     try:
         try:
             # A reader opens it for writing too, or would leave its log and shared memory behind.
@@ -525,7 +525,7 @@ def open_database(path: Path, *, readonly: bool) -> Connection:
             if readonly:
                 db.execute("PRAGMA query_only = ON")
         except sqlite3.OperationalError:
-            if not readonly or Path(f"{path.resolve()}-wal").exists():
+            if not readonly or not is_missing(f"{real(path)}-wal"):
                 raise
             # No file can be created beside it, so nothing can be writing to it.
             db = connect(path, "ro&immutable=1")
@@ -535,7 +535,6 @@ def open_database(path: Path, *, readonly: bool) -> Connection:
 
 
 def _is_store(path: Path) -> bool:
-    """Return whether a file is a crawl store."""
     try:
         with contextlib.closing(connect(path, "ro&immutable=1")) as db:
             return bool(db.execute("SELECT 1 FROM sqlite_schema WHERE name = 'visits'").fetchone())
@@ -549,7 +548,7 @@ def _check_unused(path: Path) -> None:
         with contextlib.closing(connect(path, "rw", timeout=0.0, exclusive=True)) as db:
             db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
             # Left behind by a crawl that was killed: no process has it mapped.
-            Path(f"{path.resolve()}-shm").unlink(missing_ok=True)
+            Path(f"{real(path)}-shm").unlink(missing_ok=True)
     except sqlite3.Error as error:
         if primary_code(error) in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
             raise StoreInUse(path, reads=True) from None

@@ -18,9 +18,10 @@ from typing import Any, NamedTuple
 from crawlprio.errors import GraphError, StoreError
 from crawlprio.graph.linkgraph import LinkGraph
 from crawlprio.graph.pages import PageTable
-from crawlprio.outside import open_file
 from crawlprio.plugins import ADDED, load
+from crawlprio.safe_files import is_missing, open_file, real
 from crawlprio.store import Store
+from crawlprio.store.files import store_error
 
 SQLITE_MAGIC = b"SQLite format 3\0"
 
@@ -106,11 +107,9 @@ def read_graph(path: str | Path, most_bytes: int | None = None) -> LinkGraph:
         is_crawl_store = is_store(path)
     except FileNotFoundError:
         raise GraphError(f"{path}: there is no such file; give a graph or a crawl store.") from None
-    except OSError as error:
-        raise GraphError(f"{path} cannot be read: {error.strerror or error}.") from error
+    except (OSError, ValueError) as error:
+        raise GraphError(str(store_error(path, error))) from error
     if is_crawl_store:
-        from crawlprio.store import Store
-
         with Store.open(path, readonly=True) as store:
             return store.link_graph()
     suffix = suffix_of(path)
@@ -168,11 +167,11 @@ def export_links(
     if suffix not in WRITTEN:
         known = ", ".join(WRITTEN)
         raise StoreError(f"{path}: the extension names the format and must be one of {known}.")
-    if path.exists() and path.samefile(store.path):
+    if real(path) == real(store.path):
         raise StoreError(f"{path}: this is the crawl store itself; name another file.")
-    if not path.parent.is_dir():
+    if is_missing(path.parent):
         raise StoreError(f"{path}: there is no folder {path.parent}; create it first.")
-    if path.is_dir():
+    if os.path.isdir(path):
         raise StoreError(f"{path}: this is a folder; name a file.")
     try:
         with tempfile.TemporaryDirectory(prefix=".links-", dir=path.parent) as folder:

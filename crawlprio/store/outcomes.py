@@ -1,18 +1,17 @@
-"""What visits got, and why a visit got no page."""
+"""The outcome of a visit: the page that it fetched, or why it fetched none."""
 
 from __future__ import annotations
 
 import re
 
 from crawlprio.graph.pages import Visit
+from crawlprio.web.content import CUT, NOT_DECODED, TOO_LARGE
 
 ROBOTS = "forbidden by robots.txt"
 UNREACHABLE = "robots.txt unreachable"
 REFUSED = "refused"
-TOO_LARGE = "too large"
 TO_ITSELF = "redirects to itself"
-FOREIGN = "fetched by another shard"
-"""The error of a visit that another shard recorded, of which this one knows the links to it."""
+DIED = "worker died"
 
 _SILENT = "connection refused|connection failed|name not resolved|timed out|TLS failed"
 
@@ -23,6 +22,16 @@ def is_refusal(status: int, error: str) -> bool:
     Another run may: under other settings, say, or once robots.txt can be read.
     """
     return status == 0 and error.startswith((REFUSED, ROBOTS, UNREACHABLE))
+
+
+def waits_again(status: int, error: str) -> bool:
+    """Return whether the page of a visit waits for the next run, and the visit is no evidence.
+
+    It was refused, or failed because nothing of its body could be read, or because workers died.
+    """
+    return is_refusal(status, error) or (
+        status == 0 and (error == DIED or error.startswith((CUT, NOT_DECODED)))
+    )
 
 
 def got(status: int, *, has_links: bool) -> int:
@@ -38,12 +47,12 @@ def is_silent(error: str) -> bool:
 
 
 def has_links(visit: Visit) -> bool:
-    """Return whether a visit got a page, no redirect, with links that the crawl may follow."""
+    """Return whether a visit fetched a page, not a redirect, whose links the crawl may follow."""
     return visit.status < 300 and len(visit.targets) > 0 and not failure_of(visit)
 
 
 def failure_of(visit: Visit) -> str:
-    """Return why a visit got no page: a cause without details; empty if it did.
+    """Return why a visit fetched no page, without details; empty if it fetched one.
 
     A page is got with a 2xx status, or with a redirect that was followed.
     """

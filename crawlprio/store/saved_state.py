@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from crawlprio.outside import open_file, replacing
+from crawlprio.safe_files import open_file, replacing
 
 Array = NDArray[Any]
 

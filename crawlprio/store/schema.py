@@ -24,6 +24,9 @@ PICKLED_VERSION = 2
 OWN_FACTS = ("schema_version", "crawlprio_version", "created", "writer_pid", "ended_at")
 """Keys of `meta` that the store writes itself."""
 
+CURRENT = "(SELECT max(seq) FROM visits WHERE page >= 0 GROUP BY page)"
+"""The current version of each page: its last visit. All but the replay of a crawl read these."""
+
 _SCHEMA = """
 CREATE TABLE meta(key TEXT PRIMARY KEY, value TEXT NOT NULL);
 CREATE TABLE sites(id INTEGER PRIMARY KEY, host TEXT NOT NULL);
@@ -46,9 +49,6 @@ CREATE INDEX requests_page ON requests(page);
 CREATE VIEW link_urls(source_url, target_url, anchor) AS
     SELECT s.url, t.url, l.anchor FROM links l
     CROSS JOIN pages s ON s.id = l.source CROSS JOIN pages t ON t.id = l.target;
-CREATE VIEW outside_links(source, url, anchor) AS
-    SELECT v.page, json_extract(o.value, '$[0]'), json_extract(o.value, '$[1]')
-    FROM visits v, json_each(v.outside) o WHERE +v.page >= 0;
 """
 
 _LATE_LINKS = """
@@ -59,23 +59,31 @@ CREATE TABLE IF NOT EXISTS late_links(
 
 # json_extract by position reuses SQLite's parsed copy of the anchors from one link to the next, and
 # costs nothing if a query leaves anchors out; a join of two json_each would parse them per link.
-# The + keeps the index on page for queries that name a page; all others read visits in order.
-_LINKS = """
+_LINKS = f"""
 CREATE VIEW links(source, target, anchor) AS
     SELECT v.page, t.value, ifnull(json_extract(v.anchors, '$[' || t.key || ']'), '')
-    FROM visits v, json_each(v.targets) t WHERE +v.page >= 0
+    FROM visits v, json_each(v.targets) t WHERE v.seq IN {CURRENT}
     UNION ALL SELECT source, target, anchor FROM late_links;
 """
 
+_OUTSIDE_LINKS = f"""
+CREATE VIEW outside_links(source, url, anchor) AS
+    SELECT v.page, json_extract(o.value, '$[0]'), json_extract(o.value, '$[1]')
+    FROM visits v, json_each(v.outside) o WHERE v.seq IN {CURRENT};
+"""
+
 _INDEX_ALIASES = f"""
-CREATE VIEW IF NOT EXISTS index_aliases(alias, page) AS
+CREATE VIEW index_aliases(alias, page) AS
     SELECT DISTINCT i.id, f.id FROM pages i
     JOIN json_each('{json.dumps(INDEX_FILES)}') n
         ON substr(i.url, -1 - length(n.value)) = '/' || n.value
     CROSS JOIN pages f ON f.url = substr(i.url, 1, length(i.url) - length(n.value))
-    CROSS JOIN visits vi ON vi.page = i.id AND vi.content_hash <> 0
-    CROSS JOIN visits vf ON vf.page = f.id AND vf.content_hash = vi.content_hash;
+    CROSS JOIN visits vi ON vi.page = i.id AND vi.content_hash <> 0 AND vi.seq IN {CURRENT}
+    CROSS JOIN visits vf ON vf.page = f.id AND vf.content_hash = vi.content_hash
+        AND vf.seq IN {CURRENT};
 """
+
+_VIEWS = {"outside_links": _OUTSIDE_LINKS, "links": _LINKS, "index_aliases": _INDEX_ALIASES}
 
 ADD_INDEX = "CREATE INDEX IF NOT EXISTS visits_page ON visits(page)"
 DROP_INDEX = "DROP INDEX IF EXISTS visits_page"
@@ -86,7 +94,7 @@ needs it, and each visit would rewrite one more random page of the file."""
 def create_schema(db: sqlite3.Connection) -> None:
     """Create the schema in an empty database, in one transaction, and switch it to WAL mode."""
     db.execute("PRAGMA journal_mode = WAL")
-    db.executescript(f"BEGIN IMMEDIATE; {_SCHEMA} {_LATE_LINKS} {_LINKS} {_INDEX_ALIASES}")
+    db.executescript(f"BEGIN IMMEDIATE; {_SCHEMA} {_LATE_LINKS} {' '.join(_VIEWS.values())}")
     own = {"schema_version": str(SCHEMA_VERSION), "crawlprio_version": version("crawlprio")}
     db.executemany("INSERT INTO meta VALUES(?, ?)", own.items())
     db.execute("INSERT INTO meta VALUES('created', strftime('%Y-%m-%dT%H:%M:%SZ', 'now'))")
@@ -95,12 +103,12 @@ def create_schema(db: sqlite3.Connection) -> None:
 
 def add_newer_parts(cursor: sqlite3.Cursor) -> None:
     """Add the table `late_links` and newer views to an older store, inside a transaction."""
-    cursor.execute(_INDEX_ALIASES)
-    found = cursor.execute("SELECT sql FROM sqlite_schema WHERE name = 'links'").fetchone()
-    if found is None or found[0] != _LINKS.strip().rstrip(";"):
-        cursor.execute(_LATE_LINKS)
-        cursor.execute("DROP VIEW IF EXISTS links")
-        cursor.execute(_LINKS)
+    cursor.execute(_LATE_LINKS)
+    for name, sql in _VIEWS.items():
+        found = cursor.execute("SELECT sql FROM sqlite_schema WHERE name = ?", (name,)).fetchone()
+        if found is None or found[0] != sql.strip().rstrip(";"):
+            cursor.execute(f"DROP VIEW IF EXISTS {name}")
+            cursor.execute(sql)
 
 
 def check_schema(path: Path, db: sqlite3.Connection, *, writes: bool) -> None:
@@ -114,14 +122,17 @@ def check_schema(path: Path, db: sqlite3.Connection, *, writes: bool) -> None:
     found = {}
     if tables.get("meta") == _tables(SCHEMA_VERSION)["meta"]:
         found = dict(db.execute("SELECT key, value FROM meta").fetchall())
+        if not all(isinstance(each, str) for fact in found.items() for each in fact):
+            raise TypeError("a fact of its table meta is not text")
     if "schema_version" not in found:
         raise StoreError(f"{path}: an SQLite database, but not a crawl store; check the name.")
     stored = found["schema_version"]
     writer = printable(found.get("crawlprio_version", "of unknown version"), 20)
+    ours = f"crawlprio {version('crawlprio')}"
     wrote = f"schema version {printable(stored, 20)}, written by crawlprio {writer}"
     if stored not in (str(SCHEMA_VERSION), str(PICKLED_VERSION)):
         raise StoreError(
-            f"{path}: {wrote}; {_ours()} reads version {SCHEMA_VERSION}: use the crawlprio that "
+            f"{path}: {wrote}; {ours} reads version {SCHEMA_VERSION}: use the crawlprio that "
             "wrote it, or start a new crawl."
         )
     for name, sql in _tables(int(stored)).items():
@@ -136,18 +147,13 @@ def check_schema(path: Path, db: sqlite3.Connection, *, writes: bool) -> None:
         (n,) = db.execute("SELECT count(page) FROM requests").fetchone()
         raise StoreError(
             f"{path}: {wrote}, keeps {n} waiting requests as pickles, which can run code; "
-            f"{_ours()} reads its visits, but does not resume it: use the crawlprio that wrote it, "
+            f"{ours} reads its visits, but does not resume it: use the crawlprio that wrote it, "
             "or start a new crawl."
         )
     if db.execute("SELECT 1 FROM sqlite_schema WHERE type = 'trigger'").fetchone():
         raise StoreError(
             f"{path}: it has triggers, which would run with every visit; drop them (DROP TRIGGER)."
         )
-
-
-def _ours() -> str:
-    """Return the name and version of this crawlprio."""
-    return f"crawlprio {version('crawlprio')}"
 
 
 @cache

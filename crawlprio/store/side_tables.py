@@ -2,9 +2,31 @@
 
 from __future__ import annotations
 
+import re
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cache
 from typing import Any, NamedTuple
+
+from crawlprio.items import Directives, TextNotes
+
+_OF_VISIT = "seq INTEGER PRIMARY KEY, page INTEGER NOT NULL"
+_BESIDE_VISITS = re.compile(
+    rf"(?:{_OF_VISIT}|visit INTEGER PRIMARY KEY)"
+    r"((?:, [a-z]\w* (?:INTEGER|REAL|TEXT|BLOB) NOT NULL)+)"
+)
+_TYPES: dict[str, Any] = {"INTEGER": int, "REAL": (float, int), "TEXT": str, "BLOB": bytes}
+
+
+@cache
+def _types_of(columns: str) -> dict[str, str]:
+    shape = _BESIDE_VISITS.fullmatch(columns)
+    return dict(re.findall(r", (\w+) (\w+)", "" if shape is None else shape[1]))
+
+
+@cache
+def _python_types_of(columns: str) -> list[Any]:
+    return [_TYPES[name] for name in _types_of(columns).values()]
 
 
 class SideTable(NamedTuple):
@@ -12,11 +34,50 @@ class SideTable(NamedTuple):
 
     `columns` and the statements of `indexes` are SQL, on disk word for word: a table of that name
     with any other definition could run what the author of the file put there, and is refused.
+
+    Of a table of visits, `is_valid` returns whether a row may have these values, if that depends on
+    more than their types.
     """
 
     name: str
     columns: str
     indexes: tuple[str, ...] = ()
+    is_valid: Callable[..., bool] | None = None
+
+    @classmethod
+    def of_visits(
+        cls, name: str, columns: str, is_valid: Callable[..., bool] | None = None
+    ) -> SideTable:
+        """Return the table of a fact of fetched pages, which has a row for some visits.
+
+        `columns` are NOT NULL and of type INTEGER, REAL, TEXT or BLOB. Those of number and page of
+        the visit precede them. A part puts a row, without these, into the `extras` of a page.
+        """
+        table = cls(name, f"{_OF_VISIT}, {columns}", (), is_valid)
+        if not table.types:
+            raise ValueError(f"{name}: {columns!r} are no columns of a table of visits")
+        return table
+
+    @property
+    def types(self) -> dict[str, str]:
+        """The types of the columns of a table of visits, by name, without number and page."""
+        return _types_of(self.columns)
+
+    @property
+    def key(self) -> str:
+        """The name of the first column."""
+        return self.columns.partition(" ")[0]
+
+    def checked(self, row: Any) -> tuple[Any, ...]:
+        """Return a row of a table of visits; raise ValueError if it is none."""
+        types = _python_types_of(self.columns)
+        if (
+            not (isinstance(row, tuple | list) and len(row) == len(types))
+            or not all(map(isinstance, row, types))
+            or not (self.is_valid is None or self.is_valid(*row))
+        ):
+            raise ValueError(f"a row that its table {self.name} cannot have")
+        return tuple(row)
 
     def exists(self, db: sqlite3.Connection | sqlite3.Cursor) -> bool:
         """Return whether a store has the table; raise TypeError if it is another one."""
@@ -24,6 +85,22 @@ class SideTable(NamedTuple):
         if found is not None and found[0] != f"CREATE TABLE {self.name}({self.columns})":
             raise TypeError(f"its table {self.name} is not as crawlprio creates it")
         return found is not None
+
+    def check(self, db: sqlite3.Connection) -> None:
+        """Raise TypeError if a value is of another type than its column, as SQLite allows.
+
+        O(rows), 0.2 s for a million.
+        """
+        if not self.exists(db):
+            return
+        wrong = []
+        for _, name, declared, is_set, _, is_key in db.execute(f"PRAGMA table_info({self.name})"):
+            types = declared.lower() if is_set or is_key else f"{declared.lower()}', 'null"
+            wrong.append(f"WHEN typeof({name}) NOT IN ('{types}') THEN '{name}'")
+        column = f"CASE {' '.join(wrong)} END"
+        query = f"SELECT rowid, {column} FROM {self.name} WHERE {column} IS NOT NULL LIMIT 1"
+        for row, name in db.execute(query):
+            raise TypeError(f"{name} of row {row} of its table {self.name} has another type")
 
     def create(self, cursor: sqlite3.Connection | sqlite3.Cursor) -> None:
         """Create the table and its indexes unless it exists, inside a transaction."""
@@ -39,18 +116,11 @@ class SideTable(NamedTuple):
             cursor.executemany(f"INSERT OR REPLACE INTO {self.name} VALUES({values})", rows)
 
     def rows(self, db: sqlite3.Connection, columns: str, order: str) -> Iterator[Any]:
-        """Return the rows in an order; none without the table."""
+        """Return the rows in an order, checked; none without the table."""
         if not self.exists(db):
             return iter(())
+        self.check(db)
         return db.execute(f"SELECT {columns} FROM {self.name} ORDER BY {order}")
-
-    def beside_visits(self, db: sqlite3.Connection, *names: str) -> str:
-        """Return SQL for columns of a visit's row here: NULL if row or table is missing."""
-        if not self.exists(db):
-            return ", ".join("NULL" for _ in names)
-        return ", ".join(
-            f"(SELECT {name} FROM {self.name} WHERE {self.name}.seq = visits.seq)" for name in names
-        )
 
 
 class SideRow(NamedTuple):
@@ -72,3 +142,20 @@ def all_exist(db: sqlite3.Connection, *tables: SideTable) -> bool:
     if found and len(found) < len(tables):
         raise TypeError(f"its table {found[0].name} is there without the others")
     return bool(found)
+
+
+def _texts(names: Iterable[str]) -> str:
+    return ", ".join(f"{name} TEXT NOT NULL" for name in names)
+
+
+VALUES = SideTable.of_visits("page_values", "value REAL NOT NULL", lambda value: 0 <= value <= 1)
+FINGERPRINTS = SideTable.of_visits("fingerprints", "fingerprint INTEGER NOT NULL")
+DIRECTIVES = SideTable.of_visits("directives", _texts(Directives._fields))
+NOTES = SideTable.of_visits("text_notes", _texts(TextNotes._fields))
+BODIES = SideTable("bodies", "visit INTEGER PRIMARY KEY, body BLOB NOT NULL")
+
+EVIDENCE = VALUES, FINGERPRINTS
+"""The side tables whose rows orderings read, so that they are read with visits."""
+
+TABLES = {table.name: table for table in (*EVIDENCE, DIRECTIVES, NOTES, BODIES)}
+"""The side tables of visits that crawlprio itself declares, by name."""

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from crawlprio.store.files import Connection, store_errors
+from crawlprio.store.schema import CURRENT
 from crawlprio.store.side_tables import SideRow, SideTable, all_exist
 from crawlprio.store.visit_rows import storable
 from crawlprio.web.urls import canonical
@@ -44,12 +45,12 @@ PAGES_NAMED = """
 _COUNT_HOSTS = f"""
 SELECT u.host, count(*), count(is_fetched), count(nullif(is_fetched, 0))
 FROM sitemap_urls u LEFT JOIN (
-    SELECT named, max(page IN (SELECT page FROM visits WHERE status BETWEEN 200 AND 399))
+    SELECT named, max(page IN (
+            SELECT page FROM visits WHERE status BETWEEN 200 AND 399 AND seq IN {CURRENT}))
         AS is_fetched FROM ({PAGES_NAMED}) GROUP BY named
 ) ON named = u.id
 GROUP BY u.host ORDER BY u.host
 """
-
 
 _NAMED_PAGES = f"""
 SELECT u.url, s.url, n.page FROM sitemap_urls u JOIN sitemaps s ON s.id = u.sitemap
@@ -58,7 +59,7 @@ LEFT JOIN ({PAGES_NAMED}) n ON n.named = u.id ORDER BY u.id
 
 
 class NamedRow(NamedTuple):
-    """A URL that a sitemap names, with what that says about it."""
+    """A URL in a sitemap, with its attributes there."""
 
     url: str
     host: str
@@ -67,7 +68,7 @@ class NamedRow(NamedTuple):
 
 
 class HostCount(NamedTuple):
-    """How many URLs the sitemaps of a host name, and how many of these the crawl knows and got."""
+    """Numbers of URLs that the sitemaps of a host name, and of those known and fetched."""
 
     host: str
     n_named: int
@@ -89,6 +90,8 @@ class StoredSitemaps:
         self._transaction = transaction
         with store_errors(path):
             self._exist = all_exist(db, _SITEMAPS, _URLS)
+            _SITEMAPS.check(db)
+            _URLS.check(db)
 
     def add(self, urls: Iterable[str], host: str, named_by: str, nesting: int) -> list[SideRow]:
         """Record sitemaps to be read; return the new ones."""
@@ -113,6 +116,12 @@ class StoredSitemaps:
         query = "SELECT id, url, host, nesting FROM sitemaps WHERE fetched_at IS NULL ORDER BY id"
         return [SideRow(*row) for row in self._read((int, str, str, int), query)]
 
+    def wait_again(self) -> None:
+        """Have all sitemaps read again."""
+        if self._exist:
+            with self._transaction():
+                self._db.execute("UPDATE sitemaps SET fetched_at = NULL")
+
     def n_sitemaps(self, host: str) -> int:
         """Return how many sitemaps of a host are known."""
         query = "SELECT count(*) FROM sitemaps WHERE host = ?"
@@ -124,11 +133,12 @@ class StoredSitemaps:
         return sum(n for (n,) in self._read((int,), query, host))
 
     def add_urls(self, sitemap: int, rows: Sequence[NamedRow]) -> None:
-        """Record what a sitemap names; a URL that is known already stays as it is."""
+        """Record what a sitemap names; of a URL that is known already, only its last change."""
         with self._transaction():
             self._db.executemany(
-                "INSERT OR IGNORE INTO sitemap_urls(sitemap, url, key, host, lastmod, priority)"
-                " VALUES(?, ?, nullif(?, ?), ?, ?, ?)",
+                "INSERT INTO sitemap_urls(sitemap, url, key, host, lastmod, priority)"
+                " VALUES(?, ?, nullif(?, ?), ?, ?, ?)"
+                " ON CONFLICT(url) DO UPDATE SET lastmod = excluded.lastmod",
                 [(sitemap, row.url, canonical(row.url), *row) for row in rows],
             )
 
@@ -164,6 +174,14 @@ class StoredSitemaps:
         A URL of which the crawl knows several spellings comes once for each. O(pages + URLs).
         """
         return self._read((str, str, _page), _NAMED_PAGES)
+
+    def lastmods(self) -> Iterator[tuple[int, str]]:
+        """Yield each known page that sitemaps name with the time of its last change, if told."""
+        query = (
+            f"SELECT page, lastmod FROM sitemap_urls u JOIN ({PAGES_NAMED}) ON named = u.id"
+            " WHERE lastmod <> ''"
+        )
+        return self._read((int, str), query)
 
     def _read(
         self, kinds: Sequence[Callable[[Any], Any]], query: str, *values: Any

@@ -1,240 +1,49 @@
-"""The store object, which records visits in transactions and moves its log into the file."""
+"""The crawl store: opened, written to visit by visit, and closed."""
 
 from __future__ import annotations
 
 import contextlib
-import json
 import os
-import sqlite3
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from threading import Thread
-from typing import NamedTuple, Protocol
 
 from crawlprio.errors import StoreError
 from crawlprio.graph.pages import NO_PAGE, PageTable, Visit
-from crawlprio.store.crawl_state import (
-    Marks,
-    RequestRow,
-    SiteState,
-    put_requests,
-    put_site_state,
-)
+from crawlprio.store.crawl_state import RequestRow
 from crawlprio.store.files import (
     Connection,
     NameTaken,
     StoreInUse,
     WriterLock,
+    check_is_there,
     numbered,
     open_database,
-    primary_code,
     remove,
     reserve,
-    store_error,
     store_errors,
-    too_large,
 )
-from crawlprio.store.reader import ITEMS, ItemRow, StoreReader, seconds_of
+from crawlprio.store.pending import Pending
 from crawlprio.store.saved_state import SavedState
 from crawlprio.store.schema import (
     ADD_INDEX,
     DROP_INDEX,
-    OWN_FACTS,
     add_newer_parts,
     check_schema,
     create_schema,
 )
-from crawlprio.store.sitemap_rows import StoredSitemaps
+from crawlprio.store.side_tables import TABLES, SideTable
+from crawlprio.store.state_reader import seconds_of
 from crawlprio.store.stored_pages import (
     StoredPages,
     insert_pages,
     insert_sites,
     load_stored_pages,
-    mark_seeds,
 )
-from crawlprio.store.visit_rows import (
-    copy_beside_visits,
-    fill_late_links,
-    put_visits,
-    storable,
-)
-
-VISITS = 2_000
-"""Maximum number of visits between two checkpoints."""
-
-LOG_BYTES = 2**26
-"""Bytes by which the log grows between two checkpoints, or little more."""
-
-_KEPT_BYTES = 2**25
-"""Bytes that the log file keeps when it starts over, to avoid allocating them again."""
+from crawlprio.store.transactions import Checkpoints, StoreTransactions
+from crawlprio.store.visit_rows import fill_late_links
 
 
-class Checkpoints:
-    """Moves the log into the store after a number of visits, or of bytes if visits are large.
-
-    SQLite's own checkpoints run within a commit, which then waits until the disk has everything.
-    Here a thread with its own connection moves most of the log, twice, so that little is left for
-    the writer. The writer's checkpoint then lets the log start over, which requires that all of it
-    is moved. While a reader stays in one transaction, the log cannot start over, and grows.
-    """
-
-    def __init__(
-        self,
-        path: Path,
-        db: sqlite3.Connection,
-        visits: int = VISITS,
-        log_bytes: int = LOG_BYTES,
-    ) -> None:
-        self._path = path
-        self._log = f"{path.resolve()}-wal"
-        self._db = db
-        self._visits = visits
-        self._log_bytes = log_bytes
-        self._n_left = visits
-        self._size_before: int | None = None
-        self._thread: Thread | None = None
-        self.before: list[Callable[[], object]] = []
-        """Called in the thread before it moves the log."""
-        db.execute("PRAGMA wal_autocheckpoint = 0")
-        db.execute(f"PRAGMA journal_size_limit = {min(_KEPT_BYTES, log_bytes // 2)}")
-
-    def count_commit(self, n_visits: int) -> None:
-        """Count the visits of a commit, or 1 for any other commit; call it after each commit."""
-        self._n_left -= n_visits
-        if self._n_left > 0 and self._n_grown() < self._log_bytes:
-            return
-        if self._thread is None:
-            self._thread = Thread(target=self._move_most, name="crawlprio-checkpoint", daemon=True)
-            self._thread.start()
-        elif not self._thread.is_alive():
-            self._thread = None
-            _move(self._db)
-            self._n_left = self._visits
-            self._size_before = None
-
-    def _n_grown(self) -> int:
-        """Return the growth of the log, in bytes, since the first commit after a checkpoint."""
-        try:
-            size = os.stat(self._log).st_size
-        except OSError:
-            return 0
-        if self._size_before is None or size < self._size_before:
-            self._size_before = size
-        return size - self._size_before
-
-    def stop(self) -> None:
-        """Wait for the running checkpoint."""
-        if self._thread is not None:
-            self._thread.join()
-            self._thread = None
-
-    def move_all(self) -> None:
-        """Move the whole log into the store and empty it, as far as readers allow.
-
-        Wait up to a second for transactions that are reading.
-        """
-        with contextlib.suppress(sqlite3.Error):
-            self._db.execute("PRAGMA busy_timeout = 1000")
-            self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
-
-    def _move_most(self) -> None:
-        for prepare in self.before:
-            prepare()
-        with contextlib.suppress(sqlite3.Error), contextlib.closing(self._connection()) as db:
-            _move(db)
-            _move(db)
-
-    def _connection(self) -> sqlite3.Connection:
-        db = sqlite3.connect(f"{self._path.resolve().as_uri()}?mode=rw", uri=True)
-        db.execute("PRAGMA synchronous = NORMAL")
-        return db
-
-
-def _move(db: sqlite3.Connection) -> None:
-    """Move what can be moved now; if that fails, on a full disk say, leave it to the next time."""
-    with contextlib.suppress(sqlite3.Error):
-        db.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
-
-
-class Companion(Protocol):
-    """Writes its part of each transaction of a store while it is attached; does nothing itself.
-
-    What it writes to a file of its own in `write` is there before the transaction is committed. A
-    kill in between leaves more in the file than the store knows of, which `open` cuts off.
-    """
-
-    def open(self, cursor: sqlite3.Cursor) -> None:
-        """Create or read its tables, in a transaction of its own."""
-
-    def write(self, cursor: sqlite3.Cursor) -> None:
-        """Write what is new, inside a transaction; an error rolls all of it back."""
-
-    def committed(self) -> None:
-        """Take note that the transaction was committed."""
-
-    def sync(self) -> None:
-        """Wait until the disk has its files; called in another thread, before a checkpoint."""
-
-
-@contextlib.contextmanager
-def transaction(
-    path: Path, cursor: sqlite3.Cursor, checkpoints: Checkpoints | None, n_visits: int
-) -> Iterator[None]:
-    """Commit at the end of the block, or roll back if anything was raised inside.
-
-    Errors of SQLite become a `StoreError` of one sentence.
-    """
-    try:
-        cursor.execute("BEGIN IMMEDIATE")
-    except sqlite3.ProgrammingError:
-        raise
-    except sqlite3.Error as error:
-        raise store_error(path, error) from None
-    try:
-        yield
-        cursor.execute("COMMIT")
-        if checkpoints is not None:
-            checkpoints.count_commit(n_visits)
-    except BaseException as error:
-        # SQLite rolls back by itself after some errors, such as a full disk.
-        if cursor.connection.in_transaction:
-            with contextlib.suppress(sqlite3.Error):
-                cursor.execute("ROLLBACK")
-        if not isinstance(error, sqlite3.Error) or isinstance(error, sqlite3.ProgrammingError):
-            raise
-        if primary_code(error) == sqlite3.SQLITE_FULL and _is_at_limit(cursor):
-            raise too_large(path) from None
-        raise store_error(path, error) from None
-
-
-def _is_at_limit(cursor: sqlite3.Cursor) -> bool:
-    """Return whether the size limit, and not the disk, stopped the write."""
-    n_pages, most = (
-        cursor.execute(f"PRAGMA {name}").fetchone()[0] for name in ("page_count", "max_page_count")
-    )
-    # Rolled back pages are not in the file, so it may be somewhat smaller.
-    return bool(n_pages >= 0.9 * most)
-
-
-class _Found(NamedTuple):
-    """Pages to commit without a visit."""
-
-    pages: PageTable
-    seeds: Sequence[int]
-    requests: Sequence[RequestRow]
-
-
-class _Recorded(NamedTuple):
-    """A visit to commit, with what was recorded with it."""
-
-    visit: Visit
-    pages: PageTable
-    requests: Sequence[RequestRow]
-    ended: int | None
-    items: Sequence[str]
-
-
-class Store(StoreReader):
+class Store(StoreTransactions):
     """A crawl store, which keeps every committed visit, however the writing process ends.
 
     `Store.create` and `Store.open` return one. There is one writer at a time, and any number of
@@ -243,20 +52,14 @@ class Store(StoreReader):
     sentence, if the disk is full or the file is damaged.
 
     NUL and lone surrogates in texts become U+FFFD. The text of a page is cut at `MAX_TEXT`
-    characters. `marks` are written with what is recorded next.
+    characters. `pending` is what the next transaction of a writer writes.
     """
 
     def __init__(self, path: Path, db: Connection, lock: WriterLock | None) -> None:
-        super().__init__(path, db, writes=lock is not None)
-        self._cursor = db.cursor()
-        self._lock = lock
-        self._recorded: list[_Recorded] = []
-        self._found: list[_Found] = []
-        self.marks = Marks()
+        super().__init__(path, db, lock)
+        self.pending = Pending()
         self.ended_at: float | None = None
-        self._checkpoints: Checkpoints | None = None
-        self._companions: list[Companion] = []
-        self._is_together = False
+        self._tables: Mapping[str, SideTable] = TABLES
 
     @classmethod
     def create(cls, path: str | Path) -> Store:
@@ -268,7 +71,7 @@ class Store(StoreReader):
         path = Path(path)
         with contextlib.ExitStack() as on_failure:
             lock = WriterLock(path)
-            on_failure.callback(lock.release)
+            on_failure.callback(lock.close)
             reserve(path)
             on_failure.callback(remove, path)
             db = open_database(path, readonly=False)
@@ -310,8 +113,9 @@ class Store(StoreReader):
         with contextlib.ExitStack() as on_failure:
             lock = None
             if not readonly:
+                check_is_there(path)
                 lock = WriterLock(path)
-                on_failure.callback(lock.release)
+                on_failure.callback(lock.close)
                 lock.check_file()
             db = open_database(path, readonly=readonly)
             on_failure.callback(db.close)
@@ -342,7 +146,7 @@ class Store(StoreReader):
                 self._checkpoints.move_all()
             self._db.close()
             if self._lock is not None:
-                self._lock.release()
+                self._lock.close()
 
     def __enter__(self) -> Store:
         return self
@@ -353,12 +157,11 @@ class Store(StoreReader):
     @property
     def next_seq(self) -> int:
         """The number that `record` will give to the next visit."""
-        return self._last_seq + len(self._recorded) + 1
+        return self.last_seq + len(self.pending.visits) + 1
 
-    @property
-    def is_behind(self) -> bool:
-        """Whether visits or seeds are recorded that are not on disk yet."""
-        return bool(self._recorded or self._found)
+    def declare(self, tables: Mapping[str, SideTable]) -> None:
+        """Take rows of these side tables with visits, by name, and of no others."""
+        self._tables = tables
 
     def record(
         self,
@@ -372,50 +175,44 @@ class Store(StoreReader):
     ) -> int:
         """Record a visit and all pages discovered since the last call, both or neither.
 
-        Parameters
-        ----------
-        visit
-            Its page and targets are pages of `pages`. A visit of `NO_PAGE` marks its targets as
-            seeds.
-        pages
-            The page table of this crawl: always the same one, or the one that `load_pages` or
-            `stored_pages` returned.
-        requests
-            `(number, page, request)` of the requests queued since the last call that are more than
-            a link, as JSON in UTF-8. The caller chooses numbers, each larger than `last_request`
-            and those before.
-        ended
-            Number of the request that the visit completes, which is deleted with it.
-        items
-            The items scraped from the page, each as JSON: on disk with the visit, or not at all.
-        commits
-            False leaves the visit in memory until `commit`, which is far cheaper for several.
+        Page and targets of the visit are pages of `pages`, the page table of this crawl: always
+        the same one, or the one that `load_pages` or `stored_pages` returned. A visit of `NO_PAGE`
+        marks its targets as seeds. `requests` were queued since the last call and are more than a
+        link: number, page, and JSON in UTF-8. The caller chooses numbers, each larger than
+        `last_request` and those before. The request with the number `ended` is deleted. `items` are
+        those scraped from the page, as JSON. `commits=False` leaves everything in memory until
+        `commit`, which is far cheaper for several visits.
 
-        Returns
-        -------
-        int
-            The visit's place in the crawl, from 1.
-
-        Raises
-        ------
-        StoreError
-            The disk is full, the store is open for reading only, or the file is damaged.
-
-        Notes
-        -----
-        O(new pages + links); `benchmarks/store.py` measures it.
+        Returns the visit's place in the crawl, from 1. O(new pages + links), see
+        `benchmarks/store.py`.
         """
         seq = self.next_seq
-        self._recorded.append(_Recorded(visit, pages, requests, ended, items))
-        self.marks.end_lease(visit.page)
+        for name, row in visit.extras.items():
+            try:
+                self._tables[name].checked(row)
+            except (KeyError, ValueError) as error:
+                raise StoreError(
+                    f"{self.path}: a part of the crawl has {error} for a page; a row must be of a "
+                    "side table in `tables` of the part, and fit its columns."
+                ) from None
+        pending = self.pending
+        pending.pages = pages
+        pending.visits.append(visit)
+        pending.items += [(visit.page, item) for item in items]
+        pending.requests |= {row[0]: RequestRow(*row) for row in requests}
+        if ended is not None:
+            pending.end_request(ended, visit.page)
+        if visit.page == NO_PAGE:
+            pending.seeds += visit.targets.tolist()
+        pending.leased.set(visit.page, False)
         if commits:
             self.commit()
         return seq
 
     def commit(self) -> None:
         """Write all that was recorded in one transaction; if it fails, none of it is on disk."""
-        if self._recorded or self._found:
-            self._write(counts_can_wait=True)
+        if self.pending.pages is not None:
+            self._write(self.pending.pages, counts_can_wait=True)
 
     def record_pages(
         self,
@@ -429,78 +226,42 @@ class Store(StoreReader):
 
         False for `commits` leaves them in memory until `commit`.
         """
-        self._found.append(_Found(pages, seeds, requests))
+        pending = self.pending
+        pending.pages = pages
+        pending.seeds += map(int, seeds)
+        pending.requests |= {row[0]: RequestRow(*row) for row in requests}
         if commits:
-            self._write()
+            self._write(pages)
 
-    def _write(self, *, counts_can_wait: bool = False) -> None:
-        recorded, self._recorded = self._recorded, []
-        found, self._found = self._found, []
-        pages = (recorded or found)[-1].pages
-        with self._transaction(n_visits=len(recorded)):
-            self._add_pages(pages, counts_can_wait=counts_can_wait)
-            for each in found:
-                mark_seeds(self._cursor, [int(seed) for seed in each.seeds])
-                put_requests(self._cursor, each.requests)
-            put_visits(self._cursor, [each.visit for each in recorded], self._last_seq + 1)
-            for visit, _, requests, ended, items in recorded:
-                if visit.page == NO_PAGE:
-                    mark_seeds(self._cursor, visit.targets.tolist())
-                if requests:
-                    put_requests(self._cursor, requests)
-                if ended is not None:
-                    self._cursor.execute("DELETE FROM requests WHERE id = ?", (ended,))
-                self._put_items([(visit.page, item) for item in items])
-        self._committed(pages)
-        self._last_seq += len(recorded)
-        self._n_visits += sum(each.visit.page != NO_PAGE for each in recorded)
-
-    def mark_leased(self, page: int) -> None:
-        """Mark a page as handed out until its visit is recorded; written with the next record."""
-        self.marks.lease(page)
-
-    def mark_unfiltered(self, page: int, *, unfiltered: bool) -> None:
-        """Mark a page as still new to requests without `dont_filter`, or remove the mark.
-
-        It is written with what is recorded next.
-        """
-        self.marks.set_unfiltered(page, unfiltered)
-
-    def refuse(self, rule: str, n_links: int, urls: Iterable[str]) -> None:
-        """Count links that a rule refused; written with one of the next records. O(1) mostly.
-
-        Pages recorded without visits, and the end of a run, write all counts.
-
-        `urls` are theirs; the first few of each rule are kept.
-        """
-        self.marks.refusals.add(rule, n_links, urls)
-
-    def leased(self) -> list[int]:
-        """Return the pages that were handed out when the last writer was killed."""
-        pages = self._marked("leased")
-        self.marks.restore_leased(pages)
-        return pages
-
-    def keep_items(self, items: Sequence[ItemRow]) -> None:
-        """Write items as JSON, each with its page, or `NO_PAGE` if it has none."""
-        with self._transaction():
-            self._put_items(items)
-
-    def copy_beside_visits(
-        self, other: StoreReader, seqs: dict[int, int], pages: dict[int, int]
-    ) -> None:
-        """Copy what another store has beside its visits, under the new numbers given."""
-        with store_errors(other.path), self._transaction():
-            copy_beside_visits(other._db, self._cursor, seqs, pages)
-
-    def keep_site_state(self, state: SiteState) -> None:
-        """Replace the stored state of a site."""
-        with self._transaction():
-            put_site_state(self._cursor, state)
-
-    def sitemaps(self) -> StoredSitemaps:
-        """Return the sitemaps of the crawl, to read and, for the writer, to record."""
-        return StoredSitemaps(self.path, self._db, self._transaction)
+    def _write(self, pages: PageTable, *, counts_can_wait: bool = False) -> None:
+        pending = self.pending
+        visits = pending.visits
+        cursor = self._cursor
+        try:
+            if len(pages) < self.n_pages:
+                raise ValueError(
+                    f"The table has {len(pages)} pages and the store {self.n_pages}; "
+                    "pass the table that load_pages returned."
+                )
+            with self._transaction(n_visits=len(visits)):
+                if pages.n_sites > self._n_sites:
+                    insert_sites(cursor, pages, self._n_sites)
+                if pages.n_identities > self._n_identities:
+                    new = pages.new_since(self.n_pages, self._n_identities)
+                    insert_pages(cursor, new, self.n_pages)
+                for participant in self._participants:
+                    participant.write(cursor)
+                first = self.last_seq + 1
+                pending.write(cursor, first, self._tables, counts_can_wait=counts_can_wait)
+        finally:
+            pending.clear()
+        self.n_pages, self._n_sites = len(pages), pages.n_sites
+        self._n_identities = pages.n_identities
+        pages.forget_stored()
+        for participant in self._participants:
+            participant.committed()
+        self.last_seq += len(visits)
+        self.n_visits += sum(visit.page != NO_PAGE for visit in visits)
 
     def end_run(self, ended_at: float, pages: PageTable | None = None) -> None:
         """Record that the run ended cleanly, at a Unix time, with no page handed out.
@@ -515,28 +276,14 @@ class Store(StoreReader):
         self.commit()
         with self._transaction():
             self._cursor.execute("DELETE FROM leased")
-            self.marks.refusals.write(self._cursor)
+            self.pending.refusals.write(self._cursor)
             self._put_meta("ended_at", repr(ended_at))
-        self.marks.refusals.committed()
         # There may be no room for the index, which nothing depends on.
         with contextlib.suppress(StoreError), self._transaction():
             self._cursor.execute(ADD_INDEX)
         if pages is not None:
             with contextlib.suppress(StoreError), store_errors(self.path), self._transaction():
                 fill_late_links(self._cursor, pages)
-
-    def limit_size(self, n_bytes: int) -> None:
-        """Limit the size of the file; a write beyond it fails as on a full disk."""
-        (page_bytes,) = self._db.execute("PRAGMA page_size").fetchone()
-        self._db.execute(f"PRAGMA max_page_count = {max(1, n_bytes // page_bytes)}")
-
-    def attach(self, companion: Companion) -> None:
-        """Have a companion write its part of each transaction from now on."""
-        assert self._checkpoints is not None, "the store is open for reading only"
-        with self._transaction():
-            companion.open(self._cursor)
-        self._companions.append(companion)
-        self._checkpoints.before.append(companion.sync)
 
     def stored_pages(self, state: SavedState | None = None) -> StoredPages:
         """Return the page table of the crawl, with its URLs left on disk.
@@ -552,60 +299,6 @@ class Store(StoreReader):
         self._n_identities = pages.n_identities
         return pages
 
-    def set_meta(self, key: str, value: str) -> None:
-        """Store a fact of the crawl under `key`; pass lists and the like as JSON text.
-
-        Raise ValueError for a key that the store writes itself: `schema_version`,
-        `crawlprio_version`, `created`, `writer_pid`, `ended_at`.
-        """
-        if key in OWN_FACTS:
-            raise ValueError(f"meta key {key!r} is the store's own; choose another key.")
-        with self._transaction():
-            self._put_meta(storable(key), storable(value))
-
-    def add_ordering(self, name: str) -> None:
-        """Record that visits from now on are made under an ordering."""
-        ruled = self.orderings()
-        begin = self.last_seq + 1
-        if ruled and ruled[-1][0] == begin:
-            ruled.pop()
-        if not ruled or ruled[-1][1] != name:
-            ruled.append((begin, name))
-        self.set_meta("orderings", json.dumps(ruled))
-        self.set_meta("ordering", name)
-
-    @contextlib.contextmanager
-    def together(self, facts: Callable[[], Mapping[str, str]]) -> Iterator[None]:
-        """Commit all that is written inside at once, with some facts, or none of it.
-
-        `facts` are called at the end, and written as `set_meta` does.
-        """
-        with self._transaction():
-            self._is_together = True
-            try:
-                yield
-                for key, value in facts().items():
-                    self._put_meta(key, value)
-            finally:
-                self._is_together = False
-
-    def _transaction(self, n_visits: int = 1) -> contextlib.AbstractContextManager[None]:
-        """Return a transaction: everything written inside it is committed, or nothing is."""
-        if self._lock is None:
-            raise StoreError(f"{self.path}: open for reading only; open it without readonly.")
-        if self._is_together:
-            return contextlib.nullcontext()
-        self._db.lift()
-        return transaction(self.path, self._cursor, self._checkpoints, n_visits)
-
-    def _put_meta(self, key: str, value: str) -> None:
-        """Insert or replace one row of `meta`, inside a transaction."""
-        self._cursor.execute("INSERT OR REPLACE INTO meta VALUES(?, ?)", (key, value))
-
-    def _put_items(self, items: Sequence[ItemRow]) -> None:
-        """Insert items, inside a transaction."""
-        ITEMS.put(self._cursor, [(None, page, storable(item)) for page, item in items])
-
     def _start_writing(self) -> Store:
         """Set the pragmas of the connection, and record which process writes."""
         self._db.execute("PRAGMA synchronous = NORMAL")
@@ -618,31 +311,8 @@ class Store(StoreReader):
             self._cursor.execute(DROP_INDEX)
             add_newer_parts(self._cursor)
         with store_errors(self.path):
-            self.marks.restore(self._db)
+            self.pending.yielded.restore(self._db)
+            self.pending.refusals.restore(self._db)
+            self.pending.leased.restore(self.leased())
+            self.pending.unfiltered.restore(self.unfiltered())
         return self
-
-    def _add_pages(self, pages: PageTable, *, counts_can_wait: bool = False) -> None:
-        """Insert marks and what the table has that is not stored yet, inside a transaction."""
-        if len(pages) < self._n_pages:
-            raise ValueError(
-                f"The table has {len(pages)} pages and the store {self._n_pages}; "
-                "pass the table that load_pages returned."
-            )
-        cursor = self._cursor
-        if pages.n_sites > self._n_sites:
-            insert_sites(cursor, pages, self._n_sites)
-        if pages.n_identities > self._n_identities:
-            new = pages.new_since(self._n_pages, self._n_identities)
-            insert_pages(cursor, new, self._n_pages)
-        self.marks.write(cursor, counts_can_wait=counts_can_wait)
-        for companion in self._companions:
-            companion.write(cursor)
-
-    def _committed(self, pages: PageTable) -> None:
-        """Remember, after the commit, how much of the table is stored."""
-        self._n_pages, self._n_sites = len(pages), pages.n_sites
-        self._n_identities = pages.n_identities
-        pages.forget_stored()
-        self.marks.committed()
-        for companion in self._companions:
-            companion.committed()

@@ -13,23 +13,18 @@ import math
 import re
 import sqlite3
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
-from functools import cache
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from json.encoder import encode_basestring
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from crawlprio.graph.pages import NO_PAGE, NO_PAGES, PageIds, PageTable, Visit
-from crawlprio.items import NO_DIRECTIVES, Directives, TextNotes
-from crawlprio.store.outcomes import FOREIGN, is_refusal
+from crawlprio.store.outcomes import waits_again
+from crawlprio.store.schema import CURRENT
 from crawlprio.store.side_tables import SideTable
 from crawlprio.web.urls import canonical, host_if_any
-
-if TYPE_CHECKING:
-    import zstandard
-
 
 MAX_TEXT = 100_000
 """Maximum number of characters stored of a page's text; the rest is cut off."""
@@ -219,13 +214,13 @@ def _late_links(
 
 
 def fill_late_links(cursor: sqlite3.Cursor, pages: PageTable) -> None:
-    """Write the table `late_links`, inside a transaction, for the visits stored so far.
+    """Write the table `late_links`, inside a transaction, for the pages as stored so far.
 
     O(outside links), some 1 µs each; one visit at a time is in memory.
     """
     cursor.execute("DELETE FROM late_links")
     visits = cursor.connection.execute(
-        "SELECT page, targets, outside FROM visits WHERE outside IS NOT NULL AND page >= 0"
+        f"SELECT page, targets, outside FROM visits WHERE outside IS NOT NULL AND seq IN {CURRENT}"
     )
     cursor.executemany(
         "INSERT OR IGNORE INTO late_links VALUES(?, ?, ?)",
@@ -239,88 +234,29 @@ def fill_late_links(cursor: sqlite3.Cursor, pages: PageTable) -> None:
     )
 
 
-_OF_PAGE = "seq INTEGER PRIMARY KEY, page INTEGER NOT NULL, "
-
-VALUES = SideTable("page_values", _OF_PAGE + "value REAL NOT NULL")
-
-FINGERPRINTS = SideTable("fingerprints", _OF_PAGE + "fingerprint INTEGER NOT NULL")
-
-DIRECTIVES = SideTable(
-    "directives", _OF_PAGE + ", ".join(f"{name} TEXT NOT NULL" for name in Directives._fields)
-)
-
-NOTES = SideTable(
-    "text_notes", _OF_PAGE + ", ".join(f"{name} TEXT NOT NULL" for name in TextNotes._fields)
-)
-
-MASSES = SideTable("foreign_masses", _OF_PAGE + "mass REAL NOT NULL, site_visits INTEGER NOT NULL")
-
-BODIES = SideTable("bodies", "visit INTEGER PRIMARY KEY, body BLOB NOT NULL")
-
 _INSERT_VISIT = (
     f"INSERT INTO visits({VISIT_COLUMNS}) VALUES({', '.join('?' * len(VISIT_COLUMNS.split(',')))})"
 )
 
 
-def put_visits(cursor: sqlite3.Cursor, visits: Sequence[Visit], first_seq: int) -> None:
-    """Insert visits, in order, and their side rows, inside a transaction."""
-    cursor.executemany(_INSERT_VISIT, map(visit_row, visits))
-    rows: dict[SideTable, list[tuple[Any, ...]]] = {}
-    for seq, visit in enumerate(visits, first_seq):
-        page = visit.page
-        if visit.value is not None:
-            rows.setdefault(VALUES, []).append((seq, page, visit.value))
-        if visit.fingerprint:
-            rows.setdefault(FINGERPRINTS, []).append((seq, page, visit.fingerprint))
-        if visit.directives != NO_DIRECTIVES:
-            rows.setdefault(DIRECTIVES, []).append((seq, page, *map(storable, visit.directives)))
-        if visit.notes is not None and visit.text:
-            rows.setdefault(NOTES, []).append((seq, page, *map(storable, visit.notes)))
-        if visit.body:
-            # 0.1 ms for a page of 21 kB, which then takes 5 kB.
-            rows.setdefault(BODIES, []).append((seq, _compressor().compress(visit.body)))
-        if visit.error == FOREIGN:
-            rows.setdefault(MASSES, []).append((seq, page, visit.mass, visit.site_visits))
-    for table, found in rows.items():
-        table.put(cursor, found)
-
-
-def copy_beside_visits(
-    source: sqlite3.Connection, cursor: sqlite3.Cursor, seqs: dict[int, int], pages: dict[int, int]
+def put_visits(
+    cursor: sqlite3.Cursor, visits: Sequence[Visit], first_seq: int, tables: Mapping[str, SideTable]
 ) -> None:
-    """Copy what a store has beside its visits, and is not read with them, inside a transaction.
-
-    `seqs` and `pages` are the new numbers of its visits and pages.
-    """
-    for table in (DIRECTIVES, NOTES):
-        rows = table.rows(source, "*", "seq")
-        table.put(cursor, [(seqs[seq], pages[page], *rest) for seq, page, *rest in rows])
-    bodies = BODIES.rows(source, "*", "visit")
-    BODIES.put(cursor, [(seqs[seq], body) for seq, body in bodies])
-
-
-def checked_value(value: object) -> float | None:
-    """Return the value of a visit; raise ValueError if it is not one."""
-    if value is None:
-        return None
-    if not isinstance(value, float) or not 0 <= value <= 1:
-        raise ValueError(f"a value of a page that is {value!r}")
-    return value
+    """Insert visits, in order, and their rows in side tables, inside a transaction."""
+    cursor.executemany(_INSERT_VISIT, map(visit_row, visits))
+    rows: dict[str, list[tuple[Any, ...]]] = {}
+    for seq, visit in enumerate(visits, first_seq):
+        for name, row in visit.extras.items():
+            texts = [storable(value) if isinstance(value, str) else value for value in row]
+            rows.setdefault(name, []).append((seq, visit.page, *texts))
+    for name, found in rows.items():
+        if tables[name].key != "seq":
+            found = [(seq, *texts) for seq, _, *texts in found]
+        tables[name].put(cursor, found)
 
 
-LAST_TEXTS = (
-    "seq IN (SELECT max(seq) FROM visits WHERE page >= 0 AND text IS NOT NULL"
-    " AND status BETWEEN 200 AND 299 GROUP BY page)"
-)
-"""The last visit of each page that got a text."""
-
-
-@cache
-def _compressor() -> zstandard.ZstdCompressor:
-    import zstandard
-
-    return zstandard.ZstdCompressor(level=3)
-
+CURRENT_TEXTS = f"text IS NOT NULL AND status BETWEEN 200 AND 299 AND seq IN {CURRENT}"
+"""The current versions that are pages with a text."""
 
 MOST_VISITS, MOST_CHARACTERS = 2_000, 400_000
 """Bounds on the visits, and on the characters of the links of all but the last, read together."""
@@ -335,8 +271,8 @@ class VisitColumns(NamedTuple):
     end of the last. `targets`: int32: all links. `statuses`: HTTP status of each; 0 if there was no
     response. `fetched_at` and `elapsed`: float64: Unix time of the end of each fetch, and its
     seconds. `errors`: short cause of each that got no page; empty for the others. `is_refused`:
-    whether each is a refusal, and so not evidence. `visits`: the visits themselves, with their
-    texts, if they were not read as columns.
+    whether the page of each waits again, so that it is no evidence. `visits`: the visits
+    themselves, with their texts, if they were not read as columns.
     """
 
     pages: PageIds
@@ -396,7 +332,7 @@ def _columns(rows: Sequence[tuple[Any, ...]], before: int, n_pages: int) -> Visi
     n_targets, links = target_arrays(targets, n_pages)
     is_refused = np.zeros(len(rows), dtype=np.bool_)
     for at in np.flatnonzero(np.array(statuses) == 0).tolist():
-        is_refused[at] = is_refusal(0, errors[at])
+        is_refused[at] = waits_again(0, errors[at])
     return VisitColumns(
         np.array(pages, dtype=np.int32),
         np.concatenate([[0], np.cumsum(n_targets)]).astype(np.int64),

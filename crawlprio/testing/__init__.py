@@ -4,29 +4,30 @@ from __future__ import annotations
 
 import math
 import random
+from functools import partial
 from time import monotonic
 from typing import Any
 
-from crawlprio.frontier.protocol import Entry, Frontier, Handout, PageVisit
+from crawlprio.frontier.protocol import Frontier, LeasedPage, PageVisit, QueueEntry
 from crawlprio.items import LinkPairs
 
 SEEDS = range(4)
 """Of the random tests, which print theirs."""
 
 
-def entry(url: str, **said: Any) -> Entry:
-    return Entry(identity=url, url=url, site=url.split("/")[2], **said)
+def entry(url: str, **said: Any) -> QueueEntry:
+    return QueueEntry(identity=url, url=url, site=url.split("/")[2], **said)
 
 
 def page(number: int, site: str = "a.test") -> str:
     return f"http://{site}/{number}"
 
 
-def lease(frontier: Frontier, now: float = 0.0) -> Handout:
+def lease(frontier: Frontier, now: float = 0.0) -> LeasedPage:
     """Lease the next page; there must be one."""
-    handout = frontier.next_page(now)
-    assert handout is not None
-    return handout
+    leased_page = frontier.next_page(now)
+    assert leased_page is not None
+    return leased_page
 
 
 def visit(*targets: str, **said: Any) -> PageVisit:
@@ -36,9 +37,9 @@ def visit(*targets: str, **said: Any) -> PageVisit:
 def leave(frontier: Frontier, now: float = 0.0) -> list[str]:
     """Lease and observe pages without links until none leaves."""
     urls = []
-    while (handout := frontier.next_page(now)) is not None:
-        urls.append(handout.url)
-        frontier.observe(handout.lease, visit())
+    while (leased_page := frontier.next_page(now)) is not None:
+        urls.append(leased_page.url)
+        frontier.observe(leased_page.lease, visit())
     return urls
 
 
@@ -88,6 +89,16 @@ class FrontierContract:
         assert leave(frontier) == [page(3), page(1), page(4), page(2)]
         assert len(frontier) == 0
 
+    def test_a_start_request_enters_while_no_page_can_be_fetched(self) -> None:
+        frontier = self.make()
+        enters_at = partial(frontier.start_enters_at, "a.test", 0, 1, can_lease=True)
+        assert enters_at() == -math.inf
+        frontier.add(entry(page(1)))
+        assert enters_at() == math.inf
+        leased_page = lease(frontier)
+        assert enters_at() == -math.inf
+        frontier.observe(leased_page.lease, visit())
+
     def test_a_page_waits_once_unless_a_request_repeats_it(self) -> None:
         frontier = self.make()
         assert frontier.add(entry(page(1))) in (True, None)
@@ -104,12 +115,12 @@ class FrontierContract:
             body = str(number).encode()
             frontier.add(entry(page(1), request=body, priority=priority, repeats=True))
         assert len(frontier) == 3
-        handouts = [lease(frontier) for _ in range(3)]
-        assert [handout.request for handout in handouts] == [b"1", b"2", b"0"]
+        leased_pages = [lease(frontier) for _ in range(3)]
+        assert [leased_page.request for leased_page in leased_pages] == [b"1", b"2", b"0"]
         assert frontier.next_page(0.0) is None
         frontier.add(entry(page(1), request=b"3", repeats=True))
-        for handout in handouts:
-            frontier.observe(handout.lease, visit())
+        for leased_page in leased_pages:
+            frontier.observe(leased_page.lease, visit())
         assert len(frontier) == 1
         assert lease(frontier).request == b"3"
 
@@ -159,9 +170,9 @@ class FrontierContract:
         for number in range(3):
             frontier.add(entry(page(number)))
         frontier.put_back(lease(frontier).lease, b"again")
-        handout = lease(frontier)
-        assert (handout.url, handout.request) == (page(0), b"again")
-        frontier.put_back(handout.lease, b"later", -3)
+        leased_page = lease(frontier)
+        assert (leased_page.url, leased_page.request) == (page(0), b"again")
+        frontier.put_back(leased_page.lease, b"later", -3)
         assert lease(frontier).url == page(0), "a priority can only be raised"
         assert len(frontier) == 2
 
@@ -181,13 +192,13 @@ class FrontierContract:
         frontier = self.make(CONCURRENT_REQUESTS_PER_DOMAIN=1, DOWNLOAD_DELAY=1000)
         frontier.add(entry(page(0)))
         frontier.add(entry(page(1)))
-        handout = lease(frontier, monotonic())
+        leased_page = lease(frontier, monotonic())
         frontier.clock.started("a.test", was_handed_out=True)
         before = monotonic()
         frontier.clock.ended(
             "a.test", was_handed_out=True, elapsed=0.1, status=200, retry_after=None
         )
-        frontier.observe(handout.lease, visit())
+        frontier.observe(leased_page.lease, visit())
         assert frontier.next_page(monotonic()) is None
         assert before + 1000 <= frontier.ready_at() <= monotonic() + 1000
         assert lease(frontier, before + 2000).url == page(1)
@@ -217,7 +228,7 @@ class FrontierContract:
         frontier = self.make(CONCURRENT_REQUESTS_PER_DOMAIN=1)
         waiting: dict[str, list[tuple[int, str]]] = {}
         known: dict[str, int] = {}
-        leased: dict[str, Handout] = {}
+        leased: dict[str, LeasedPage] = {}
 
         def found(url: str) -> None:
             if url not in known:
@@ -233,22 +244,22 @@ class FrontierContract:
             elif action == "next":
                 free = [pages for site, pages in waiting.items() if pages and site not in leased]
                 expected = min((min(pages) for pages in free), default=None)
-                handout = frontier.next_page(0.0)
-                assert (handout and handout.url) == (expected and expected[1])
-                if handout is not None and expected is not None:
-                    site = handout.url.split("/")[2]
+                leased_page = frontier.next_page(0.0)
+                assert (leased_page and leased_page.url) == (expected and expected[1])
+                if leased_page is not None and expected is not None:
+                    site = leased_page.url.split("/")[2]
                     waiting[site].remove(expected)
-                    leased[site] = handout
+                    leased[site] = leased_page
             elif leased:
                 site = rng.choice(sorted(leased))
-                handout = leased.pop(site)
+                leased_page = leased.pop(site)
                 if action == "observe":
-                    frontier.observe(handout.lease, visit(*dict.fromkeys(some)))
+                    frontier.observe(leased_page.lease, visit(*dict.fromkeys(some)))
                     for url in dict.fromkeys(some):
                         found(url)
                 else:
-                    frontier.put_back(handout.lease)
-                    waiting[site].append((known[handout.url], handout.url))
+                    frontier.put_back(leased_page.lease)
+                    waiting[site].append((known[leased_page.url], leased_page.url))
             assert len(frontier) == sum(map(len, waiting.values()))
 
     def test_a_request_marked_as_a_duplicate_is_dropped(self) -> None:
@@ -259,7 +270,7 @@ class FrontierContract:
         print("seed", seed)
         rng = random.Random(seed)
         frontier = self.make()
-        handouts: list[Handout] = []
+        leased_pages: list[LeasedPage] = []
         for number in range(120):
             url = page(rng.randrange(8), f"{rng.choice('abc')}.test")
             action = rng.choice(["add", "add", "next", "observe", "put_back"])
@@ -269,12 +280,12 @@ class FrontierContract:
                 is_kept = frontier.add(entry(url, request=b"%d" % number, repeats=repeats))
                 assert repeats or is_kept is None or was_duplicate == (not is_kept)
             elif action == "next":
-                handout = frontier.next_page(0.0)
-                handouts += [] if handout is None else [handout]
-            elif handouts:
-                handout = handouts.pop(rng.randrange(len(handouts)))
+                leased_page = frontier.next_page(0.0)
+                leased_pages += [] if leased_page is None else [leased_page]
+            elif leased_pages:
+                leased_page = leased_pages.pop(rng.randrange(len(leased_pages)))
                 if action == "observe":
                     links = [page(rng.randrange(8), f"{rng.choice('abc')}.test") for _ in range(2)]
-                    frontier.observe(handout.lease, visit(*dict.fromkeys(links)))
+                    frontier.observe(leased_page.lease, visit(*dict.fromkeys(links)))
                 else:
-                    frontier.put_back(handout.lease)
+                    frontier.put_back(leased_page.lease)

@@ -6,15 +6,14 @@ and need compiled code.
 
 from __future__ import annotations
 
-import codecs
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from itertools import islice
-from typing import Any
-from urllib.parse import quote_from_bytes
+from typing import Any, NamedTuple
 
 import can_ada
 
+from crawlprio.web.encodings import percent_encode
 from crawlprio.web.urls import MAX_URL_LENGTH, is_origin, normal_form, parse_url
 
 MAX_ANCHOR_LENGTH = 500
@@ -58,19 +57,16 @@ _PLAIN = re.compile(
     r"[A-Za-z0-9/_~-]*+(?:\.[A-Za-z0-9_~-][A-Za-z0-9/_~-]*+)*+"
     r"(?:\?[A-Za-z0-9/._~=&+%:;,-]++)?"
 ).fullmatch
-_SAFE_AFTER_ENCODING = "!$%&()*+,/:;=?@[\\]^`{|}~"
 
 
-def _write_reference(error: UnicodeError) -> tuple[str | bytes, int]:
-    """Replace characters that an encoding lacks by percent-encoded character references."""
-    assert isinstance(error, UnicodeEncodeError)
-    unwritable = error.object[error.start : error.end]
-    if error.encoding == "charmap" and "\x80" <= min(unwritable) <= max(unwritable) <= "\x9f":
-        return unwritable.encode("latin-1"), error.end
-    return "".join(f"%26%23{ord(char)}%3B" for char in unwritable), error.end
+class PageHead(NamedTuple):
+    """What a `ParsedPage` says beside its links, of a page that is not parsed for crawlprio."""
 
-
-codecs.register_error("crawlprio.reference", _write_reference)
+    title: str = ""
+    text: str = ""
+    robots: Sequence[str] = ()
+    language: str = ""
+    licences: Sequence[str] = ()
 
 
 class Resolver:
@@ -131,13 +127,8 @@ class Resolver:
             return href
         if not self._encoding:
             self._encoding = self._find_encoding() or "utf-8"
-        encoding = "utf-8" if self._encoding.startswith("utf-") else self._encoding
-        return path + mark + _NON_ASCII.sub(lambda run: _percent_encode(run[0], encoding), query)
-
-
-def _percent_encode(text: str, encoding: str) -> str:
-    """Percent-encode non-ASCII text in an encoding, as the URL standard does in a query."""
-    return quote_from_bytes(text.encode(encoding, "crawlprio.reference"), safe=_SAFE_AFTER_ENCODING)
+        encoding = self._encoding
+        return path + mark + _NON_ASCII.sub(lambda run: percent_encode(run[0], encoding), query)
 
 
 def _directory(base: can_ada.URL | None) -> str:
@@ -156,17 +147,38 @@ def rebase(base: can_ada.URL | None, href: str) -> can_ada.URL | None:
 
 
 _MAX_TEXTS = 200
+_HTML_WITHIN = {
+    "svg": frozenset(("foreignobject", "desc", "title")),
+    "math": frozenset(("mi", "mo", "mn", "ms", "mtext")),
+}
+"""By root of another language: elements inside which HTML begins again."""
+
+
+def is_remote(names_above: Iterable[str]) -> bool:
+    """Return whether an element is one of SVG or MathML, by the names around it, nearest first."""
+    below: set[str] = set()
+    for name in islice(names_above, _MAX_TEXTS):
+        if name in _HTML_WITHIN:
+            return below.isdisjoint(_HTML_WITHIN[name])
+        below.add(name)
+    return False
+
+
+def _html_elements(root: Any, name: str) -> Iterator[Any]:
+    """Yield the elements with a name that are not of SVG or MathML, in page order."""
+    for element in islice(root.iter(name), _MAX_TEXTS):
+        if not is_remote(above.tag for above in element.iterancestors()):
+            yield element
 
 
 def read_title(root: Any) -> str:
     """Return the normalised, truncated text of the first `title`, or an empty string."""
-    for title in root.iter("title"):
-        return printable(squeeze(_text(title)))
-    return ""
+    title = next(_html_elements(root, "title"), None)
+    return "" if title is None else printable(squeeze(_text(title)))
 
 
 def read_robots(root: Any) -> list[str]:
-    """Return what each `meta name=robots` says, word for word."""
+    """Return the content of each `meta name=robots`, word for word."""
     return [
         element.get("content", "")
         for element in islice(root.iter("meta"), _MAX_TEXTS)
@@ -183,7 +195,7 @@ def read_anchors(root: Any, url: str, encoding: str, wanted: Collection[str]) ->
     as `parse_page` writes them; links to others are ignored.
     """
     base = parse_url(url)
-    for element in root.iter("base"):
+    for element in _html_elements(root, "base"):
         if "href" in element.attrib:
             base = rebase(base, element.get("href"))
             break

@@ -65,8 +65,7 @@ class Budgets:
     `domain_of` returns the registered domain of a host, and `pages_of` the number of known pages of
     a site; it must include each page after `take` or `add`. `max_sites` bounds the sites that links
     may introduce, of which links of one domain may introduce a quarter. The others are maximum
-    numbers of pages. None is no limit. Pages and sites of hosts that are `is_foreign`, another
-    shard's, are not counted here. The pattern of a URL is the URL without digits and without
+    numbers of pages. None is no limit. The pattern of a URL is the URL without digits and without
     parameter values; a URL with neither has no pattern.
 
     Patterns, domains, and the sites that domains introduce are counted in 8 MB each, whatever their
@@ -85,9 +84,7 @@ class Budgets:
         per_domain: int | None = None,
         per_pattern: int | None = None,
         max_sites: int | None = None,
-        is_foreign: Callable[[str], bool] | None = None,
     ) -> None:
-        self.is_foreign = is_foreign or (lambda host: False)
         self._domain_of = domain_of
         self._pages_of = pages_of
         self._per_site = per_site
@@ -137,7 +134,7 @@ class Budgets:
 
         Pages are numbered from 0; `source` is as in `refuses`.
         """
-        if not self._bounds or self.is_foreign(host):
+        if not self._bounds:
             return ""
         slot = self._slot(url)
         # The most frequent call of a crawl, so function calls are avoided where possible.
@@ -203,12 +200,7 @@ class Budgets:
             return
         slot = self._claimed[page] - 2
         self._claimed[page] = 0
-        domain = self._domains[site]
-        self._site_claims[site] -= 1
-        if self._per_domain is not None:
-            self._domain_claims[domain >> _FURTHER_BITS] -= 1
-        if slot != NO_SLOT:
-            self._pattern_claims[slot] -= 1
+        self._count_claim(site, self._domains[site], slot, -1)
 
     def replay(self, source: int, host: str, new: Iterable[tuple[int, int, str]]) -> None:
         """Replay the new pages (page, site and host) of a visit of an earlier run.
@@ -218,8 +210,6 @@ class Budgets:
         """
         domain = self.domain(source, host)
         for page, site, its_host in new:
-            if self.is_foreign(its_host):
-                continue
             if site >= self._n_replayed_sites:
                 self._n_replayed_sites = site + 1
                 if self._max_sites is not None:
@@ -276,8 +266,6 @@ class Budgets:
 
     def _count(self, site: int, host: str, slot: int) -> None:
         domain = self.domain(site, host) if self._bounds else 0
-        if self.is_foreign(host):
-            return
         if self._bounds and self._per_domain is not None:
             self._domain_pages[domain >> _FURTHER_BITS] += 1
         if slot != NO_SLOT:
@@ -285,11 +273,14 @@ class Budgets:
 
     def _claim(self, site: int, domain: int, slot: int, page: int) -> None:
         self._mark(page, slot)
-        self._site_claims[site] += 1
+        self._count_claim(site, domain, slot, 1)
+
+    def _count_claim(self, site: int, domain: int, slot: int, n: int) -> None:
+        self._site_claims[site] += n
         if self._per_domain is not None:
-            self._domain_claims[domain >> _FURTHER_BITS] += 1
+            self._domain_claims[domain >> _FURTHER_BITS] += n
         if slot != NO_SLOT:
-            self._pattern_claims[slot] += 1
+            self._pattern_claims[slot] += n
 
     def _mark(self, page: int, slot: int) -> None:
         if page >= len(self._claimed):
@@ -316,15 +307,10 @@ class Budgets:
 
     def _slot(self, url: str) -> int:
         """Return the slot in which pages of a URL's pattern are counted, or `NO_SLOT`."""
-        if not self._per_pattern:
-            return NO_SLOT
-        pattern = pattern_of(url)
-        if not pattern:
-            return NO_SLOT
-        return self._slot_of(pattern)
+        pattern = pattern_of(url) if self._per_pattern else b""
+        return self._slot_of(pattern) if pattern else NO_SLOT
 
     def _set_hash(self, hash_of: KeyedHash) -> None:
-        """Hash patterns and domains by this hash."""
         self._hash_of = hash_of
         self._slot_of = lru_cache(_REMEMBERED)(
             lambda pattern: _hash(hash_of, pattern) >> (64 - _SLOT_BITS)
@@ -357,7 +343,6 @@ class Budgets:
 
 
 def _hash(hash_of: KeyedHash, text: bytes) -> int:
-    """Return 64 bits of a hash."""
     return int.from_bytes(hash_of(text)[:8], "little")
 
 

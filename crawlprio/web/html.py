@@ -5,21 +5,29 @@ Its encoding is found as browsers find it: by what the page declares, never by s
 
 from __future__ import annotations
 
-import codecs
 import re
 import threading
 from bisect import bisect_right
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import accumulate, islice
+from itertools import accumulate, chain, islice
 from typing import NamedTuple
 
-import webencodings
 from selectolax.lexbor import LexborCSSSelector, LexborHTMLParser, LexborNode
 
-from crawlprio.web.anchors import MAX_ANCHOR_LENGTH, Resolver, printable, rebase, squeeze
-from crawlprio.web.pieces import SMALL, pieces
+from crawlprio.web.anchors import MAX_ANCHOR_LENGTH, Resolver, is_remote, printable, rebase, squeeze
+from crawlprio.web.encodings import (
+    MARKS,
+    charset_in,
+    codec_of,
+    decode,
+    readable_as_ascii,
+    xml_encoding,
+)
+from crawlprio.web.html_splitter import SMALL, pieces
+from crawlprio.web.robots_txt import forbids
 from crawlprio.web.urls import (
     MAX_LINK_CHARACTERS,
     MAX_LINKS,
@@ -28,35 +36,12 @@ from crawlprio.web.urls import (
     parse_url,
 )
 
-_CODECS = {
-    # Where Python's codec of the same name lacks characters that browsers know.
-    **{"big5": "big5hkscs", "euc-kr": "cp949", "gbk": "gb18030", "shift_jis": "cp932"},
-    # No page is in these, whatever it says.
-    **{"replacement": None, "x-user-defined": None},
-}
-_MARKS = ((b"\xef\xbb\xbf", "utf-8"), (b"\xff\xfe", "utf-16-le"), (b"\xfe\xff", "utf-16-be"))
+_IS_XHTML = re.compile(r"\s*application/xhtml\+xml\s*(?:;|\Z)", re.IGNORECASE).match
 _NEAR = 1_024
 _RAW = re.compile(
     rb"<(?=(script|style|title|textarea|noscript|noframes|noembed|iframe|xmp|plaintext)\b)",
     re.IGNORECASE,
 )
-_CHARSET = re.compile(
-    # As the HTML standard extracts an encoding from the content of a `meta`.
-    r"charset[\t\n\f\r ]*=[\t\n\f\r ]*(?:\"([^\"]*)\"|'([^']*)'|([^\"'\t\n\f\r ;][^\t\n\f\r ;]*))",
-    re.IGNORECASE,
-)
-
-
-def _keep_controls(error: UnicodeError) -> tuple[str | bytes, int]:
-    """Keep bytes 0x80 to 0x9F that a one-byte encoding leaves free, as browsers do; for codecs."""
-    if isinstance(error, UnicodeDecodeError):
-        byte = error.object[error.start]
-        is_free = error.encoding == "charmap" and 0x80 <= byte <= 0x9F
-        return chr(byte) if is_free else "\ufffd", error.start + 1 if is_free else error.end
-    raise error
-
-
-codecs.register_error("crawlprio.controls", _keep_controls)
 
 
 def decoded(body: bytes, content_type: str = "") -> tuple[bytes | str, str]:
@@ -71,23 +56,34 @@ def decoded(body: bytes, content_type: str = "") -> tuple[bytes | str, str]:
         try:
             body.decode()
         except UnicodeDecodeError:
-            return body.decode("cp1252", "crawlprio.controls"), "cp1252"
+            return decode(body, "cp1252"), "cp1252"
         return body, "utf-8"
-    mark = next((mark for mark, _ in _MARKS if body.startswith(mark)), b"")
-    text = body[len(mark) :].decode(encoding, "crawlprio.controls")
-    return text.encode("utf-8", "replace"), encoding
+    mark = next((mark for mark, _ in MARKS if body.startswith(mark)), b"")
+    return decode(body[len(mark) :], encoding).encode("utf-8", "replace"), encoding
 
 
 def declared_encoding(body: bytes, content_type: str = "") -> str | None:
-    """Return the encoding of the byte-order mark, the header or the first `meta` that names one.
+    """Return the encoding of the byte-order mark, the header, or else of the page itself.
 
-    Names are those of the Encoding standard; others are ignored. Returns the name of a Python
+    A page in HTML has that of the first `meta` that names one, else of an XML declaration. A page
+    in XHTML has that of its XML declaration, else UTF-8; if it is not valid UTF-8, it is read as
+    HTML. Names are those of the Encoding standard; others are ignored. Returns the name of a Python
     codec, or None.
     """
-    for mark, encoding in _MARKS:
+    for mark, encoding in MARKS:
         if body.startswith(mark):
             return encoding
-    return _named(_charset(content_type)) or _meta_encoding(body)
+    if found := codec_of(charset_in(content_type)):
+        return found
+    of_xml = xml_encoding(body)
+    if _IS_XHTML(content_type):
+        if of_xml is None:
+            with suppress(UnicodeDecodeError):
+                body.decode()
+                return "utf-8"
+        else:
+            return of_xml
+    return _meta_encoding(body) or of_xml
 
 
 def _meta_encoding(body: bytes) -> str | None:
@@ -100,8 +96,7 @@ def _meta_encoding(body: bytes) -> str | None:
     if b"charset" not in start.lower():
         return None
     found = _first_named(_RAW.sub(b"<x-", start[:_NEAR])) or _first_named(start)
-    # A declaration that is readable as ASCII cannot be UTF-16.
-    return "utf-8" if found and found.startswith("utf-16") else found
+    return readable_as_ascii(found)
 
 
 def _first_named(start: bytes) -> str | None:
@@ -110,22 +105,10 @@ def _first_named(start: bytes) -> str | None:
         attributes = meta.attributes
         label = attributes.get("charset")
         if label is None and (attributes.get("http-equiv") or "").lower() == "content-type":
-            label = _charset(attributes.get("content") or "")
-        if found := _named(label or ""):
+            label = charset_in(attributes.get("content") or "")
+        if found := codec_of(label or ""):
             return found
     return None
-
-
-def _charset(content_type: str) -> str:
-    """Return the label of an encoding in a Content-Type; empty if there is none."""
-    named = _CHARSET.search(content_type)
-    return next(filter(None, named.groups()), "") if named else ""
-
-
-def _named(label: str) -> str | None:
-    """Return the codec for a label, or None if it is none of the Encoding standard."""
-    found = webencodings.lookup(label)
-    return None if found is None else _CODECS.get(found.name, found.codec_info.name)
 
 
 MAX_ANCHOR_CHARACTERS = 500_000
@@ -139,10 +122,14 @@ _FEW_LINKS = 64
 _FEW_BYTES = 12_288
 
 _WITHOUT_EVENTS = 1
-_IMG = LexborHTMLParser("<img>").tags("img")[0].tag_id
-
 _Attributes = dict[str, str | None]
 _Anchor = tuple[str, LexborNode, _Attributes]
+
+
+def _id_of(tag: str) -> int:
+    """Return the number that lexbor gives the elements of a tag."""
+    return LexborHTMLParser(f"<{tag}>").tags(tag)[0].tag_id
+
 
 _INVISIBLE = ["script", "style", "noscript", "template"]
 _LANDMARKS = ["nav", "header", "footer", "aside"]
@@ -150,16 +137,43 @@ _ROLES = ",".join(
     f'[role="{role}"]'
     for role in ("navigation", "banner", "contentinfo", "search", "complementary")
 )
-_INLINE = frozenset(
-    LexborHTMLParser(f"<{tag}>").tags(tag)[0].tag_id
-    for tag in (
-        *("a", "abbr", "acronym", "b", "bdi", "bdo", "big", "cite", "code", "del", "dfn", "em"),
-        *("font", "i", "ins", "kbd", "mark", "nobr", "q", "s", "samp", "small", "span", "strike"),
-        *("strong", "sub", "sup", "tt", "u", "var", "wbr"),
+_WITHIN_TEXT = frozenset(
+    node.tag_id
+    for node in LexborHTMLParser("<p><!----><?x?>").tags("p")[0].traverse()
+    if not node.is_element_node
+) | frozenset(
+    map(
+        _id_of,
+        (
+            *("a", "abbr", "acronym", "b", "bdi", "bdo", "big", "cite", "code", "del", "dfn", "em"),
+            *("font", "i", "ins", "kbd", "mark", "nobr", "q", "s", "samp", "small", "span"),
+            *("strike", "strong", "sub", "sup", "tt", "u", "var", "wbr"),
+        ),
     )
 )
+SHADOW_ROOTS = ",".join(f'template[shadowrootmode="{mode}" i]' for mode in ("open", "closed"))
+"""Selects declarative shadow roots."""
 
-_SEPARATORS = re.compile(r"[\s,]+")
+# One search takes a sixth of the parser's time, whatever it is for.
+_OF_INTEREST = (
+    f"title,meta[name],meta[http-equiv],base[href],iframe,noembed,noframes,{SHADOW_ROOTS}"
+)
+_FALLBACKS = frozenset(map(_id_of, ("iframe", "noembed", "noframes")))
+_IMG, _TITLE, _META, _BASE, _TEMPLATE = map(_id_of, ("img", "title", "meta", "base", "template"))
+_SHADOW_HOSTS = frozenset(
+    (
+        *("article", "aside", "blockquote", "body", "div", "footer", "h1", "h2", "h3", "h4"),
+        *("h5", "h6", "header", "main", "nav", "p", "section", "span"),
+    )
+)
+_REFRESH = re.compile(
+    # Possessive: the standard's algorithm never goes back.
+    r"[\t\n\f\r ]*+(?:[0-9]++|(?=\.))[0-9.]*+(?=[;,\t\n\f\r ])[\t\n\f\r ]*+[;,]?+[\t\n\f\r ]*+"
+    r"(?:url[\t\n\f\r ]*+=[\t\n\f\r ]*+)?+(?:\"([^\"]*+)|'([^']*+)|(.++))",
+    re.IGNORECASE | re.DOTALL,
+).match
+_CUSTOM_ELEMENT = re.compile(r"[a-z][^A-Z]*-").match
+_MAX_LOOKED_AT = 1_000
 
 
 class Link(NamedTuple):
@@ -179,13 +193,14 @@ class ParsedPage:
     """The links, title, text and robots directives of an HTML page.
 
     The URLs of the links are distinct, in page order, without the page itself; anchor texts and
-    rel=nofollow (as in `Link`) are parallel to them. The title is that of the first `title`,
+    rel=nofollow (as in `Link`) are parallel to them. The title is the first `title` of HTML,
     normalised and truncated at `MAX_ANCHOR_LENGTH`. `nofollow` and `noindex` say whether a `meta
-    name=robots` has that word, or `none`, and `robots` has what each says, word for word. Text,
+    name=robots`, or one with the name of the robot that reads, has that word, or `none`, and
+    `robots` has what each `meta name=robots` says, word for word. Text,
     `language` (the `lang` of `html`) and `licences` (the URLs of links with `rel=license`) are
     empty unless requested. `n_dropped` counts the distinct `href` values whose URL exceeds
     `MAX_URL_LENGTH`. `cut` says why part of the page was not read: `attributes` or `tags` (see
-    `crawlprio.web.pieces`), or `links` beyond `MAX_LINKS` or `MAX_LINK_CHARACTERS`.
+    `crawlprio.web.html_splitter`), or `links` beyond `MAX_LINKS` or `MAX_LINK_CHARACTERS`.
     """
 
     urls: list[str] = field(default_factory=list)
@@ -223,33 +238,40 @@ def parse_page(
     url: str,
     *,
     content_type: str = "",
+    robot: Collection[str] = (),
     want_text: bool = False,
     without_navigation: bool = False,
 ) -> ParsedPage:
     """Parse an HTML page and return its links, for arbitrary bytes; never raises.
 
-    Links are the `href` of `a` and `area`, resolved as in browsers: against the first `base`, with
-    the query percent-encoded in the encoding of the page and the path in UTF-8. Only http and https
-    are kept. If several links lead to the same URL, the first non-empty anchor text counts. An
+    Links are the targets of `meta http-equiv=refresh`, however many seconds it waits, and the
+    `href` of `a` and `area`, resolved as in browsers: against the first `base`, with the query
+    percent-encoded in the encoding of the page and the path in UTF-8. Only http and https are kept.
+    If several links lead to the same URL, the first non-empty anchor text counts. An
     anchor text is the text inside the link, or else the `alt` of the first image in it that has
     one, or else its own `alt` or `title`.
 
     `body` is the page after content decoding. Its encoding is that of a byte-order mark, else of
-    the `charset` in the Content-Type header, else of the first `meta` that names one, else UTF-8 if
-    the body is valid UTF-8, else windows-1252. Encodings that the web does not use are ignored.
-    `want_text` fills `text` with all text except scripts, styles, `noscript` and templates, and
+    the `charset` in the Content-Type header, else of the first `meta` that names one, else of an
+    XML declaration (in XHTML, of that alone), else UTF-8 if the body is valid UTF-8, else
+    windows-1252. Encodings that the web does not use are ignored.
+    `robot` has the names of the robot that reads, in lower case: a `meta` may address it.
+    The content of declarative shadow roots is part of the page, in the place of their templates.
+    `want_text` fills `text` with all text except scripts, styles, `noscript`, other templates, and
+    what `iframe`, `noembed` and `noframes` show instead, and
     `without_navigation` leaves out what the page marks as not its content: `nav`, `header`,
     `footer` and `aside`, and elements with the role of one.
 
     Cost: 55 µs for a page of 4 kB with 9 links, 35 of them in the parser; 60 µs more for the text.
     Linear in the number of links, because on pages with more than 64 links only the first 200 nodes
     inside a link are read. Pages on which the parser would need quadratic time or memory are parsed
-    in pieces (`crawlprio.web.pieces`).
+    in pieces (`crawlprio.web.html_splitter`).
     """
     page = ParsedPage()
     html, encoding = decoded(body, content_type)
     parts, page.cut = pieces(html)
     base = parse_url(url)
+    title: str | None = None
     has_base = False
     links: _Links | None = None
     texts: list[str] = []
@@ -258,19 +280,27 @@ def parse_page(
         root = tree.root
         if root is None:
             continue
-        for node in tree.tags("title"):
-            page.title = page.title or printable(squeeze(node.text_lexbor()))
-        for node in tree.tags("meta"):
-            _read_robots(node.attributes, page)
-        if not has_base and tree.tags("base"):
-            for node in _SELECTOR.find("base[href]", root)[:1]:
-                has_base = True
-                base = rebase(base, node.attributes.get("href") or "")
+        head = _SELECTOR.find(_OF_INTEREST, root)
+        if title is None and (found := _first_of_html(head, _TITLE)):
+            title = printable(squeeze(found.text_lexbor()))
+        if not has_base and (found := _first_of_html(head, _BASE)):
+            has_base = True
+            base = rebase(base, found.attributes.get("href") or "")
+        refreshes: list[_Anchor] = []
+        for node in head:
+            if node.tag_id == _META:
+                attributes = node.attributes
+                _read_robots(attributes, page, robot)
+                if target := _refreshed(attributes):
+                    refreshes.append((target, node, {}))
+        open_shadow_roots([node for node in head if node.tag_id == _TEMPLATE])
         n_anchors, anchors = _anchors(tree, root, len(part) <= _FEW_BYTES)
+        if refreshes:
+            n_anchors, anchors = n_anchors + len(refreshes), chain(refreshes, anchors)
         if n_anchors:
             if links is None:
                 declared = partial(declared_encoding, body, content_type)
-                links = _Links(Resolver(base, encoding, declared), normalise_url(url))
+                links = _Links(page, Resolver(base, encoding, declared), normalise_url(url))
             if not links.add(n_anchors, anchors):
                 page.cut = "links"
         if want_text:
@@ -280,31 +310,82 @@ def parse_page(
                 resolver = Resolver(base, encoding, lambda: encoding)
                 page.licences = page.licences or _licences(root, resolver)
             del anchors
-            texts.append(_visible_text(tree, source, without_navigation))
+            for node in [node for node in head if node.tag_id in _FALLBACKS]:
+                node.decompose()
+            texts.append(" ".join(_visible_text(tree, source, without_navigation).split()))
+    page.title = title or ""
     if links is not None:
-        links.fill_in(page)
+        links.finish()
     if want_text:
         page.text = " ".join(filter(None, texts))
     return page
 
 
+def base_in(root: LexborNode) -> str | None:
+    """Return the `href` of the first `base` of HTML that has one; None without one."""
+    base = _first_of_html(_SELECTOR.find("base[href]", root), _BASE)
+    return None if base is None else base.attributes.get("href") or ""
+
+
+def _first_of_html(nodes: list[LexborNode], tag_id: int) -> LexborNode | None:
+    """Return the first of some elements with a tag that is none of SVG or MathML, or None."""
+    found = (node for node in nodes if node.tag_id == tag_id)
+    for node in islice(found, _MAX_LOOKED_AT):
+        if not is_remote(_names_above(node)):
+            return node
+    return None
+
+
+def _names_above(node: LexborNode) -> Iterator[str]:
+    """Yield the names of the elements around one, nearest first."""
+    above = node.parent
+    while above is not None:
+        yield (above.tag or "").lower()
+        above = above.parent
+
+
+def open_shadow_roots(templates: list[LexborNode]) -> None:
+    """Put what declarative shadow roots hold into the tree, where they stand in their hosts.
+
+    `templates` are those of a tree that `SHADOW_ROOTS` selects. An element has one at most, and
+    only some elements can have one; other templates stay closed.
+    """
+    hosts: set[int] = set()
+    waiting = templates[::-1]
+    while waiting:
+        template = waiting.pop()
+        host = template.parent
+        name = "" if host is None else host.tag or ""
+        content = template.template_fragments()[:1]
+        if (
+            host is None
+            or not content
+            or host.mem_id in hosts
+            or not (name in _SHADOW_HOSTS or _CUSTOM_ELEMENT(name))
+        ):
+            continue
+        hosts.add(host.mem_id)
+        waiting += _SELECTOR.find(SHADOW_ROOTS, content[0])[::-1]
+        while (child := content[0].first_child) is not None:
+            template.insert_before(child, move=True)
+        template.decompose()
+
+
 class _Links:
     """The links of a page so far; each `href` is resolved once and each URL kept once."""
 
-    __slots__ = (*("_nofollows", "_position_of_url", "_positions", "_resolver", "_texts", "_urls"),)
+    __slots__ = ("_page", "_position_of_url", "_positions", "_resolver")
 
-    def __init__(self, resolver: Resolver, page_url: str | None) -> None:
+    def __init__(self, page: ParsedPage, resolver: Resolver, page_url: str | None) -> None:
+        self._page = page
         self._resolver = resolver
         self._positions: dict[str, int] = {}
         self._position_of_url: dict[str, int] = {} if page_url is None else {page_url: -1}
-        self._urls: list[str] = []
-        self._texts: list[str] = []
-        self._nofollows: list[bool] = []
 
     def add(self, n_anchors: int, anchors: Iterable[_Anchor]) -> bool:
         """Add the links of these elements; return whether there was room for all."""
         positions, position_of_url = self._positions, self._position_of_url
-        urls, texts, nofollows = self._urls, self._texts, self._nofollows
+        urls, texts, nofollows = self._page.urls, self._page.anchors, self._page.nofollows
         resolve = self._resolver.resolve
         may_nest = n_anchors > _FEW_LINKS
         for href, node, attributes in anchors:
@@ -336,9 +417,9 @@ class _Links:
                 nofollows[position] = rel is not None and "nofollow" in rel.lower().split()
         return True
 
-    def fill_in(self, page: ParsedPage) -> None:
-        """Set the links of a page."""
-        urls, texts = self._urls, self._texts
+    def finish(self) -> None:
+        """Drop links and texts beyond the limits; normalise the texts."""
+        page, urls, texts = self._page, self._page.urls, self._page.anchors
         n_kept = len(urls)
         if n_kept > MAX_LINK_CHARACTERS // MAX_URL_LENGTH:
             # A long base turns 26 kB of short links into 20 MB of URLs.
@@ -350,7 +431,7 @@ class _Links:
             texts[n_told:] = [""] * (len(texts) - n_told)
         page.urls = urls[:n_kept]
         page.anchors = _tidy_all(texts[:n_kept])
-        page.nofollows = self._nofollows[:n_kept]
+        page.nofollows = page.nofollows[:n_kept]
         page.n_dropped = self._resolver.n_dropped
 
 
@@ -376,6 +457,14 @@ def _anchor(node: LexborNode) -> _Anchor:
     attributes = node.attributes
     href = attributes.get("href") or attributes.get("xlink:href") or ""
     return href.partition("#")[0], node, attributes
+
+
+def _refreshed(attributes: _Attributes) -> str:
+    """Return where a `meta http-equiv=refresh` leads, without fragment; empty if nowhere."""
+    if (attributes.get("http-equiv") or "").lower() != "refresh":
+        return ""
+    found = _REFRESH(attributes.get("content") or "")
+    return "" if found is None else found[found.lastindex or 0].partition("#")[0]
 
 
 def _text_instead(node: LexborNode, attributes: _Attributes) -> str:
@@ -407,15 +496,15 @@ def _tidy_all(texts: list[str]) -> list[str]:
     return [printable(" ".join(text.split())) for text in texts]
 
 
-def _read_robots(attributes: _Attributes, page: ParsedPage) -> None:
-    """Apply a `meta name=robots` to a page."""
-    if (attributes.get("name") or "").strip().lower() == "robots":
+def _read_robots(attributes: _Attributes, page: ParsedPage, robot: Collection[str]) -> None:
+    """Apply a `meta` with the name `robots`, or that of the robot that reads, to a page."""
+    name = (attributes.get("name") or "").strip().lower()
+    if name == "robots" or (name and name in robot):
         content = attributes.get("content") or ""
-        if len(page.robots) < _MAX_ROBOTS:
+        if name == "robots" and len(page.robots) < _MAX_ROBOTS:
             page.robots.append(content)
-        words = _SEPARATORS.split(content.lower())
-        page.nofollow |= "nofollow" in words or "none" in words
-        page.noindex |= "noindex" in words or "none" in words
+        page.nofollow = page.nofollow or forbids("nofollow", [content], robot)
+        page.noindex = page.noindex or forbids("noindex", [content], robot)
 
 
 def _language(root: LexborNode) -> str:
@@ -432,7 +521,24 @@ def _licences(root: LexborNode, resolver: Resolver) -> list[str]:
     return list(dict.fromkeys(filter(None, map(resolver.resolve, hrefs))))
 
 
-def _visible_text(tree: LexborHTMLParser, source: bytes, without_navigation: bool) -> str:
+def text_blocks(body: bytes, content_type: str = "") -> list[str]:
+    """Return the visible text of an HTML page in the blocks that its elements make of it.
+
+    That is what stands between two tags that do more than mark words within a text. For arbitrary
+    bytes; takes as long as `parse_page` with its text.
+    """
+    html, _ = decoded(body, content_type)
+    texts: list[str] = []
+    for part in pieces(html)[0]:
+        tree = LexborHTMLParser(part, options=_WITHOUT_EVENTS)
+        source = (part.encode("utf-8", "replace") if isinstance(part, str) else part).lower()
+        texts += _visible_text(tree, source, False, "\x1f").split("\x1f")
+    return [" ".join(words) for words in map(str.split, texts) if words]
+
+
+def _visible_text(
+    tree: LexborHTMLParser, source: bytes, without_navigation: bool, separator: str = " "
+) -> str:
     """Return the visible text of the body; destroys the tree.
 
     `source` is what was parsed, in lower case: a search for elements that are not there takes time.
@@ -445,7 +551,7 @@ def _visible_text(tree: LexborHTMLParser, source: bytes, without_navigation: boo
     if without_navigation and b"role" in source:
         for node in _SELECTOR.find(_ROLES, body):
             node.decompose(recursive=True)
-    for inline in [node for node in body.traverse() if node.tag_id in _INLINE]:
-        inline.unwrap(delete_empty=True)
+    for node in [node for node in body.traverse() if node.tag_id in _WITHIN_TEXT]:
+        node.unwrap(delete_empty=True)
     body.merge_text_nodes()
-    return " ".join(body.text(separator=" ").split())
+    return body.text(separator=separator)

@@ -11,10 +11,12 @@ from __future__ import annotations
 import codecs
 import re
 import zlib
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
+from functools import lru_cache
 from heapq import heappop, heappush
 from typing import NamedTuple
+from urllib.parse import quote
 
 from protego import Protego
 
@@ -45,11 +47,20 @@ ASK_AGAIN = 600
 was read is valid at least, whatever its Cache-Control says."""
 
 MAX_ROBOTS = 4
-"""Maximum number of robots for which the rules of one file are kept, besides the file."""
+"""Maximum number of robots whose rules are cached per file."""
 
 _MAX_AGE = re.compile(r"(?:^|[,\s])max-age\s*=\s*\"?(\d{1,9})", re.IGNORECASE)
 _PRODUCT = re.compile(r"[^\s/,;()*]*").match
 _WORD = re.compile(r"https?://[^\s;)]*|[^\s()<>;,]+").findall
+_COMMENT_MARKS = re.compile(r"(?<!\\)([()])")
+_NAME_IN_COMMENT = re.compile(
+    # The item after `compatible`, or a whole item `name/version`.
+    r"(?:^|;)\s*(?:compatible\s*;\s*([^\s;,/]+)|([^\s;,/]+)/v?[0-9][^\s;,/]*\s*(?=$|[;+]))"
+).findall
+_LINE_END = re.compile(r"\r\n?|\n")
+_OTHER_BREAKS = re.compile("[\v\f\x1c-\x1e\x85\u2028\u2029]")
+"""What `str.splitlines` takes for the end of a line beside those of RFC 9309, section 2.2."""
+
 _ENTRY_BYTES = 500
 _PERCENT = "crawlprio-percent"
 
@@ -107,7 +118,7 @@ class RobotsTxt(NamedTuple):
 
 @dataclass(slots=True)
 class _Kept:
-    """A file, and what it says to the robots that asked last."""
+    """A file, and its rules for the robots that asked last."""
 
     file: RobotsTxt
     rules: dict[str, str] = field(default_factory=dict)
@@ -169,7 +180,7 @@ class RobotsFiles:
 
 def pack(text: str) -> bytes:
     """Return a robots.txt compressed, without what no robot reads: comments and empty lines."""
-    lines = (line.partition("#")[0].strip() for line in text.splitlines()[:MAX_LINES])
+    lines = (line.partition("#")[0].strip() for line in _LINE_END.split(text)[:MAX_LINES])
     kept = "\n".join(line for line in lines if line)
     return zlib.compress(kept.encode(), 1) if kept else b""
 
@@ -196,7 +207,8 @@ def decoded(body: bytes) -> str:
     as they are in a URL: /\\xe9 in Latin-1 forbids /%E9.
     """
     if len(body) > MAX_BYTES:
-        body = body[: max(body.rfind(b"\n", 0, MAX_BYTES), 0) or MAX_BYTES]
+        end = max(body.rfind(line_end, 0, MAX_BYTES) for line_end in (b"\n", b"\r"))
+        body = body[: max(end, 0) or MAX_BYTES]
     for mark in (b"\xef\xbb\xbf", b"\xef\xbb"):
         body = body.removeprefix(mark)
     return body.decode("utf-8", _PERCENT)
@@ -206,22 +218,21 @@ def rules_for(text: str, agent: str) -> tuple[str, bool]:
     """Return the rules of a robots.txt for one robot, and whether the limits dropped any.
 
     They are returned as a robots.txt for `*`, so that no parser chooses the group by rules of its
-    own. It is that of the longest of the products in `agent` (a name, or a whole User-Agent header)
-    that the file names; otherwise that of `*` (RFC 9309, section 2.2.1). Groups with that name are
-    merged. `User-agent: Bot/2.1`, `Bot News` and `Bot*` name `bot`, and a line with an unknown name
-    ends no list of robots (2.2.4). Passing the whole file to a parser is dangerous, too, because it
-    copies each rule to each name of its group: 9 kB of gzip became 1.3 GB. Cost: 1 µs per line, at
-    most 0.1 s.
+    own. It is that of the `products` in `agent` (a name, or a whole User-Agent header), or that of
+    `*` if the file names none of them (RFC 9309, section 2.2.1). All groups with such a name are
+    merged; of their Crawl-delays the longest counts. `User-agent: Bot/2.1`, `Bot News` and `Bot*`
+    name `bot`, and a line with an unknown name ends no list of robots (2.2.4). Passing the whole
+    file to a parser is dangerous, too, because it copies each rule to each name of its group: 9 kB
+    of gzip became 1.3 GB. Cost: 1 µs per line, at most 0.1 s.
     """
     lines, every, is_cut = _read(text)
-    own = products(agent)
-    winner = max((name for name in every if name in own), key=len, default="*")
+    names = products(agent).intersection(every) or {"*"}
     kept: list[str] = []
     n_rules = n_wildcards = 0
     for name, value, robots in lines:
         if name in _OF_SITE:
             kept.append(f"{name}: {value}")
-        elif winner in robots:
+        elif not names.isdisjoint(robots):
             n_here = value.count("*") + value.count("$")
             if (
                 n_rules >= MAX_RULES
@@ -233,37 +244,44 @@ def rules_for(text: str, agent: str) -> tuple[str, bool]:
             n_rules += 1
             n_wildcards += n_here
             kept.append(f"{name}: {value}")
+    kept.sort(key=_crawl_delay)  # a parser obeys the last
     return "\n".join(("User-agent: *", *kept)) if kept else "", is_cut
+
+
+def _crawl_delay(line: str) -> float:
+    """Return the seconds of a line with a Crawl-delay, and -1 for any other."""
+    name, _, value = line.partition(": ")
+    try:
+        return max(-1, float(value)) if name == "Crawl-delay" else -1
+    except ValueError:
+        return -1
 
 
 def permissions(rules: str) -> str:
     """Return the rules of `rules_for` that allow and forbid, without those for other ends."""
     kept = ("User-agent: ", "Allow: ", "Disallow: ")
-    return "\n".join(line for line in rules.splitlines() if line.startswith(kept))
+    return "\n".join(line for line in rules.split("\n") if line.startswith(kept))
 
 
-class _Line(NamedTuple):
-    """A directive with its value and the robot names of its group."""
+def _read(text: str) -> tuple[list[tuple[str, str, dict[str, None]]], dict[str, None], bool]:
+    """Return the directives other than User-agent, all robot names in order, and whether cut.
 
-    name: str
-    value: str
-    robots: dict[str, None]
-
-
-def _read(text: str) -> tuple[list[_Line], dict[str, None], bool]:
-    """Return the directives other than User-agent, all robot names in order, and whether cut."""
+    A directive is its name, its value and the robot names of its group.
+    """
     every: dict[str, None] = {}
     robots: dict[str, None] = {}
-    lines: list[_Line] = []
+    lines: list[tuple[str, str, dict[str, None]]] = []
     n_sitemaps = 0
     is_ended = False
-    for number, line in enumerate(text.splitlines()):
+    for number, line in enumerate(_LINE_END.split(text)):
         if number >= MAX_LINES:
             return lines, every, True
         directive = _directive(line)
         if directive is None:
             continue
         name, value = directive
+        # For the parser that reads the rules, these end a line.
+        value = _OTHER_BREAKS.sub(lambda char: quote(char[0]), value)
         if name == "User-agent":
             if is_ended:
                 robots, is_ended = {}, False
@@ -275,11 +293,11 @@ def _read(text: str) -> tuple[list[_Line], dict[str, None], bool]:
         elif name in _OF_SITE:
             n_sitemaps += 1
             if 0 < len(value) <= MAX_URL_LENGTH and n_sitemaps <= MAX_SITEMAPS:
-                lines.append(_Line(name, value, robots))
+                lines.append((name, value, robots))
         else:
             is_ended = True
             if value:
-                lines.append(_Line(name, value, robots))
+                lines.append((name, value, robots))
     return lines, every, False
 
 
@@ -301,13 +319,53 @@ def _directive(line: str) -> tuple[str, str] | None:
     return None
 
 
-def products(agent: str) -> set[str]:
+@lru_cache(maxsize=64)
+def products(agent: str) -> frozenset[str]:
     """Return the products that a User-Agent names, in lower case, without their versions.
 
-    URLs and mail addresses name none. Cost: 1 µs per word.
+    URLs and mail addresses name none, and neither do comments (RFC 9110, section 10.1.5), but for
+    the names that robots write where browsers write theirs: an item `name/version`, and the item
+    after `compatible`. `Mozilla/5.0 (compatible; MyBot/1.0; a crawler)` names mozilla and mybot.
+    Cost: 1 µs per word, once per User-Agent.
     """
-    words = (word for word in _WORD(agent.lower()) if "@" not in word and "://" not in word)
-    return {word.partition("/")[0].strip("+:'\"[]{}") for word in words} - {""}
+    names: list[str] = []
+    depth = 0
+    for part in _COMMENT_MARKS.split(agent.lower()):
+        if part in ("(", ")"):
+            depth = max(depth + (1 if part == "(" else -1), 0)
+        elif depth:
+            names += (one or other for one, other in _NAME_IN_COMMENT(part))
+        else:
+            words = (word for word in _WORD(part) if "@" not in word and "://" not in word)
+            names += (word.partition("/")[0].strip("+:'\"[]{}") for word in words)
+    return frozenset(names) - {""}
+
+
+_WITH_VALUE = re.compile(r"max-[\w-]+\s*:\s*[^\s,]*|unavailable_after\s*:")
+_ADDRESSED = re.compile(
+    # A name of a robot, before something that is known to be said to robots.
+    r"\s*(\*|[a-z_][\w.+-]*)(?:/\S*)?\s*:(?=\s*(?:all|index\w*|follow|no\w+)\b)"
+).match
+
+
+def forbids(directive: str, said: Iterable[str], names: Collection[str] = ()) -> bool:
+    """Return whether a robot is told `directive` (`nofollow` or `noindex`) or `none`.
+
+    `said` has X-Robots-Tag fields, or the contents of `meta` elements. What follows the name of a
+    robot, up to the next such name, is for that robot alone; `names` are those of the robot that
+    asks, in lower case. Values are skipped (`max-image-preview: none`, the date of
+    `unavailable_after`, with or without a comma), and so is what is unknown.
+    """
+    for value in said:
+        is_meant = True
+        for rule in _WITH_VALUE.sub("all ", value.lower()).split(","):
+            addressed = _ADDRESSED(rule)
+            if addressed is not None:
+                is_meant = addressed[1] == "*" or addressed[1] in names
+                rule = rule[addressed.end() :]
+            if is_meant and not {directive, "none"}.isdisjoint(rule.replace(";", " ").split()):
+                return True
+    return False
 
 
 MAX_LENGTH = 1_000

@@ -23,31 +23,16 @@ from crawlprio.web.urls import MAX_URL_LENGTH, host_of, normalise_url
 if TYPE_CHECKING:
     from tldextract import TLDExtract
 
-
-_ARCHIVES_AND_PROGRAMS = """
+_SKIPPED = """
     7z apk bin bz2 cab deb dmg exe gz img iso jar lz lzma msi rar rpm tar tgz xz zip zst
-"""
-_IMAGES_AND_FONTS = """
     avif bmp cdr dxf eot eps gif heic ico jp2 jpeg jpg otf pbm pgm png pnm ppm psd svg tif tiff ttf
     webp woff woff2 xbm xpm
-"""
-_SOUND_AND_VIDEO = """
     3gp aac aif aiff asf avi flac flv m4a m4v mid midi mkv mov mp2 mp3 mp4 mpeg mpg oga ogg ogv
     opus swf wav webm wma wmv
-"""
-_DOCUMENTS = """
     djvu doc docm docx dvi epub mobi odp ods odt pdf pps ppsx ppt pptm pptx ps rtf xls xlsb xlsm
-    xlsx
+    xlsx npy npz parquet pickle pkl pyc sqlite wasm
 """
-_RECORDS = "npy npz parquet pickle pkl pyc sqlite wasm"
-
-SKIP_EXTENSIONS = tuple(
-    sorted(
-        (
-            _ARCHIVES_AND_PROGRAMS + _IMAGES_AND_FONTS + _SOUND_AND_VIDEO + _DOCUMENTS + _RECORDS
-        ).split()
-    )
-)
+SKIP_EXTENSIONS = tuple(sorted(_SKIPPED.split()))
 """Extensions, without dot and in lower case, of archives, programs, media, documents and binary
 data: files that are of no use to a crawl for links. Text files (`.txt`, `.js`, `.py`, `.json`) are
 not included, nor are extensions that are just as often a word or part of a name (`.au`, `.ai`,
@@ -180,9 +165,9 @@ class Scope:
     refuses. The seeds themselves are fetched regardless of the scope.
 
     `heuristics` turns on the rest: `skip_cgi_bin` skips URLs with `/cgi-bin/` (Cho, Garcia-Molina &
-    Page, Efficient crawling through URL ordering, WWW7, 1998, section 4); `traps` limits the form
+    Page, Efficient crawling through URL ordering, WWW7, 1998, section 5.1); `traps` limits the form
     of URLs; and the depth, in links from a seed, is at most 15 for static and 5 for dynamic pages
-    (Baeza-Yates, Castillo, Marin & Rodriguez, Crawling a country, WWW 2005, section 3; None: no
+    (Baeza-Yates, Castillo, Marin & Rodriguez, Crawling a country, WWW 2005, section 5.1; None: no
     limit). A URL is dynamic if it has a question mark or an extension in `DYNAMIC`; that list is
     ours, since the paper does not print one.
 
@@ -304,7 +289,7 @@ class Scope:
         is_given = self._hosts is None or host in self._hosts
         if not is_given or not (self.follow == "web" or self._home(host) in self._homes):
             refusal = "out-of-scope"
-        if self._private is not None and not self._private.allows_host(host):
+        elif self._private is not None and not self._private.allows_host(host):
             # Not cached: the resolution of a seed may open its network.
             return "private-address"
         if len(self._judged) >= _MAX_HOSTS_CACHED:
@@ -348,7 +333,6 @@ def read_seeds(spec: str | list[str]) -> list[str]:
 
 
 def _read_seed_file(path: Path) -> list[str]:
-    """Return the seeds in a file."""
     try:
         lines = path.read_bytes().splitlines()
     except OSError as error:
@@ -376,19 +360,16 @@ def _check_seed(url: str, where: str) -> str:
     normal = normalise_url(url)
     if normal is not None:
         return normal
+    scheme, colon, _ = url.lower().partition("://")
     if len(url) > MAX_URL_LENGTH:
-        raise ConfigError(
-            f"{where}{url[:40]!r}... has {len(url)} characters; at most {MAX_URL_LENGTH} are "
-            "allowed."
-        )
-    scheme, colon, _ = url.partition("://")
-    if not colon and url.lower().startswith(_OTHER_SCHEMES):
-        raise ConfigError(f"{where}{url!r} is not http or https; only those are crawled.")
-    if not colon and normalise_url(f"https://{url}") is not None:
-        raise ConfigError(f"{where}{url!r} has no scheme; write 'https://{url}' or 'http://{url}'.")
-    if colon and scheme.lower() not in ("http", "https"):
-        raise ConfigError(f"{where}{url!r} is not http or https; only those are crawled.")
-    raise ConfigError(f"{where}{url!r} is not a URL; write it as 'https://example.org/'.")
+        fault = f"{url[:40]!r}... has {len(url)} characters; at most {MAX_URL_LENGTH} are allowed"
+    elif scheme not in ("http", "https") if colon else scheme.startswith(_OTHER_SCHEMES):
+        fault = f"{url!r} is not http or https; only those are crawled"
+    elif not colon and normalise_url(f"https://{url}") is not None:
+        fault = f"{url!r} has no scheme; write 'https://{url}' or 'http://{url}'"
+    else:
+        fault = f"{url!r} is not a URL; write it as 'https://example.org/'"
+    raise ConfigError(f"{where}{fault}.")
 
 
 def _expression(name: str, source: str | None) -> re.Pattern[str] | None:

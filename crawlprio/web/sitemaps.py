@@ -7,14 +7,18 @@ and no DTD. An `&` that begins no reference of XML's own is text: sites write UR
 
 from __future__ import annotations
 
+import codecs
 import re
 import zlib
 from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any, NamedTuple
 
+import can_ada
 from lxml import etree
 
+from crawlprio.web.anchors import rebase
+from crawlprio.web.encodings import MARKS, codec_of, xml_encoding
 from crawlprio.web.urls import MAX_URL_LENGTH, normalise_url, parse_url
 
 MAX_URLS = 50_000
@@ -37,16 +41,20 @@ TOO_LARGE = "it is read up to 50 MB, as the standard allows"
 TOO_MANY = "it is read up to 50,000 URLs, as the standard allows"
 TOO_MANY_TAGS = "it is read up to 1,500,000 elements"
 TOO_LONG_TAG = "it has a tag, a comment or declarations of more than 1 MB, and is read up to there"
+BROKEN_XML = "its XML is broken, and it is read as far as it can be"
 BROKEN_GZIP = "its gzip is damaged, and it is read up to there"
 
 _MAX_DATE = 40
 _RAW_AND = re.compile(
     # What a CDATA section holds is text already.
-    rb"<!\[CDATA\[.*?(?:\]\]>|\Z)|(&)(?!(?:amp|lt|gt|quot|apos|#[0-9]+|#x[0-9A-Fa-f]+);)",
+    rb"<!\[CDATA\[.*?(?:\]\]>|\Z)|(&)(?!(?:amp|lt|gt|quot|apos|#[0-9]+|#x[0-9A-Fa-f]+);)"
+    rb"|(<)(?![A-Za-z_:/!?\x80-\xff]|\Z)",
     re.DOTALL,
 )
 _GZIP, _BOM = b"\x1f\x8b", b"\xef\xbb\xbf"
-_UTF16 = (b"\xff\xfe", b"\xfe\xff")
+_XML_BASE = "{http://www.w3.org/XML/1998/namespace}base"
+_MAX_DECLARATION = 1_024
+_FATAL = 3
 _DATE = re.compile(r"[\w:+., -]+", re.ASCII).fullmatch
 
 _ENTRIES = {
@@ -85,15 +93,19 @@ class Named(NamedTuple):
 class SitemapReader:
     """Reads one sitemap from its bytes, compressed with gzip or not.
 
-    URLs in XML may be relative to the sitemap's own `url`. `is_index` says whether what it names
+    Its encoding is that of a byte-order mark, else `charset` (of its header), else of its XML
+    declaration, else UTF-8. URLs in XML may be relative to `xml:base`, or else to the sitemap's own
+    `url`. `is_index` says whether what it names
     are sitemaps, `remark` why it was not read, or not to its end, and `n_invalid` counts entries
     without a valid http(s) URL. Memory: a piece, what the decompressor and the parser keep of it,
     and one entry. Cost: 3 µs per element, so at most 5 s for a sitemap within the bounds, in
     pieces.
     """
 
-    def __init__(self, url: str = "") -> None:
+    def __init__(self, url: str = "", charset: str = "") -> None:
         self.remark = ""
+        self._charset = codec_of(charset)
+        self._decoder: codecs.IncrementalDecoder | None = None
         self.n_invalid = 0
         self._base = parse_url(url)
         self._parser: _Xml | _Lines | None = None
@@ -150,9 +162,12 @@ class SitemapReader:
             return []
         if self._parser is None:
             piece = self._choose_parser(piece, is_last)
+        elif self._decoder is not None:
+            piece = self._decoder.decode(piece, is_last).encode("utf-8", "replace")
         if self._parser is None:
             return []
-        entries = self._parser.feed(piece) + (self._parser.rest() if is_last else [])
+        self._parser.feed(piece, is_last=is_last)
+        entries, self._parser.entries = self._parser.entries, []
         named = self._taken(entries)
         self.remark = self.remark or self._parser.remark
         return named
@@ -160,12 +175,20 @@ class SitemapReader:
     def _choose_parser(self, piece: bytes, is_last: bool) -> bytes:
         """Choose the parser by the first byte that is not a space; return what it has to read."""
         self._head += piece
-        start = self._head.removeprefix(_BOM).lstrip()
-        if len(start) < 4 and not is_last:
+        start = self._head.lstrip()
+        is_whole = not start.startswith(b"<?") or b">" in start or len(start) >= _MAX_DECLARATION
+        if (len(start) < 6 or not is_whole) and not is_last:
             self._head = start
             return b""
-        is_xml = start.startswith((b"<", *_UTF16))
-        self._parser = _Xml() if is_xml else _Lines()
+        mark, encoding = next((mark for mark in MARKS if start.startswith(mark[0])), (b"", ""))
+        encoding = encoding or self._charset or xml_encoding(start) or "utf-8"
+        start = start[len(mark) :]
+        if encoding != "utf-8":
+            codec = "gb18030" if encoding == "gbk" else encoding
+            self._decoder = codecs.getincrementaldecoder(codec)("crawlprio.web")
+            start = self._decoder.decode(start, is_last).encode("utf-8", "replace")
+        start = start.lstrip()
+        self._parser = _Xml(self._base) if start.startswith(b"<") else _Lines()
         self._head = b""
         return start
 
@@ -178,7 +201,7 @@ class SitemapReader:
                 break
             written = entry.get("url", "").strip()
             # Any text is a list of relative URLs, so those in lists are absolute.
-            base = self._base if isinstance(self._parser, _Xml) else None
+            base = parse_url(entry["base"]) if "base" in entry else None
             url = normalise_url(written, base) if written else None
             if url is None:
                 self.n_invalid += 1
@@ -194,16 +217,16 @@ class _Lines:
     root = remark = ""
 
     def __init__(self) -> None:
+        self.entries: list[dict[str, str]] = []
         self._rest = b""
 
-    def feed(self, piece: bytes) -> list[dict[str, str]]:
-        *lines, rest = (self._rest + piece).replace(b"\r", b"\n").split(b"\n")
+    def feed(self, piece: bytes, *, is_last: bool) -> None:
+        text = self._rest + piece + (b"\n" if is_last else b"")
+        *lines, rest = text.replace(b"\r", b"\n").split(b"\n")
         # A line this long is no URL; what follows in it is not kept.
         self._rest = rest if len(rest) <= 4 * MAX_URL_LENGTH else b"?"
-        return [{"url": _text(line)} for line in filter(None, map(bytes.strip, lines))]
-
-    def rest(self) -> list[dict[str, str]]:
-        return [{"url": _text(self._rest)}] if self._rest.strip() else []
+        for line in filter(None, map(bytes.strip, lines)):
+            self.entries.append({"url": line.removeprefix(_BOM).decode("utf-8", "replace").strip()})
 
 
 class _Enough(Exception):
@@ -216,17 +239,21 @@ class _Xml:
     It is the target of lxml's events, and keeps the fields of the entry that is open and no others.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, base: can_ada.URL | None) -> None:
         self.root = self.remark = ""
         self._rest = b""
+        self._bases = [(0, base)]
+        self._entry_tag = ""
+        self._entry_depth = 0
         self._n_events = self._n_tags = self._n_silent = self._depth = 0
-        self._named: list[dict[str, str]] = []
+        self.entries: list[dict[str, str]] = []
         self._path: list[str] = []
         self._entry: dict[str, str] | None = None
         self._at: tuple[str, ...] = ()
         self._field = ""
         self._parser: Any = etree.XMLParser(
             target=self,
+            encoding="utf-8",
             recover=True,
             resolve_entities=False,
             no_network=True,
@@ -235,25 +262,29 @@ class _Xml:
             collect_ids=False,
         )
 
-    def feed(self, piece: bytes) -> list[dict[str, str]]:
+    def feed(self, piece: bytes, *, is_last: bool) -> None:
         """Parse up to the last tag that is whole, unless what follows is too long for a URL."""
         piece = self._rest + piece
         end = piece.rfind(b">") + 1
         end = end if len(piece) - end < 4 * MAX_URL_LENGTH else len(piece)
         self._rest = piece[end:]
-        return self._parse(piece[:end])
-
-    def rest(self) -> list[dict[str, str]]:
-        entries = self._parse(self._rest)
+        self._parse(piece[:end])
+        if not is_last:
+            return
+        self._parse(self._rest)
         with suppress(etree.XMLSyntaxError, ValueError, LookupError, _Enough):
             self._parser.close()
-        return entries + self._taken()
+        self._close_entry()
+        # The parser leaves out characters that XML has not, and reads on.
+        errors = (e for e in self._parser.feed_error_log if e.type_name != "ERR_INVALID_CHAR")
+        if self.root in _ENTRIES and any(error.level >= _FATAL for error in errors):
+            self.remark = self.remark or BROKEN_XML
 
-    def _parse(self, piece: bytes) -> list[dict[str, str]]:
+    def _parse(self, piece: bytes) -> None:
         n_before = self._n_events
         if not self.remark:
             try:
-                self._parser.feed(piece if b"\0" in piece else _RAW_AND.sub(_as_text, piece))
+                self._parser.feed(_RAW_AND.sub(_as_text, piece))
             except (etree.XMLSyntaxError, _Enough):
                 pass
             except (ValueError, LookupError):  # an encoding that lxml does not know, say
@@ -261,13 +292,6 @@ class _Xml:
         self._n_silent = 0 if self._n_events > n_before else self._n_silent + len(piece)
         if self._n_silent > MAX_SILENT_BYTES:
             self.remark = self.remark or TOO_LONG_TAG
-        return self._taken()
-
-    def _taken(self) -> list[dict[str, str]]:
-        named, self._named = self._named, []
-        return named
-
-    # What lxml calls
 
     def start(self, tag: str, attributes: Any) -> None:
         self._n_events += 1
@@ -276,9 +300,18 @@ class _Xml:
             self._stop(TOO_MANY_TAGS)
         self._depth += 1
         self._field = ""
+        if (to := attributes.get(_XML_BASE)) and len(to) <= MAX_URL_LENGTH:
+            self._bases.append((self._depth, rebase(self._bases[-1][1], to)))
+        name = tag.rpartition("}")[2]
+        is_within = self._entry is not None and self._depth == self._entry_depth + 1
+        if is_within and tag != self._entry_tag:
+            self._open_field(name, attributes)
+            return
+        if tag == self._entry_tag:  # inside another one, if a tag that closes is missing
+            self._open_entry()
+            return
         if self._depth > 4:
             return
-        name = tag.rpartition("}")[2]
         if self._depth == 1:
             self.root = name[:20]
             self._at = _ENTRIES.get(name, ())
@@ -287,9 +320,17 @@ class _Xml:
         del self._path[self._depth - 1 :]
         self._path.append(name)
         if self._depth == len(self._at) and tuple(self._path) == self._at:
-            self._entry = {}
-        elif self._entry is not None and self._depth == len(self._at) + 1:
-            self._open_field(name, attributes)
+            self._entry_tag = tag
+            self._open_entry()
+
+    def _open_entry(self) -> None:
+        self._close_entry()
+        self._entry, self._entry_depth = {}, self._depth
+
+    def _close_entry(self) -> None:
+        if self._entry:
+            self.entries.append(self._entry)
+        self._entry = None
 
     def data(self, text: str) -> None:
         self._n_events += 1
@@ -301,10 +342,10 @@ class _Xml:
     def end(self, tag: str) -> None:
         self._n_events += 1
         self._field = ""
-        if self._entry is not None and self._depth == len(self._at):
-            if self._entry:
-                self._named.append(self._entry)
-            self._entry = None
+        if self._depth == self._entry_depth:
+            self._close_entry()
+        if self._bases[-1][0] == self._depth > 0:
+            self._bases.pop()
         self._depth -= 1
 
     def comment(self, text: str) -> None:
@@ -320,6 +361,9 @@ class _Xml:
         field = _FIELDS.get(name, "")
         if self._entry is None or not field or self._entry.get(field):
             return
+        base = self._bases[-1][1]
+        if field == "url" and base is not None:
+            self._entry["base"] = base.href
         if self.root == "feed" and field == "url":
             if attributes.get("rel", "alternate") == "alternate":
                 self._entry["url"] = attributes.get("href", "")
@@ -333,11 +377,7 @@ class _Xml:
 
 
 def _as_text(found: re.Match[bytes]) -> bytes:
-    return b"&amp;" if found[1] else found[0]
-
-
-def _text(line: bytes) -> str:
-    return line.removeprefix(_BOM).decode("utf-8", "replace").strip()
+    return b"&amp;" if found[1] else b"&lt;" if found[2] else found[0]
 
 
 def _date(text: str) -> str:

@@ -27,7 +27,6 @@ _NOT_IN_URLS = re.compile(r"[\[\]^|\\`{}]")
 _WEB = ("https://", "http://")
 _SAFE = "!\"#$%&'()*+,/:;<=>?@~"
 
-
 INDEX_FILES = (
     *("index.html", "index.htm", "index.shtml", "index.php", "index.asp", "index.aspx"),
     *("index.jsp", "default.html", "default.htm", "default.asp", "default.aspx"),
@@ -64,6 +63,18 @@ def normalise_url(url: str, base: can_ada.URL | None = None) -> str | None:
     return normal if normal is not None and len(normal) <= MAX_URL_LENGTH else None
 
 
+def location_url(location: bytes, url: str) -> str | None:
+    """Return the normal form of the URL that a Location header leads to from a URL, as of a link.
+
+    Bytes beyond ASCII are percent-encoded one by one, as in browsers. None if it is not http(s).
+    """
+    written = quote(location, safe=_ASCII)
+    return normalise_url(written, parse_url(url))
+
+
+_ASCII = bytes(range(128))
+
+
 def without_credentials(url: str) -> str:
     """Return a URL without user name and password."""
     if "@" not in url:
@@ -94,6 +105,24 @@ def host_of(url: str) -> str:
     if ":" in host:
         host = host[1 : host.index("]")] if host[0] == "[" else host.partition(":")[0]
     return host
+
+
+def is_of_page(url: str) -> bool:
+    """Return whether a URL can be fetched as a plain page: http(s), and a host that can be read.
+
+    It need not be normalised. Cost: 0.2 µs, or 1 µs if it has a port.
+    """
+    if not url.startswith(_WEB):
+        return False
+    if url.isascii() and ":" not in url[6:] and "[" not in url and "]" not in url:
+        return True
+    try:
+        url.encode()
+    except UnicodeEncodeError:
+        return False
+    authority = url.split("/", 3)[2]
+    is_odd = ("[" in authority or "]" in authority) and re.search(r"[@\\]", authority)
+    return not is_odd and parse_url(url) is not None
 
 
 def host_if_any(text: str) -> str:

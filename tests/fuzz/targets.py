@@ -132,7 +132,7 @@ def headers(data):
     """Any Retry-After yields a wait within bounds, or none; any X-Robots-Tag a yes or no."""
     tags = [b"all", *data.split(b"\n")]
     response = Response("http://a.test/", headers={"Retry-After": data, "X-Robots-Tag": tags})
-    assert _says_nofollow(response) in (True, False)
+    assert _says_nofollow(response, ("crawlprio",)) in (True, False)
     seconds = _retry_after(response)
     assert seconds is None or seconds >= 0
     pause = Politeness(max_back_off=60.0).back_off(0.0, 1, seconds)
@@ -161,7 +161,7 @@ def robot_rules(data):
     for path in ("/", "/x", "/a/b?c=%41", "/index.html"):
         url = f"http://a.test{path}"
         assert reduced.can_fetch(url, name) == whole.can_fetch(url, name)
-    assert reduced.crawl_delay(name) == whole.crawl_delay(name)
+    assert (reduced.crawl_delay(name) or 0) >= (whole.crawl_delay(name) or 0)
 
 
 def redirect(data):
@@ -245,7 +245,6 @@ def arrays(data):
     calls = [
         lambda a, b: LinkGraph(a, b),
         lambda a, b: LinkGraph.cleaned(np.array([0, 1, 1]), a, site=b),
-        lambda a, _: graph.subgraph(a),
         lambda a, b: pagerank(a, b),
         lambda a, b: partial_pagerank(a, b, graph.indices),
         lambda a, b: partial_pagerank(graph.indptr[:-1], a, b),
@@ -448,7 +447,7 @@ def _stored():
             pages.alias("also", 1)
             opened.record_pages(pages, [0], [])
             opened.keep_site_state(SiteState("a1.test", 2.0, 1, 4.0, 1e9))
-            opened.mark_unfiltered(5, unfiltered=True)
+            opened.pending.unfiltered.set(5)
             for number in range(19):
                 targets = np.array([number + 1], dtype=np.int32)
                 visit = Visit(
@@ -461,7 +460,7 @@ def _stored():
                     fetched_at=1.0,
                     status=302 if number < 3 else 200,
                 )
-                opened.mark_leased(number + 1)
+                opened.pending.leased.set(number + 1)
                 opened.record(visit, pages, [(number + 1, number, b'{"url":"http://b.test/"}')])
         # The content of the journal belongs to the file, which is read without it.
         connection = sqlite3.connect(path)

@@ -347,6 +347,9 @@ _PLAIN = {
     "CLOSESPIDER_TIMEOUT": 240,
 }
 
+loopback_handler = "crawlprio.demo.handler.LoopbackHandler"
+"""What fetches from a `site`."""
+
 
 def run_spider(
     spider,
@@ -366,8 +369,7 @@ def run_spider(
     # All crawls of the process share its reactor, whose event loop exists already.
     every = {**_PLAIN, **settings, "ASYNCIO_EVENT_LOOP": None}
     if site is not None:
-        handler = "crawlprio.demo.handler.LoopbackHandler"
-        every["DOWNLOAD_HANDLERS"] = {"http": handler, "https": handler}
+        every["DOWNLOAD_HANDLERS"] = dict.fromkeys(("http", "https"), loopback_handler)
         every["CRAWLPRIO_LOOPBACK"] = site.address
     _reactor()
     runner = AsyncCrawlerRunner(Settings(every, priority))
@@ -456,10 +458,7 @@ def _reactor():
 
 def n_recorded(store, sql="SELECT count(*) FROM visits"):
     """Return how many visits a store has, or what else is counted; 0 until it exists."""
-    with (
-        suppress(sqlite3.Error),
-        closing(sqlite3.connect(f"file:{store}?mode=ro", uri=True)) as db,
-    ):
+    with suppress(sqlite3.Error), closing(sqlite3.connect(f"file:{store}?mode=ro", uri=True)) as db:
         return int(db.execute(sql).fetchone()[0])
     return 0
 

@@ -8,7 +8,7 @@ from crawls import ROOT
 
 from crawlprio.graph.pages import NO_PAGE, PageTable, Visit
 from crawlprio.graph.synthetic import synthetic_web
-from crawlprio.items import NO_DIRECTIVES, Directives
+from crawlprio.items import Directives, TextNotes
 from crawlprio.store import Store
 
 N_PAGES, N_FETCHED = 300, 120
@@ -47,8 +47,11 @@ def commands_of(text):
     return [line for line in (re.sub(r"\s+# .*|^#.*", "", one).strip() for one in lines) if line]
 
 
-def write_store(path):
-    """Write the store of a breadth-first crawl of the first pages of a synthetic web."""
+def write_store(path, *, keeps_text=False):
+    """Write the store of a breadth-first crawl of the first pages of a synthetic web.
+
+    If it `keeps_text`, one page has a text.
+    """
     web = synthetic_web(N_PAGES, 6, seed=1)
     pages = PageTable()
     for page in range(N_PAGES):
@@ -60,6 +63,11 @@ def write_store(path):
         store.record(Visit(NO_PAGE, np.array([0], dtype=np.int32)), pages)
         for page in range(N_FETCHED):
             row = web.out_links(page)
+            extras = {}
+            if page == 3:
+                extras["directives"] = Directives(content_usage="train-ai=n")
+                if keeps_text:
+                    extras["text_notes"] = TextNotes("en", "en", "")
             visit = Visit(
                 page,
                 row,
@@ -69,7 +77,8 @@ def write_store(path):
                 elapsed=0.1,
                 n_bytes=1_000 + page,
                 title=f"Page {page}",
-                directives=Directives(content_usage="train-ai=n") if page == 3 else NO_DIRECTIVES,
+                text=f"The words of page {page}." if page == 3 and keeps_text else "",
+                extras=extras,
             )
             items = [f'{{"title": "Page {page}"}}'] if page % 40 == 0 else []
             store.record(visit, pages, items=items, commits=page % 40 == 0)

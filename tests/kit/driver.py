@@ -60,8 +60,11 @@ def hot_queue_of(topic):
     )
 
 
-def fetch_order(web, seeds, ordering, options=None, topic=None, budget=None):
-    """Return the pages of a web in the order in which the frontier hands them out."""
+def fetch_order(web, seeds, ordering, options=None, topic=None, budget=None, plain_for=0):
+    """Return the pages of a web in the order in which the frontier hands them out.
+
+    The first `plain_for` pages are handed out in plain Python.
+    """
     policy = ordering if isinstance(ordering, Ordering) else make_ordering(ordering, options)
     pages = WebPages(web)
     truth = true_pagerank(web) if policy.needs_truth else {}
@@ -70,10 +73,15 @@ def fetch_order(web, seeds, ordering, options=None, topic=None, budget=None):
         pages,
         hot_queue=None if topic is None else hot_queue_of(topic),
         truth=lambda page: truth[pages.numbers[page]],
+        plain_until=2**31 if plain_for else 0,
     )
     frontier.observe(pages.seeds(seeds))
     order = []
     while budget is None or len(order) < budget:
+        assert frontier.is_plain == policy.is_plain == (len(order) < plain_for)
+        if len(order) + 1 == plain_for:
+            frontier.compile()
+            plain_for = 0
         page = frontier.next_page(0.0)
         if page == NO_PAGE:
             break

@@ -26,7 +26,7 @@ FIRST_LINK = {
     "downloader/request_bytes": "the Referer says who linked to a page first",
     "request_depth_max": "a page is as deep as who linked to it first",
 }
-"""What a crawl does not do in the same way twice, for `Kind.unlike`."""
+"""What a crawl does not do in the same way twice, for `SpiderCase.unlike`."""
 
 Asked = tuple[str, str, str, str]
 """Method, host, path and body of a request that a server received."""
@@ -39,12 +39,12 @@ class Brought(NamedTuple):
     asked_for: Counter[Asked]
     stats: dict[str, Any]
     log: Counter[str]
-    """Warnings and errors, and the messages that `Kind.logged` matches."""
+    """Warnings and errors, and the messages that `SpiderCase.logged` matches."""
     notes: list[Any]
     """What the spider wrote to its attribute `notes`, sorted."""
 
 
-class Kind:
+class SpiderCase:
     """A kind of spider, to be mixed into one; each subclass with `pages` is a test case.
 
     Attributes
@@ -133,7 +133,7 @@ def html(body="", *links, **headers):
 WEB = {f"/{n}": html(f"page {n}", f"/{n + 1}", f"/{n + 2}", "/0") for n in range(10)}
 
 
-class Web(Kind, Spider):
+class Web(SpiderCase, Spider):
     """Follows all links of a small web."""
 
     start_urls = (f"{ROOT}/0",)
@@ -149,7 +149,7 @@ def kinds(variables):
     return [
         pytest.param(kind, id=name)
         for name, kind in variables.items()
-        if isinstance(kind, type) and issubclass(kind, Kind) and kind.pages
+        if isinstance(kind, type) and issubclass(kind, SpiderCase) and kind.pages
     ]
 
 

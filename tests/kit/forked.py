@@ -30,7 +30,7 @@ import scrapy.commands.crawl, scrapy.core.downloader.handlers.http11
 from crawlprio.graph import compiled
 from crawlprio.live.compiling import compile_crawl
 from crawlprio.orderings import COMPARED, ORDERINGS, make_ordering
-from crawlprio.show.simulated import compile_kernels
+from crawlprio.show.simulation_results import compile_kernels
 from crawlprio.web.scope import registered_domain
 from scrapy.settings import default_settings
 from scrapy.utils.misc import load_object

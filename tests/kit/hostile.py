@@ -131,3 +131,15 @@ class RawSite:
                     connection.sendall(piece)
             except OSError:
                 return
+
+
+TITLES = {
+    1: "<script>window.hacked = 1</script>",
+    2: "\"'><img src=x onerror='window.hacked = 2'>",
+    3: "\u202egnp.exe \u2067\u200f",
+    4: "</script><script>window.hacked = 4</script>",
+    5: "M" * 1_000_000,
+    6: "{{ 7 * 7 }} {% raw %} &lt;b&gt;",
+    7: "\u05e9\u05dc\u05d5\u05dd \u0645\u0631\u062d\u0628\u0627",
+}
+"""Titles of pages that try to break out of a page which shows them, by page."""

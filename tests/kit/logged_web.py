@@ -82,8 +82,6 @@ class LoggedWeb:
             server.shutdown()
             server.server_close()
 
-    # The truth
-
     def host(self, number: int) -> str:
         return f"127.0.77.{number + 1}"
 
@@ -117,8 +115,6 @@ class LoggedWeb:
         links = "".join(f'<a href="{url}">to</a>' for url in self.links(page))
         html = f"<html><title>Page {page}</title><body>words of page {page} {links}</body></html>"
         return 200, "text/html", html.encode()
-
-    # What was seen
 
     def urls(self) -> list[str]:
         """Return the URLs that were requested, in order, robots.txt left out."""

@@ -26,7 +26,6 @@ COMPARED_STATS = (
     *("scheduler/enqueued", "spider_exceptions/"),
 )
 
-
 _REACHED = ("callback", "errback")
 
 

@@ -8,6 +8,7 @@ ours and Protego. Two of its cases are left out because the RFC says otherwise: 
 
 import re
 from typing import NamedTuple
+from urllib.parse import quote
 
 from crawlprio.web import robots_txt
 from crawlprio.web.robots_txt import MAX_BYTES
@@ -16,21 +17,32 @@ BOT = "FooBot"
 
 
 def without_unknown_lines(text):
-    """Leave out the lines that say nothing but, in Protego, end a list of robots."""
-    return "\n".join(line for line in text.splitlines() if robots_txt._directive(line))
+    """Leave out the lines that say nothing but, in Protego, end a list of robots.
+
+    What ends a line only for Protego is written as in a URL.
+    """
+    lines = [line for line in re.split("\r\n|\r|\n", text) if robots_txt._directive(line)]
+    lines = [re.sub(r"[\x0b\x0c\x1c-\x1e\x85\u2028\u2029]", quoted, line.strip()) for line in lines]
+    return "\n".join(lines)
+
+
+def quoted(char):
+    return quote(char[0])
 
 
 def with_whole_products(text, products):
     """Give each group a name that Protego, which goes by beginnings of words, finds as it should.
 
-    RFC 9309, section 2.2.1: a group is for the product that it names, and for no other.
+    RFC 9309, section 2.2.1: a group is for the product that it names, and for no other, and all
+    groups that name the robot are one.
     """
+    own = min(products, default="")
     lines = without_unknown_lines(text).splitlines()
     for at, line in enumerate(lines):
         directive = robots_txt._directive(line)
         if directive is not None and directive[0] == "User-agent" and directive[1] != "*":
             name = re.split(r"[\s/*]", directive[1].lower())[0]
-            named = name if name in products else "nobody-that-asks"
+            named = own if name in products else "nobody-that-asks"
             lines[at] = f"User-agent: {named if directive[1] else ''}"
     return "\n".join(lines)
 

@@ -20,8 +20,7 @@ from scrapy import Spider
 from stores import query
 from waiting import MAX_SECONDS, until
 
-from crawlprio.plugins.shared.collect import merge
-from crawlprio.plugins.shared.mailbox import Mailbox
+from crawlprio.plugins.shared.redis_streams import RedisStreams
 
 DELAY = 0.1
 
@@ -41,26 +40,25 @@ if __name__ == "__main__":
 class SharedCrawl:
     """The crawl `site` of a web, by processes that are given a folder to work in.
 
-    Its brain loads no compiled code under `opic`, which takes most of the time of its start. `job`
-    is its job directory, if that is named.
+    Its coordinator loads no compiled code under `opic`, which takes most of the time of its start.
+    `job` is its job directory, if that is named.
     """
 
     ordering = "opic"
-    n_shards = 1
 
-    def __init__(self, folder, web, *, term=4.0):
-        self.folder, self.web, self.term = folder, web, term
+    def __init__(self, folder, web, *, lease_timeout=4.0):
+        self.folder, self.web, self.lease_timeout = folder, web, lease_timeout
         self.cwd = folder
         self.job = None
         self.rng = random.Random(3)
-        self.workers = []
+        self.started = []
         self._again = self.start
 
     @property
     def settings(self):
         return {
             "CRAWLPRIO_PRIVATE_NETWORKS": "127.0.0.0/8",
-            "CRAWLPRIO_LEASE_SECONDS": self.term,
+            "CRAWLPRIO_LEASE_SECONDS": self.lease_timeout,
             "CRAWLPRIO_COMPILE": False,
         }
 
@@ -71,7 +69,7 @@ class SharedCrawl:
     def run(self, program, words=()):
         """Start a worker by a command line of its own."""
         log = self.folder / f"worker{len(self._logs()) + 1}.log"
-        self.workers.append(Forked(program, words, self.cwd, stdout=log))
+        self.started.append(Forked(program, words, self.cwd, stdout=log))
 
     def _logs(self):
         return sorted(self.folder.glob("worker*.log"))
@@ -80,24 +78,22 @@ class SharedCrawl:
         """Return all that its processes have said."""
         return "\n".join(log.read_text() for log in self._logs())
 
-    # Processes
-
     def alive(self):
-        return [worker for worker in self.workers if worker.poll() is None]
+        return [worker for worker in self.started if worker.poll() is None]
 
-    def hands(self):
+    def workers(self):
         """Return the process ids of the workers that live."""
         return [worker.pid for worker in self.alive()]
 
-    def wait_for_brains(self):
-        self.wait(lambda: len(self.brains()) == self.n_shards)
-        return self.brains()
+    def wait_for_coordinators(self):
+        self.wait(self.coordinators)
+        return self.coordinators()
 
-    def kill_brain(self, number=signal.SIGKILL):
-        self.wait(self.brains)
-        brain = self.rng.choice(self.brains())
-        os.kill(brain, number)
-        return brain
+    def kill_coordinator(self, number=signal.SIGKILL):
+        self.wait(self.coordinators)
+        coordinator = self.rng.choice(self.coordinators())
+        os.kill(coordinator, number)
+        return coordinator
 
     def interrupt(self):
         """Press Ctrl-C."""
@@ -112,20 +108,18 @@ class SharedCrawl:
         assert self.alive(), self.said()
 
     def end(self, statuses=(0,)):
-        """Wait until all workers and brains have ended, workers with one of some statuses."""
+        """Wait until all workers and coordinators have ended, workers with one of some statuses."""
         self.wait(lambda: not self.alive())
-        assert {worker.wait() for worker in self.workers} <= {*statuses}, self.said()
-        self.wait(lambda: not self.brains())
+        assert {worker.wait() for worker in self.started} <= {*statuses}, self.said()
+        self.wait(lambda: not self.coordinators())
 
     def stop(self):
         """End all at once."""
-        for number in {*self.brains(), *self.hands()}:
+        for number in {*self.coordinators(), *self.workers()}:
             with suppress(ProcessLookupError):
                 os.kill(number, signal.SIGKILL)
-        for worker in self.workers:
+        for worker in self.started:
             worker.wait()
-
-    # What came of it
 
     @property
     def store(self):
@@ -164,7 +158,7 @@ class OnOneMachine(SharedCrawl):
         self.job = folder / name
 
     def start(self, n=2, *more, **settings):
-        """Start a brain with workers, or a crawl in one process if there are none."""
+        """Start a coordinator with workers, or a crawl in one process if there are none."""
         self._again = partial(self.start, n, *more, **settings)
         words = ["crawl", self.web.url(0), "--folder", str(self.job), "--follow", "web"]
         if self.store.exists():
@@ -172,49 +166,48 @@ class OnOneMachine(SharedCrawl):
         workers = ["--workers", str(n)] if n else []
         self._run([*words, *workers], more, settings)
 
-    def hands(self):
+    def workers(self):
         found = [
             int(number)
-            for brain in self.brains()
-            for task in Path(f"/proc/{brain}/task").glob("*/children")
+            for coordinator in self.coordinators()
+            for task in Path(f"/proc/{coordinator}/task").glob("*/children")
             for number in task.read_text().split()
         ]
-        return [hand for hand in found if is_alive(hand)]
+        return [worker for worker in found if is_alive(worker)]
 
-    def brains(self):
-        """Return the process ids of the brains."""
-        return [brain.pid for brain in self.alive()]
+    def coordinators(self):
+        """Return the process ids of the coordinators."""
+        return [coordinator.pid for coordinator in self.alive()]
 
-    def kill_brain(self, number=signal.SIGKILL):
+    def kill_coordinator(self, number=signal.SIGKILL):
         """Kill it, and resume its crawl once no worker is left."""
-        hands = self.hands()
-        brain = super().kill_brain(number)
+        workers = self.workers()
+        coordinator = super().kill_coordinator(number)
         if number == signal.SIGKILL:
-            self.workers.pop().wait()
-            self.wait(lambda: not any(map(is_alive, hands)))
+            self.started.pop().wait()
+            self.wait(lambda: not any(map(is_alive, workers)))
             self._again()
-        return brain
+        return coordinator
 
-    def kill_hand(self, asleep=()):
+    def kill_worker(self, asleep=()):
         """Kill a worker that is not asleep; another takes its place."""
-        self.wait(self.hands)
-        os.kill(self.rng.choice([hand for hand in self.hands() if hand not in asleep]), 9)
+        self.wait(self.workers)
+        os.kill(self.rng.choice([worker for worker in self.workers() if worker not in asleep]), 9)
 
 
 class InRedis(SharedCrawl):
-    """A crawl by workers that hear their brains through Redis, with a server of its own."""
+    """A crawl by workers that hear their coordinator through Redis, with a server of its own."""
 
-    def __init__(self, folder, web, *, n_shards=1, term=4.0):
-        super().__init__(folder, web, term=term)
-        self.n_shards = n_shards
+    def __init__(self, folder, web, *, lease_timeout=4.0):
+        super().__init__(folder, web, lease_timeout=lease_timeout)
         self._own_server = RedisServer(folder / "redis", "--appendonly", "yes")
         self._own_server.start()
         self.serve_by(self._own_server)
 
     def serve_by(self, server):
-        """Hear brains through a server that runs."""
+        """Hear the coordinator through a server that runs."""
         self.server, self.client = server, server.client()
-        self.mailboxes = Mailbox(self.client, "site").of_shards(self.n_shards)
+        self.streams = RedisStreams(self.client, "site")
 
     @property
     def settings(self):
@@ -222,7 +215,6 @@ class InRedis(SharedCrawl):
             **super().settings,
             "CRAWLPRIO_FRONTIER": "redis",
             "CRAWLPRIO_REDIS_CRAWL": "site",
-            "CRAWLPRIO_REDIS_SHARDS": self.n_shards,
             "LOG_LEVEL": "INFO",
             "REDIS_URL": self.server.url,
             "SCHEDULER_PERSIST": True,
@@ -244,43 +236,31 @@ class InRedis(SharedCrawl):
         for _ in range(n):
             self.run(file)
 
-    def brains(self):
+    def coordinators(self):
         with suppress(RedisError):
-            names = self.mailboxes[0].brains(self.n_shards)
-            found = [int(name.split()[-1]) for name in names if " " in name]
-            return [brain for brain in found if is_alive(brain)]
+            name = self.streams.coordinator()
+            if " " in name and is_alive(int(name.split()[-1])):
+                return [int(name.split()[-1])]
         return []
 
-    def kill_hand(self, asleep=()):
+    def coordinator_hears(self):
+        """Return the names of the workers to which the coordinator has said something."""
+        keys = self.client.scan_iter(f"{self.streams.prefix}:out:*".replace("{", "[{]"))
+        return [key.split(b":out:")[1] for key in keys]
+
+    def kill_worker(self, asleep=()):
         worker = self.rng.choice([each for each in self.alive() if each.pid not in asleep])
         worker.kill()
         worker.wait()
-        self.workers.remove(worker)
+        self.started.remove(worker)
         self._again()
 
     def stop(self):
         super().stop()
         self._own_server.kill()
 
-    def store_of(self, shard):
-        return self.folder / "crawls" / "site" / str(shard) / "crawl.sqlite"
 
-    @property
-    def store(self):
-        """The store of the crawl; of shards, what is collected now."""
-        if self.n_shards == 1:
-            return super().store
-        path = self.folder / "whole.sqlite"
-        path.unlink(missing_ok=True)
-        merge([self.store_of(shard) for shard in range(self.n_shards)], path)
-        return path
-
-
-KINDS = {
-    "one machine": OnOneMachine,
-    "redis": InRedis,
-    "shards": partial(InRedis, n_shards=3, term=6.0),
-}
+KINDS = {"one machine": OnOneMachine, "redis": InRedis}
 
 
 @pytest.fixture
@@ -301,8 +281,9 @@ def is_alive(number):
 
 
 @contextmanager
-def brain_of(folder, name, settings, spider=Spider):
-    """Run the brain of a spider whose worker, with CRAWLPRIO_BRAIN `never`, is in this process.
+def coordinator_of(folder, name, settings, spider=Spider):
+    """Run the coordinator of a spider whose worker, with CRAWLPRIO_COORDINATOR `never`, is in this
+    process.
 
     The class matters only if its requests have callbacks of their own.
     """
@@ -310,18 +291,18 @@ def brain_of(folder, name, settings, spider=Spider):
     plain = {"DOWNLOAD_DELAY": 0, "CRAWLPRIO_PRINT": False, "CRAWLPRIO_COMPILE": False}
     script = _SCRIPT.format(
         "",
-        settings={**plain, **settings, "CRAWLPRIO_BRAIN": "only"},
+        settings={**plain, **settings, "CRAWLPRIO_COORDINATOR": "only"},
         spider=f"load_object({path!r})",
         arguments={"name": name},
     )
-    with open(folder / "brain.log", "ab") as log:
+    with open(folder / "coordinator.log", "ab") as log:
         line = [sys.executable, "-c", script]
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
         process = subprocess.Popen(line, stderr=log, cwd=folder, env=environment)
     try:
         yield process
         process.send_signal(signal.SIGINT)
-        assert process.wait(MAX_SECONDS) == 0, (folder / "brain.log").read_text()
+        assert process.wait(MAX_SECONDS) == 0, (folder / "coordinator.log").read_text()
     finally:
         process.kill()
         process.wait()

@@ -25,3 +25,19 @@ class OneByOne(Follower):
     async def start(self):
         for url in self.start_urls:
             yield Request(url)
+
+
+class Plain(Spider):
+    """Yields items and requests, as ordinary spiders do."""
+
+    name = "plain"
+
+    async def start(self):
+        yield Request("http://a.test/")
+
+    def parse(self, response):
+        yield {"url": response.url}
+        if isinstance(response, TextResponse):
+            for link in response.css("a"):
+                meta = {"link_text": " said "} if link.attrib["href"] == "/2" else None
+                yield response.follow(link, meta=meta)

@@ -2,6 +2,7 @@
 
 import sqlite3
 from contextlib import closing
+from functools import partial
 
 import numpy as np
 
@@ -11,6 +12,7 @@ from crawlprio.orderings import make_ordering
 from crawlprio.simulator.timed import crawl_order
 from crawlprio.store import SiteState, Store
 from crawlprio.store.graph_files import export_links
+from crawlprio.store.side_tables import TABLES
 
 
 def table(*urls):
@@ -38,8 +40,8 @@ def write_full(path):
     with Store.create(path) as store:
         store.record_pages(pages, [0, 1])
         store.keep_site_state(SiteState("site1.example", 2.0, 1, 4.0, 1e9))
-        store.mark_leased(6)
-        store.mark_unfiltered(7, unfiltered=True)
+        store.pending.leased.set(6)
+        store.pending.unfiltered.set(7)
         for page in range(6):
             about = {"anchors": ["six", "seven"], "outside": [("http://b.example/", "b")]}
             store.record(
@@ -91,8 +93,9 @@ def read_all(path, *, readonly=True):
             pass
         for page in range(store.n_pages):
             store.requests_of(page)
+        texts = partial(store.texts, TABLES.values())
         for read in (
-            *(store.redirected_seeds, store.site_states, store.last_fetches, store.texts),
+            *(store.redirected_seeds, store.site_states, store.last_fetches, texts),
             *(store.bodies, store.kept_items, store.refusals, store.sitemaps().counts),
             *(store.page_urls, store.link_rows),
         ):

@@ -1,5 +1,6 @@
 """The interface of all orderings of the oracle."""
 
+from collections import Counter
 from functools import cache
 
 Keys = dict[int, float]
@@ -67,3 +68,22 @@ class Fixed(Ordering):
             if u not in self.settled:
                 self.settled[u] = self.score(u)
         return self.settled
+
+
+def batch_of(record, waiting, m, worth):
+    """Take m pages one by one, each the first of the largest `worth(page, pages left by site)`.
+
+    With a share, a site that gave so many pages comes after those that gave fewer.
+    """
+    site = {u: record.web.site.get(u, 0) for u in waiting}
+    waiting, given, batch = list(waiting), Counter(), []
+    while waiting and len(batch) < m:
+        left = Counter(site[u] for u in waiting)
+        rounds = {
+            u: given[site[u]] // record.site_share if record.site_share else 0 for u in waiting
+        }
+        page = min(waiting, key=lambda u: (rounds[u], -worth(u, left)))
+        waiting.remove(page)
+        given[site[page]] += 1
+        batch.append(page)
+    return batch

@@ -90,7 +90,7 @@ def crawling(web, seeds, ordering, budget=None, topic=None, site_share=None, **o
     if topic is not None and not isinstance(topic, Topic):
         topic = Topic([topic] if isinstance(topic, str) else topic)
     distinct_seeds = list(dict.fromkeys(seeds))
-    record = Record(web, distinct_seeds)
+    record = Record(web, distinct_seeds, site_share=site_share)
     turns = None if site_share is None else Turns(record, site_share)
     for seed in distinct_seeds:
         record.discover(seed, record.url_queue)

@@ -15,6 +15,13 @@ class BreadthFirst(Fixed, name="breadth-first"):
         return 0.0
 
 
+class Gain(Fixed, name="gain"):
+    """Order of discovery, while no update has set keys."""
+
+    def score(self, page):
+        return 0.0
+
+
 class DepthFirst(Fixed, name="depth-first"):
     """Pages found last come first; those of one page in page order."""
 
@@ -90,17 +97,18 @@ class HistoricalPageRank(Fixed, name="historical-pagerank"):
 class Location(Fixed, name="location"):
     """A function of the URL alone: Cho et al. 1998, section 2, item 6, IL(P)."""
 
-    def __init__(self, record, slashes=1.0, tlds=None, words=None):
+    def __init__(self, record, slashes=1.0, tlds=None, words=None, whole_words=True):
         super().__init__(record)
         self.slashes = slashes
         self.tlds = {"com": 1.0} if tlds is None else dict(tlds)
         self.words = {"home": 1.0} if words is None else dict(words)
+        self.whole_words = whole_words
 
     def score(self, page):
         url = self.record.web.urls.get(page, "")
         parts = urlsplit(url)
         tld = (parts.hostname or "").split(".")[-1]
-        found = words_of(url)
+        found = words_of(url) if self.whole_words else url.casefold()
         bonus = sum(weight for word, weight in self.words.items() if word.casefold() in found)
         n_slashes = max(parts.path.count("/") - 1, 0)
         return -self.slashes * n_slashes + self.tlds.get(tld, 0.0) + bonus

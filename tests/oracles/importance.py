@@ -160,12 +160,15 @@ def hits(web):
 
 
 def combined(parts):
-    """IC(P) = k1 I1(P) + k2 I2(P) + ..., each part divided by its mean."""
-    values = dict.fromkeys(parts[0][1], 0.0)
-    for weight, part in parts:
-        scaled = _scaled(part, sum(part.values()) / len(part))
-        values = {p: values[p] + weight * scaled[p] for p in values}
-    return values
+    """IC(P) = k1 I1(P) + k2 I2(P) + ...: Cho et al. 1998, extended version, section 2."""
+    return {p: sum(weight * part[p] for weight, part in parts) for p in parts[0][1]}
+
+
+def combined_by_mean(parts):
+    """The same with each part divided by its mean, which is not in the paper."""
+    return combined(
+        [(weight, _scaled(part, sum(part.values()) / len(part))) for weight, part in parts]
+    )
 
 
 def _scaled(values, unit):

@@ -3,7 +3,7 @@
 import math
 from collections import Counter, deque
 
-from .base import Ordering
+from .base import Ordering, batch_of
 from .rank import partial_pagerank
 from .text import occurrences
 
@@ -158,6 +158,9 @@ class BatchPageRank(Ordering, name="batch-pagerank"):
     formed with m pages sorted by the Pagerank value at that moment. Initially all pages
     (home-pages) are assumed to have the same Pagerank value."
 
+    "The batch of pages must be carefully built to include pages from as many Web sites as possible"
+    (section IV.C): with a `site_share`, it is built in rounds over the sites.
+
     Not in the paper: a hot page leaves at once, and takes a place in the batch. With `fill`, any
     page may leave, best first, and m pages are a batch, whichever they are.
     """
@@ -173,8 +176,8 @@ class BatchPageRank(Ordering, name="batch-pagerank"):
 
     def best(self, pages):
         """Return the first m of some pages, given in order of discovery, sorted by PageRank."""
-        by_rank = sorted(pages, key=lambda u: -self.ranks[u])
-        return by_rank if self.fill else by_rank[: self.every]
+        m = len(pages) if self.fill else self.every
+        return batch_of(self.record, pages, m, lambda u, left: self.ranks[u])
 
     def may_leave(self, page):
         return self.fill or page in self.batch
@@ -197,7 +200,7 @@ class BatchPageRank(Ordering, name="batch-pagerank"):
 
 
 class AnchorSimilarity(Ordering, name="anchor-similarity"):
-    """Best anchor text among the links seen so far: Cho et al. 1998, section 4, IS(A)."""
+    """Best anchor text among the links seen so far: Cho et al., extended, section 4."""
 
     def __init__(self, record, words):
         super().__init__(record)

@@ -144,7 +144,7 @@ class Crawler:
         middle = (new2 + 2.0 * (0.5 + 0.5 * widest)) / (n2 + 2.0)
         return (new3 + 4.0 * middle) / (n3 + 4.0)
 
-    def is_put_off(self, page):
+    def is_demoted(self, page):
         p = min(map(self.estimate, [self.own_chain(page), *self.twins(page)]))
         level = sum(p < 0.5**at for at in (1, 2, 3, 4))
         return splitmix(self.discovered.index(page)) >= 0.5**level
@@ -183,7 +183,7 @@ class Crawler:
         """Fetch the page with the largest key until none waits, those put off behind all others."""
         self.discovered += dict.fromkeys(seeds)
         while waiting := [page for page in self.discovered if page not in self.visited]:
-            first = [page for page in waiting if page in seeds or not self.is_put_off(page)]
+            first = [page for page in waiting if page in seeds or not self.is_demoted(page)]
             page = max(first or waiting, key=lambda page: keys[page])  # the first of equals
             self.discovered += [
                 target

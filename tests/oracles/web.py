@@ -60,6 +60,7 @@ class Record:
     Both queues keep order of discovery. `discovered` lists every known page in that order. `parent`
     is the page in which each was first found (seeds have none), and `found_after` the number of
     pages visited by then, the discovering page included. `backlinks` is `links` reversed.
+    `site_share`: pages of a site in each round; None without rounds.
     """
 
     web: Web
@@ -73,6 +74,7 @@ class Record:
     discovered: list[int] = field(default_factory=list)
     parent: dict[int, int] = field(default_factory=dict)
     found_after: dict[int, int] = field(default_factory=dict)
+    site_share: int | None = None
 
     def waiting(self):
         """Return the pages of both queues in order of discovery."""

@@ -30,8 +30,8 @@ FOLDER = Path(
 INJECT = Path(__file__).parent / "inject"
 DOCUMENT = ROOT / "docs" / "compatibility.md"
 
-PARTS = ("addon", "scheduler", "queue")
-"""What is switched on: everything, only the scheduler, only one priority queue."""
+PARTS = ("addon", "scheduler", "queue", "handler")
+"""What is switched on: everything, only the scheduler, one priority queue, the HTTP handler."""
 
 EXTRAS = ("boto3", "Twisted[http2]", "httpx2[http2,socks]", "robotexclusionrulesparser", "uvloop")
 """Optional dependencies of Scrapy whose tests are also run."""

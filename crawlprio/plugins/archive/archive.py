@@ -21,32 +21,36 @@ from datetime import UTC, datetime
 from hashlib import sha1
 from io import BytesIO, FileIO
 from pathlib import Path
+from socket import inet_aton, inet_ntoa
 from time import time
-from typing import NamedTuple
+from urllib.parse import unquote_to_bytes
 
 from warcio.recordbuilder import RecordBuilder
 from warcio.statusandheaders import StatusAndHeaders, StatusAndHeadersParser
 from warcio.warcwriter import WARCWriter
 
 from crawlprio.errors import StoreError
-from crawlprio.frontier.protocol import Exchange
-from crawlprio.outside import open_file, replacing
+from crawlprio.frontier.protocol import HttpRecord
+from crawlprio.safe_files import open_file, replacing
 from crawlprio.store.archive_rows import (
     ArchivedRow,
     FileRow,
+    Original,
+    RecordPlace,
     archive_files,
     archived,
-    create_archive,
     drop_last,
     find_original,
-    has_archive,
     last_place,
+    open_archive,
     put_archived,
 )
+from crawlprio.store.files import store_errors
 
 _LEVEL = 6
 _PROFILE = RecordBuilder.REVISIT_PROFILE_1_1
 _new_id = StatusAndHeadersParser.make_warc_id
+_ID = re.compile(rb"^WARC-Record-ID: (\S+)", re.MULTILINE).search
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,14 +79,7 @@ class Fetched:
         return sha1(self.body, usedforsecurity=False).digest()
 
 
-class Original(NamedTuple):
-    """An archived response, which others of the same body refer to."""
-
-    url: str
-    fetched_at: float
-
-
-def packed(fetched: Fetched, digest: bytes, original: Original | None) -> Exchange:
+def packed(fetched: Fetched, digest: bytes, original: Original | None) -> HttpRecord:
     """Return the records of a fetch; with an `original` of the same body, without the body."""
     date = warc_date(fetched.fetched_at)
     number = _new_id()
@@ -100,14 +97,9 @@ def packed(fetched: Fetched, digest: bytes, original: Original | None) -> Exchan
         own["WARC-Truncated"] = fetched.cut
     response = _record(kind, fetched.url, date, number, block, own)
     request = _record(
-        "request",
-        fetched.url,
-        date,
-        _new_id(),
-        fetched.request,
-        {"WARC-Concurrent-To": number},
+        "request", fetched.url, date, _new_id(), fetched.request, {"WARC-Concurrent-To": number}
     )
-    return Exchange(
+    return HttpRecord(
         url=fetched.url,
         fetched_at=fetched.fetched_at,
         status=fetched.status,
@@ -134,6 +126,14 @@ def metadata(fields: Mapping[str, str], seconds: float, about: str) -> bytes:
     return _record("metadata", "", warc_date(seconds), _new_id(), block, {"WARC-Refers-To": about})
 
 
+def conversion(exchange: HttpRecord) -> bytes:
+    """Return a record, for `filed`, of what a browser made of an archived page."""
+    found = _ID(exchange.response)
+    about = {"WARC-Refers-To": "" if found is None else found[1].decode()}
+    date = warc_date(exchange.fetched_at)
+    return _record("conversion", exchange.url, date, _new_id(), exchange.document, about)
+
+
 def _record(
     kind: str, url: str, date: str, number: str, block: bytes, own: Mapping[str, str]
 ) -> bytes:
@@ -146,7 +146,7 @@ def _record(
         "WARC-Date": date,
         "WARC-Record-ID": number,
         **own,
-        "Content-Type": RecordBuilder.WARC_RECORDS[kind],
+        "Content-Type": RecordBuilder.WARC_RECORDS.get(kind, "text/html; charset=utf-8"),
         "WARC-Block-Digest": digest_text(sha1(block, usedforsecurity=False).digest()),
         "Content-Length": str(len(block)),
     }
@@ -226,7 +226,7 @@ class WarcFiles:
             self._begin_file()
 
     def flush(self) -> None:
-        """Hand to the system what was appended; after a failure, fail again with StoreError."""
+        """Write to the file what was appended; after a failure, fail again with StoreError."""
         if self._failure is not None:
             raise self._failure
         if self._file is None or not self._waiting:
@@ -302,8 +302,12 @@ def cut(folder: Path, name: str, n_bytes: int) -> None:
         elif path.stat().st_size > n_bytes:
             with open_file(path, "r+b") as file:
                 file.truncate(n_bytes)
-        for later in _later_files(folder, name):
-            later.unlink()
+        mine = _NAME.fullmatch(name)
+        assert mine is not None
+        for later in folder.glob(f"{mine[1]}-*.warc.gz"):
+            other = _NAME.fullmatch(later.name)
+            if other is not None and int(other[2]) > int(mine[2]):
+                later.unlink()
     except FileNotFoundError:
         raise StoreError(
             f"{path} is missing, the last file of this crawl's archive; name the folder that has "
@@ -311,15 +315,6 @@ def cut(folder: Path, name: str, n_bytes: int) -> None:
         ) from None
     except OSError as error:
         raise file_error(path, error) from None
-
-
-def _later_files(folder: Path, name: str) -> Iterator[Path]:
-    mine = _NAME.fullmatch(name)
-    assert mine is not None
-    for path in folder.glob(f"{mine[1]}-*.warc.gz"):
-        other = _NAME.fullmatch(path.name)
-        if other is not None and int(other[2]) > int(mine[2]):
-            yield path
 
 
 def file_error(path: Path, error: OSError) -> StoreError:
@@ -335,12 +330,18 @@ def write_index(db: sqlite3.Connection, path: Path) -> None:
     Lines of an earlier index stay if they are of other crawls in the same folder. An index that
     cannot be written raises StoreError. O(n log n), on disk; about 50 s for a million responses.
     """
-    names = {file.number: file.name for file in archive_files(db)}
-    if not names:
-        return
+    store = Path(db.execute("PRAGMA database_list").fetchone()[2])
     try:
+        with store_errors(store):
+            names = {file.number: file.name for file in archive_files(db)}
+        if not names:
+            return
         # SQLite sorts by bytes, as the format asks, and more lines than there is memory for.
-        with replacing(path, encoding="utf-8") as out, closing(sqlite3.connect("")) as sorter:
+        with (
+            store_errors(store),
+            replacing(path, encoding="utf-8") as out,
+            closing(sqlite3.connect("")) as sorter,
+        ):
             sorter.execute("CREATE TABLE lines(line TEXT)")
             mine = {series_of(name) for name in names.values()}
             for lines in (_lines(db, names), _foreign_lines(path, mine)):
@@ -352,10 +353,79 @@ def write_index(db: sqlite3.Connection, path: Path) -> None:
 
 
 def _lines(db: sqlite3.Connection, names: dict[int, str]) -> Iterator[str]:
-    from surt import surt
-
     for row in archived(db):
         yield f"{surt(row.url)} {_line(row, names[row.file])}\n"
+
+
+_USUAL_PORTS = {"http": "80", "https": "443", "ftp": "21"}
+_AUTHORITY = re.compile(r"(?:[^/?]*@)?(\[[^]/?]*\]|[^/?:]*):?0*(\d*)(.*)", re.DOTALL)
+_ESCAPED = [
+    f"%{byte:02x}" if byte <= 0x20 or byte >= 0x7F or byte in b"#%" else chr(byte)
+    for byte in range(256)
+]
+_SESSIONS_IN_PATHS = [
+    re.compile(rf"(.*/)\({token}\)/([^?]+\.aspx.*)", re.DOTALL)
+    for token in (r"(?:[a-z]\([0-9a-z]{24}\))+", "[0-9a-z]{24}")
+]
+_SESSIONS_IN_QUERIES = [
+    re.compile(f"(.*){session}(?:&(.*))?", re.DOTALL)
+    for session in (
+        *("jsessionid=[0-9a-z]{32}", "phpsessid=[0-9a-z]{32}", "sid=[0-9a-z]{32}"),
+        *("aspsessionid[a-z]{8}=[a-z]{24}", "cfid=[^&]+&cftoken=[^&]+"),
+    )
+]
+
+
+def surt(url: str) -> str:
+    """Return the key under which web archives look up a URL: its sort-friendly transform.
+
+    The labels of the host are reversed, without `www`; other spellings of a URL have one key, and
+    session ids of some frameworks are left out. These rules, good or not, are those of pywb.
+    """
+    scheme, _, rest = url.partition("://")
+    found = _AUTHORITY.fullmatch(rest.partition("#")[0].strip())
+    if not rest or found is None:
+        return url.lower()
+    host, port, rest = found[1].lower(), found[2], found[3]
+    path, _, query = map(_escaped_once, rest.partition("?"))
+    with suppress(UnicodeError):
+        host = host if host.isascii() else host.encode("idna").decode()
+    if re.fullmatch(r"[\d.]+", host, re.ASCII):
+        with suppress(OSError):
+            host = inet_ntoa(inet_aton(host))
+    if host.startswith("["):
+        host = host.strip("[]")
+    else:
+        labels = re.sub(r"^www\d*\.", "", host).split(".")
+        host = ",".join(filter(None, reversed(labels)))
+    if port and port != _USUAL_PORTS.get(scheme.lower()):
+        host = f"{host}:{port}"
+    segments: list[str] = []
+    for segment in path[1:].split("/"):
+        if segment == ".." and segments:
+            segments.pop()
+        elif segment != ".":
+            segments.append(segment)
+    path = _without(_SESSIONS_IN_PATHS, f"/{'/'.join(filter(None, segments))}")
+    query = _without(_SESSIONS_IN_QUERIES, query)
+    parameters = sorted(query.split("&"), key=lambda parameter: parameter.split("=", 1))
+    return f"{host}){path}{'?' if query else ''}{'&'.join(parameters)}"
+
+
+def _escaped_once(text: str) -> str:
+    """Return a part of a URL in lower case, each byte escaped once if it has to be."""
+    raw, before = text.encode("utf-8", "surrogatepass"), b""
+    while raw != before:
+        raw, before = unquote_to_bytes(raw), raw
+    return "".join(map(_ESCAPED.__getitem__, raw)).lower()
+
+
+def _without(sessions: Sequence[re.Pattern[str]], text: str) -> str:
+    """Return a path or a query without session ids."""
+    for session in sessions:
+        found = session.fullmatch(text)
+        text = text if found is None else found[1] + (found[2] or "")
+    return text
 
 
 def _line(row: ArchivedRow, name: str) -> str:
@@ -395,10 +465,10 @@ INDEX = "index.cdxj"
 class Archive:
     """Archives fetches, each with its visit or not at all, however the process ends.
 
-    It is a `crawlprio.store.Companion`: a transaction of the store first writes the records of its
-    visits to the file, and then commits them with the file's size. So the file is whole up to that
-    size after a kill, and the next run cuts off the rest. Without a store, each record is written
-    as it comes.
+    It is a `crawlprio.store.TransactionParticipant`: a transaction of the store first writes the
+    records of its visits to the file, and then commits them with the file's size. So the file is
+    whole up to that size after a kill, and the next run cuts off the rest. Without a store, each
+    record is written as it comes.
 
     Each run begins a new file, because its settings may differ; a file gets no further record from
     `max_bytes` on. `about` is what the first record of each file says of the program and the crawl.
@@ -427,18 +497,15 @@ class Archive:
     def open(self, cursor: sqlite3.Cursor) -> None:
         """Resume the archive of a store, or begin one; called inside a transaction.
 
-        StoreError is raised if the last file is missing or cannot be cut, or the store is damaged.
+        StoreError is raised if the last file is missing or cannot be cut, TypeError or ValueError
+        if the store is damaged.
         """
         self._cursor = cursor
         series, number = new_series(time()), 0
-        try:
-            if not has_archive(cursor.connection):
-                create_archive(cursor)
-            known = archive_files(cursor.connection)
-            if not all(series_of(file.name) for file in known):
-                raise TypeError("a file of the archive with a name that is not crawlprio's")
-        except TypeError as error:
-            raise StoreError(f"The store is damaged ({error}); restore a backup.") from None
+        open_archive(cursor)
+        known = archive_files(cursor.connection)
+        if not all(series_of(file.name) for file in known):
+            raise TypeError("a file of the archive with a name that is not crawlprio's")
         if known:
             last = self._mend(known[-1])
             series, number = series_of(last.name), last.number + (last.n_bytes > 0)
@@ -448,7 +515,6 @@ class Archive:
         self._files = WarcFiles(self._folder, series, number, self._max_bytes, self._opening)
 
     def _opening(self, name: str) -> bytes:
-        """Return the record that opens a file."""
         self._info, record = warcinfo(name, self._about)
         return record
 
@@ -456,8 +522,8 @@ class Archive:
         """Cut the last file of an earlier run to what is recorded and on disk."""
         cut(self._folder, last.name, last.n_bytes)
         n_lost = 0
-        while not self._is_whole(last):
-            last = drop_last(self._cursor, last)
+        while (place := last_place(self._cursor, last.number)) and not self._is_whole(last, place):
+            last = drop_last(self._cursor, last, place)
             n_lost += 1
         if n_lost:
             cut(self._folder, last.name, last.n_bytes)
@@ -469,11 +535,8 @@ class Archive:
             )
         return last
 
-    def _is_whole(self, file: FileRow) -> bool:
+    def _is_whole(self, file: FileRow, place: RecordPlace) -> bool:
         """Return whether the last record of a file is on disk."""
-        place = last_place(self._cursor, file.number)
-        if place is None:
-            return True
         path = self._folder / file.name
         try:
             with open_file(path, "rb") as stream:
@@ -485,18 +548,13 @@ class Archive:
         except OSError as error:
             raise file_error(path, error) from None
 
-    # Records
-
-    def pack(self, fetched: Fetched) -> Exchange:
+    def pack(self, fetched: Fetched) -> HttpRecord:
         """Return the records of a fetch; what was archived with the same body is referred to."""
         digest = fetched.digest
-        return packed(fetched, digest, self._original(digest) if fetched.body else None)
+        original = self._new.get(digest) or find_original(self._cursor, digest)
+        return packed(fetched, digest, original if fetched.body else None)
 
-    def _original(self, digest: bytes) -> Original | None:
-        found = self._new.get(digest) or find_original(self._cursor, digest)
-        return None if found is None else Original(*found)
-
-    def add(self, exchange: Exchange, visit: int | None) -> None:
+    def add(self, exchange: HttpRecord, visit: int | None) -> None:
         """Append a fetch; it is on disk with the next transaction of the store.
 
         `visit` is the `seq` of its visit; None if it is no visit. A full disk raises StoreError.
@@ -504,6 +562,8 @@ class Archive:
         self._files.make_room()
         response = filed(exchange.response, self._info)
         offset = self._files.append(response, filed(exchange.request, self._info))
+        if exchange.document:
+            self._files.append(filed(conversion(exchange), self._info))
         self._rows.append(
             ArchivedRow(
                 visit=visit,
@@ -537,8 +597,6 @@ class Archive:
         """Note how far the current file goes, to record it with the next transaction."""
         file = FileRow(self._files.number, self._files.name, self._files.end)
         self._changed[file.number] = file
-
-    # As the companion of a store
 
     def write(self, cursor: sqlite3.Cursor) -> None:
         """Write what was added, first to the file, inside a transaction."""

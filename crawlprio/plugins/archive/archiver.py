@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import platform
-import re
 from collections.abc import Collection, Sequence
 from http import HTTPStatus
 from time import time
@@ -17,19 +16,19 @@ from scrapy.http import Headers, Response
 
 from crawlprio import __version__
 from crawlprio.errors import CrawlprioError
-from crawlprio.frontier.protocol import Exchange
-from crawlprio.live.downloader import SIDE_FETCH, FetchObserver, observe_fetches
-from crawlprio.live.page_reading import content_type_of
-from crawlprio.live.running import CrawlPart
+from crawlprio.frontier.protocol import HttpRecord
+from crawlprio.live.crawl_context import CrawlPart
+from crawlprio.live.downloader import SIDE_FETCH
 from crawlprio.live.spider_arguments import is_plain
 from crawlprio.plugins.archive.archive import Archive, Fetched, packed
 from crawlprio.settings_table.config import changed_settings, read_setting
+from crawlprio.web.content import supplied_type
 from crawlprio.web.urls import without_credentials
 
 if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
 
-    from crawlprio.live.running import RunningCrawl
+    from crawlprio.live.crawl_context import CrawlContext
 
 _LOSS = "download_fail_on_dataloss"
 _TOO_LARGE = "too large"
@@ -38,7 +37,7 @@ _TOO_LARGE = "too large"
 _PHRASES = {status.value: status.phrase for status in HTTPStatus}
 
 
-class Archiver(CrawlPart, FetchObserver):
+class Archiver(CrawlPart):
     """Archives each fetch as it came from the network, before any middleware changed it.
 
     Scrapy's download handlers drop what came of a body that the server breaks off, or that exceeds
@@ -52,7 +51,7 @@ class Archiver(CrawlPart, FetchObserver):
 
     keeps = True
 
-    def __init__(self, crawl: RunningCrawl) -> None:
+    def __init__(self, crawl: CrawlContext) -> None:
         super().__init__(crawl)
         settings, config = crawl.crawler.settings, crawl.config
         assert config.warc_folder is not None
@@ -68,7 +67,6 @@ class Archiver(CrawlPart, FetchObserver):
         crawl.recorder.open_archive(self._archive)
         crawler.signals.connect(self._headers_received, signal=signals.headers_received)
         crawler.signals.connect(self._bytes_received, signal=signals.bytes_received)
-        observe_fetches(crawler, self)
 
     def fetch_started(self, request: Request) -> None:
         if request.meta.get(_LOSS, self._fails_on_loss):
@@ -125,7 +123,7 @@ class Archiver(CrawlPart, FetchObserver):
         else:
             self.keep(exchange)
 
-    def keep(self, exchange: Exchange) -> None:
+    def keep(self, exchange: HttpRecord) -> None:
         """Archive a fetch whose visit, if it has one, is not recorded here."""
         try:
             self.crawl.recorder.archive_fetch(exchange)
@@ -133,25 +131,33 @@ class Archiver(CrawlPart, FetchObserver):
             self.crawl.fail(error)
 
 
-class HandArchiver(FetchObserver):
-    """Packs each answer to a page that a brain leased to this process, which archives it."""
+class WorkerArchiver(CrawlPart):
+    """Packs each answer, to a leased page or a side fetch, for the coordinator, which archives it.
 
-    def __init__(self, crawl: RunningCrawl) -> None:
-        self._crawl = crawl
+    That of a page comes with its visit; any other is sent at once.
+    """
+
+    def __init__(self, crawl: CrawlContext) -> None:
+        super().__init__(crawl)
         self._secret = read_setting(crawl.crawler.settings, "CRAWLPRIO_WARC_SECRET_HEADERS")
-        observe_fetches(crawl.crawler, self)
 
     def fetch_answered(self, request: Request, response: Response) -> None:
-        lease = self._crawl.lease_of(request)
-        if lease is not None and request.url[:5].lower().startswith("http"):
-            answer = fetched(request, response, self._secret)
-            lease.exchange = packed(answer, answer.digest, None)
+        lease, tell = self.crawl.lease_of(request), self.crawl.tell_coordinator
+        is_beside = SIDE_FETCH in request.meta
+        if not (is_beside or lease) or not request.url[:5].lower().startswith("http"):
+            return
+        answer = fetched(request, response, self._secret)
+        exchange = packed(answer, answer.digest, None)
+        if lease is not None and not is_beside:
+            lease.exchange = exchange
+        elif tell is not None:
+            tell(["archive", exchange])
 
 
 def fetched(request: Request, response: Response, secret: Collection[bytes]) -> Fetched:
     """Return what was sent and answered, as far as Scrapy's download handlers tell.
 
-    Header names are spelt as Twisted spells them, in the order of their first lines. The body is
+    Header names are spelt as Scrapy spells them, in the order of their first lines. The body is
     free of the connection's chunks, and still compressed if it came so. The handlers do not tell
     the reason phrase, which is the standard's.
     """
@@ -164,7 +170,7 @@ def fetched(request: Request, response: Response, secret: Collection[bytes]) -> 
         head=_head(response, secret if has_body else {*secret, b"Content-Length"}),
         body=response.body,
         status=response.status,
-        mime=re.split("[; ]", content_type_of(response), maxsplit=1)[0],
+        mime=supplied_type(tuple(response.headers.getlist("Content-Type"))).essence,
         address="" if request.meta.get("proxy") else address,
         cut=_cut(response.flags),
     )
@@ -211,7 +217,7 @@ def _head(response: Response, left_out: Collection[bytes]) -> bytes:
 
 
 def about(settings: BaseSettings) -> dict[str, str]:
-    """Return what the first record of each file says of the program and the crawl."""
+    """Return the fields on program and crawl for the first record of each file."""
     obeys = read_setting(settings, "ROBOTSTXT_OBEY")
     fields = {
         "software": f"crawlprio/{__version__} Scrapy/{scrapy_version} Python/"

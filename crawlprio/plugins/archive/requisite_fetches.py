@@ -5,42 +5,43 @@ from __future__ import annotations
 import logging
 import re
 import sqlite3
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterable, Iterator
 from functools import partial
 from itertools import islice
 from pathlib import Path
 from time import time
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from scrapy import Request, signals
-from scrapy.http import HtmlResponse, Response
+from scrapy.http import Response
 from scrapy.http.request import NO_CALLBACK
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
 from crawlprio.errors import CrawlprioError
-from crawlprio.frontier.protocol import Exchange
+from crawlprio.frontier.protocol import HttpRecord
 from crawlprio.live import engine
 from crawlprio.live.downloader import SIDE_FETCH
 from crawlprio.live.engine import sleep
-from crawlprio.live.page_reading import content_type_of
+from crawlprio.live.response_parser import type_of
 from crawlprio.live.side_fetches import LOOK_SECONDS, SideFetches
 from crawlprio.measure.stored_crawl import COVERED, ENOUGH_PAGES
 from crawlprio.settings_table.config import read_setting, require_extras
+from crawlprio.store import TransactionParticipant
 from crawlprio.store.files import store_errors
 from crawlprio.store.side_tables import SideRow, SideTable
 from crawlprio.store.visit_rows import storable
 from crawlprio.web.anchors import Resolver, rebase
-from crawlprio.web.html import declared_encoding, decoded
-from crawlprio.web.pieces import pieces
+from crawlprio.web.encodings import decode
+from crawlprio.web.html import SHADOW_ROOTS, base_in, declared_encoding, decoded, open_shadow_roots
+from crawlprio.web.html_splitter import pieces
 from crawlprio.web.scope import registered_domain
-from crawlprio.web.urls import host_of, normalise_url, parse_url
+from crawlprio.web.urls import host_of, location_url, normalise_url, parse_url
 
 if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
 
-    from crawlprio.live.running import RunningCrawl
-
+    from crawlprio.live.crawl_context import CrawlContext
 
 MAX_STYLE = 1_000_000
 """Maximum number of characters read of a style sheet, or of all styles inside a page."""
@@ -95,9 +96,12 @@ def requisites_of_page(body: bytes, url: str, content_type: str = "") -> list[st
     room = MAX_STYLE
     for part in pieces(html)[0]:
         tree = LexborHTMLParser(part)
-        for node in [] if has_base else tree.css("base[href]")[:1]:
+        if tree.root is None:
+            continue
+        if not has_base and (href := base_in(tree.root)) is not None:
             has_base = True
-            base = rebase(base, node.attributes.get("href") or "")
+            base = rebase(base, href)
+        open_shadow_roots(tree.css(SHADOW_ROOTS))
         for node in tree.css(_NAMING):
             if len(sheets) + len(shown) > 2 * MAX_NAMES:
                 break
@@ -121,17 +125,9 @@ def requisites_of_style(body: bytes, url: str, content_type: str = "") -> list[s
     own = _CHARSET(body)
     label = f"charset={own[1].decode('latin-1')}" if own else ""
     encoding = declared_encoding(body[:4], content_type) or declared_encoding(b"", label)
-    text = body[: 4 * MAX_STYLE].decode(encoding or "utf-8", "replace")
-    return _resolved(_resolver(url), _named_in_style(text[:MAX_STYLE]))
-
-
-def target_of_redirect(location: str, url: str) -> list[str]:
-    """Return the URL that a Location header leads to from a URL; nothing if it is not http(s)."""
-    return _resolved(_resolver(url), [location])
-
-
-def _resolver(url: str) -> Resolver:
-    return Resolver(parse_url(url), "utf-8", lambda: None)
+    text = decode(body[: 4 * MAX_STYLE], encoding or "utf-8")
+    resolver = Resolver(parse_url(url), "utf-8", lambda: None)
+    return _resolved(resolver, _named_in_style(text[:MAX_STYLE]))
 
 
 def _named_by(node: LexborNode) -> Iterator[str]:
@@ -234,13 +230,6 @@ _WAITING = "SELECT id, url, page FROM requisites WHERE id > ? AND fetched_at IS 
 _MAX_RECENT = 50_000
 
 
-class Need(NamedTuple):
-    """How many requisites a page was the first to need, and their size in bytes so far."""
-
-    n_requisites: int
-    n_bytes: int
-
-
 logger = logging.getLogger("crawlprio")
 
 _OWN = "CRAWLPRIO_REQUISITES"
@@ -251,24 +240,24 @@ _AFTER = (
 """Scrapy's reasons to end a crawl after which requisites are fetched. After any other (Ctrl-C, a
 time limit, an error) they wait for a later run."""
 
-_NO_NEED = Need(0, 0)
 
-
-class Requisites(SideFetches):
+class Requisites(SideFetches, TransactionParticipant):
     """Archives the images, styles, scripts, fonts and icons of fetched pages, after the last page.
 
     What a page needs is recorded with its visit. When the crawl has no more pages, or has reached a
     limit of them, no page is handed out any more. Then the requisites are fetched, and what their
     styles need, each once. No receipt or limit of pages counts them.
 
-    It is a `crawlprio.store.Companion`, and so records that a requisite is done in the transaction
-    that also records where the archive has the response.
+    That a requisite is done is recorded in the transaction that also records where the archive has
+    the response.
     """
+
+    is_in_workers = True
 
     asks = f"{_OWN} asks for page requisites"
     is_counted = False
 
-    def __init__(self, crawl: RunningCrawl) -> None:
+    def __init__(self, crawl: CrawlContext) -> None:
         limit, concurrency = crawl.config.limit, crawl.config.concurrency
         super().__init__(crawl, per_lane=limit or 8, at_once=concurrency or 1_000)
         self._crawler = crawl.crawler
@@ -285,11 +274,12 @@ class Requisites(SideFetches):
         self._recent: set[str] = set()
         self._begun = self._is_over = False
         self._last_row = 0
-        self._needs: dict[str, Need] = {}
+        # Of each page: the requisites that it was the first to need, and their bytes so far.
+        self._n_needed, self._n_bytes_of = Counter[str](), Counter[str]()
         self._n_bytes = 0
 
     def lacks(self, settings: BaseSettings) -> str:
-        if self.crawl.tell_brain is not None:  # the brain has the archive and the store
+        if self.crawl.tell_coordinator is not None:  # the coordinator has the archive and the store
             return ""
         require_extras(settings)
         if read_setting(settings, "CRAWLPRIO_WARC") is None:
@@ -307,13 +297,14 @@ class Requisites(SideFetches):
         archive.needs = self._name
         engine.before_closing(self._crawler, self._finish)
 
-    # As the companion of the store
+    def figures(self) -> dict[str, int]:
+        n_archived = int(self._crawler.stats.get_value("crawlprio/requisites/fetched", 0))
+        return {"page requisites archived": n_archived} if n_archived else {}
 
     def open(self, cursor: sqlite3.Cursor) -> None:
         self._db = cursor.connection
-        with store_errors(self._path):
-            if not _REQUISITES.exists(cursor):
-                _REQUISITES.create(cursor)
+        _REQUISITES.check(self._db)
+        _REQUISITES.create(cursor)
 
     def write(self, cursor: sqlite3.Cursor) -> None:
         cursor.executemany(_ADD, self._named)
@@ -323,22 +314,19 @@ class Requisites(SideFetches):
         self._named.clear()
         self._ended.clear()
 
-    def sync(self) -> None:
-        """Do nothing: there is no file beside the store."""
-
-    # What pages need
-
     def _response_received(self, response: Response, request: Request) -> None:
         """Note what a page needs with its lease, for the transaction of its visit."""
-        is_page = request.callback is not NO_CALLBACK and isinstance(response, HtmlResponse)
-        if not is_page or not 200 <= response.status < 300:
+        if request.callback is NO_CALLBACK or not 200 <= response.status < 300:
             return
-        urls = requisites_of_page(response.body, response.url, content_type_of(response))
+        kind = type_of(response)
+        if not kind.is_html:
+            return
+        urls = requisites_of_page(response.body, response.url, kind.header)
         urls = self._allowed(urls, response.url, self._page_count)
         lease = self.crawl.lease_of(request)
         if lease is not None and lease.exchange is not None:
             lease.exchange = lease.exchange._replace(requisites=urls)
-        elif self.crawl.tell_brain is None:  # of a page that a cache answered, say
+        elif self.crawl.tell_coordinator is None:  # of a page that a cache answered, say
             self._name(urls, response.url)
 
     def _name(self, urls: Iterable[str], page: str) -> None:
@@ -357,12 +345,10 @@ class Requisites(SideFetches):
             urls = [url for url in urls if registered_domain(host_of(url)) == domain]
         return urls[: max(room, 0)]
 
-    # After the last page
-
     async def _finish(self, reason: str) -> None:
         """Fetch the requisites before the spider is closed, unless the crawl is to end now."""
         if reason not in _AFTER or not self.crawl.is_running:
-            self.stop()
+            self.fetcher.stop()
         elif not self._begun:
             self._begun = True
             try:
@@ -370,29 +356,27 @@ class Requisites(SideFetches):
             except CrawlprioError as error:
                 self.crawl.fail(error)
             self._is_over = True
-        while self.goes_on and not self._is_over:
+        while self.fetcher.goes_on and not self._is_over:
             await sleep(LOOK_SECONDS)
 
     async def _fetch_all(self) -> None:
         """Fetch all requisites, as many at once per host as it may have fetches."""
         engine.hand_out_no_more(self._crawler)
-        while self.goes_on and engine.is_fetching(self._crawler):
+        while self.fetcher.goes_on and engine.is_fetching(self._crawler):
             await sleep(LOOK_SECONDS)
-        if not self.goes_on:
+        if not self.fetcher.goes_on:
             return
         self.crawl.recorder.flush()
         with store_errors(self._path):
             self._db.execute(_END_ARCHIVED)
-            self._needs = {
-                str(page): Need(int(n), int(n_bytes))
-                for page, n, n_bytes in self._db.execute(_NEEDS)
-            }
-        self._n_bytes = sum(need.n_bytes for need in self._needs.values())
+            for page, n, n_bytes in self._db.execute(_NEEDS):
+                self._n_needed[str(page)], self._n_bytes_of[str(page)] = int(n), int(n_bytes)
+        self._n_bytes = self._n_bytes_of.total()
         n_waiting = self._queue_new()
-        n_named = sum(need.n_requisites for need in self._needs.values())
-        full = "; CRAWLPRIO_MAX_REQUISITES is reached" if n_named >= self._max_count else ""
+        is_full = self._n_needed.total() >= self._max_count
+        full = "; CRAWLPRIO_MAX_REQUISITES is reached" if is_full else ""
         logger.info("The pages are done; fetching %d page requisites%s.", n_waiting, full)
-        while self.goes_on and self.is_busy:
+        while self.fetcher.goes_on and self.is_busy:
             await sleep(LOOK_SECONDS)
 
     def _queue_new(self) -> int:
@@ -416,14 +400,14 @@ class Requisites(SideFetches):
             self._end(row, None, 0, f"{bound} is reached")
             self._count("left")
             return None
-        kept: list[Exchange] = []
-        return self.side_request(row.url, dont_redirect=True, **{SIDE_FETCH: kept})
+        kept: list[HttpRecord] = []
+        return self.fetcher.request(row.url, dont_redirect=True, **{SIDE_FETCH: kept})
 
     def _beyond(self, row: SideRow) -> str:
         """Return the setting whose bound forbids to fetch a requisite; empty if none does."""
         if self._n_bytes >= self._max_bytes:
             return "CRAWLPRIO_MAX_REQUISITE_BYTES"
-        if self._needs.get(row.owner, _NO_NEED).n_bytes >= self._page_bytes:
+        if self._n_bytes_of[row.owner] >= self._page_bytes:
             return "CRAWLPRIO_MAX_REQUISITE_BYTES_PER_PAGE"
         return ""
 
@@ -432,10 +416,10 @@ class Requisites(SideFetches):
         assert response.request is not None
         for exchange in response.request.meta[SIDE_FETCH]:
             self.crawl.recorder.archive_fetch(exchange)
-        need, n_bytes = self._needs.get(row.owner, _NO_NEED), len(response.body)
-        room = self._page_count - need.n_requisites
+        n_bytes, room = len(response.body), self._page_count - self._n_needed[row.owner]
         named = self._allowed(_led_to(response), row.owner, room)
-        self._needs[row.owner] = Need(need.n_requisites + len(named), need.n_bytes + n_bytes)
+        self._n_needed[row.owner] += len(named)
+        self._n_bytes_of[row.owner] += n_bytes
         self._n_bytes += n_bytes
         self._name(named, row.owner)
         is_good = 200 <= response.status < 300
@@ -461,9 +445,9 @@ def _led_to(response: Response) -> list[str]:
     """Return what a requisite leads to: the target of a redirect, or what a style sheet needs."""
     location = response.headers.get("Location")
     if location and 300 <= response.status < 400:
-        return target_of_redirect(location.decode("utf-8", "replace"), response.url)
-    content_type = content_type_of(response)
-    is_style = content_type.partition(";")[0].strip().lower() == "text/css"
-    if not is_style or not 200 <= response.status < 300:
+        target = location_url(location, response.url)
+        return [] if target is None else [target]
+    kind = type_of(response)
+    if kind.essence != "text/css" or not 200 <= response.status < 300:
         return []
-    return requisites_of_style(response.body, response.url, content_type)
+    return requisites_of_style(response.body, response.url, kind.header)

@@ -41,16 +41,12 @@ class LogHistogram:
     share: Floats
     n_zero: int
 
-    def points(self) -> list[tuple[float, float]]:
-        """Return `(centre, per_count)`, for a plot."""
-        return list(zip(self.centre.tolist(), self.per_count.tolist(), strict=True))
-
 
 def log_histogram(counts: Counts, bins_per_decade: int = 10) -> LogHistogram:
     """Return a histogram of counts in logarithmic bins whose edges are whole numbers.
 
     Each small count has its own bin, because no bin is narrower than 1. Cho et al., Efficient
-    crawling through URL ordering, WWW7 1998, figure 9, shows one for backlinks.
+    crawling through URL ordering, extended version, figure 9, shows one for backlinks.
 
     Parameters
     ----------
@@ -97,22 +93,6 @@ class PowerLaw:
     standard_error: float
     distance: float
     method: str
-
-    def expected(self, x: Counts) -> Floats:
-        """Return the expected number of elements with count x, x >= minimum; for a line in a plot.
-
-        float64, shape of x.
-        """
-        from scipy.special import zeta
-
-        values = np.asarray(x, dtype=np.float64)
-        scale = self.n_tail / float(zeta(self.exponent, self.minimum))
-        return np.asarray(scale * values**-self.exponent, dtype=np.float64)
-
-    def points(self, largest: int) -> list[tuple[float, float]]:
-        """Return the ends of the fitted line, from the minimum to `largest`."""
-        ends = np.array([self.minimum, largest], dtype=np.float64)
-        return list(zip(ends.tolist(), self.expected(ends).tolist(), strict=True))
 
 
 def fit_power_law(

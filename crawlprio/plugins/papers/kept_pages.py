@@ -10,19 +10,19 @@ import numpy as np
 
 from crawlprio.errors import ConfigError
 from crawlprio.graph.pages import NO_PAGE
-from crawlprio.live.running import CrawlPart
+from crawlprio.live.crawl_context import CrawlPart
 from crawlprio.settings_table.config import read_setting
-from crawlprio.store import Companion
-from crawlprio.store.visit_rows import BODIES, NOTES
+from crawlprio.store import TransactionParticipant
+from crawlprio.store.side_tables import BODIES, NOTES
 
 if TYPE_CHECKING:
     from crawlprio.graph.pages import Visit
-    from crawlprio.live.running import RunningCrawl
+    from crawlprio.live.crawl_context import CrawlContext
 
 _OWN = "CRAWLPRIO_BUFFER"
 
 
-class KeptPages(CrawlPart, Companion):
+class KeptPages(CrawlPart, TransactionParticipant):
     """Keeps the bodies and texts of so many pages, those with most links from fetched pages.
 
     Each page that answers enters the buffer. If it is full, the page with the fewest links from
@@ -39,8 +39,9 @@ class KeptPages(CrawlPart, Companion):
     """
 
     keeps = True
+    is_in_workers = True
 
-    def __init__(self, crawl: RunningCrawl) -> None:
+    def __init__(self, crawl: CrawlContext) -> None:
         super().__init__(crawl)
         self._size: int = read_setting(crawl.crawler.settings, _OWN)
         config = crawl.config
@@ -118,5 +119,4 @@ class KeptPages(CrawlPart, Companion):
         cursor.executemany("UPDATE visits SET text = NULL WHERE seq = ?", rows)
         for table in (BODIES, NOTES):
             if rows and table.exists(cursor):
-                key = table.columns.split()[0]
-                cursor.executemany(f"DELETE FROM {table.name} WHERE {key} = ?", rows)
+                cursor.executemany(f"DELETE FROM {table.name} WHERE {table.key} = ?", rows)

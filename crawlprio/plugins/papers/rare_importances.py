@@ -21,7 +21,6 @@ from crawlprio.measure.importance import Importance, PageText, Repository, check
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
 
-
 EXACT_WORK = 300_000_000
 """Maximum pages times links for exact harmonic centrality: a few seconds of work."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import Any, ClassVar
 
@@ -12,7 +12,7 @@ import numpy as np
 from crawlprio.errors import ConfigError
 from crawlprio.graph.compiled import Addresses, njit
 from crawlprio.graph.pages import NO_PAGE, NO_PAGES, PageIds, Visit
-from crawlprio.orderings import guard
+from crawlprio.orderings import ordering_validation
 from crawlprio.orderings.base import (
     ALL_PAGES,
     Changed,
@@ -25,10 +25,11 @@ from crawlprio.orderings.base import (
     Part,
     checked_number,
     made_of,
+    pages_in_turn,
 )
 
 
-@njit(cache=True, plain=True)
+@njit(cache=True)
 def shorten(
     keys: Keys, page: int, targets: PageIds, first: int, last: int, again: bool,
     numbers: Keys, sites: PageIds, addresses: Addresses,
@@ -78,12 +79,6 @@ class Fica(CompiledOrdering):
     def first_numbers(self) -> Keys:
         return np.array([self._discount, self._link])
 
-    def mass(self, page: int, share: float) -> float:
-        return float(self.keys[page]) + math.log(share) / max(self._discount, 0.1)
-
-    def credit(self, page: int, mass: float, depth: int, site_visits: int) -> None:
-        self.keys[page] = mass
-
     def explain_history(self, history: KeyHistory) -> Part:
         if history.found.page < 0:
             return Part("a seed, at distance 0", 0.0)
@@ -91,7 +86,6 @@ class Fica(CompiledOrdering):
         return max(given, key=lambda part: part.amount)
 
     def _by_link(self, link: LinkingVisit) -> Part:
-        """Return the key that one link gives."""
         n_links = max(link.n_links, 1)
         inherited = -(self._discount * -link.key)
         parts = (
@@ -108,14 +102,16 @@ class Combined(Ordering):
     Keys are not normalised, so the weights must account for their scales (PageRank sums to 1, cash
     starts at 1, location is a few points).
 
-    Source: Cho, Garcia-Molina & Page, Efficient crawling through URL ordering, WWW7, 1998,
-    section 2 (combined importance metrics). The cost is the sum of the costs of all members.
+    Source: Cho, Garcia-Molina & Page, Efficient crawling through URL ordering, extended version,
+    section 2 (the weighted sum IC of importance metrics). The cost is the sum of the costs of all
+    members.
 
     `weights`: Name or import path of an ordering -> its weight, any finite number; at least one
     entry. `options`: Name of an ordering -> dict of its options.
     """
 
     name = "combined"
+    may_rank_sites: ClassVar[bool] = False
 
     def __init__(
         self,
@@ -125,71 +121,74 @@ class Combined(Ordering):
         from crawlprio.orderings import make_ordering
 
         if not isinstance(weights, Mapping) or not weights:
-            raise ConfigError(
-                f"ORDERING_OPTIONS of {self.name}: weights is {weights!r}; give a dict of "
-                'orderings and weights, such as {"opic": 1.0, "location": 0.5}.'
+            raise self._wrong(
+                f"weights is {weights!r}; give a dict of orderings and weights, such as "
+                '{"opic": 1.0, "location": 0.5}.'
             )
         if not isinstance(options or {}, Mapping):
-            raise ConfigError(
-                f"ORDERING_OPTIONS of {self.name}: options is {options!r}; give a dict of options "
-                'per ordering, such as {"location": {"slashes": 2.0}}.'
+            raise self._wrong(
+                f"options is {options!r}; give a dict of options per ordering, such as "
+                '{"location": {"slashes": 2.0}}.'
             )
         of_members = options or {}
         for name in of_members:
             if name not in weights:
-                raise ConfigError(
-                    f"ORDERING_OPTIONS of {self.name}: options has {name!r}, which has no weight; "
-                    f"orderings with a weight: {', '.join(map(str, weights))}."
+                raise self._wrong(
+                    f"options has {name!r}, which has no weight; orderings with a weight: "
+                    f"{', '.join(map(str, weights))}."
                 )
-        self._members: list[tuple[float, Ordering]] = []
-        self._names: list[str] = []
+        self._weights: dict[str, float] = {}
+        self.members: list[Ordering] = []
         for name, value in weights.items():
             weight = checked_number(self.name, f"weights[{name!r}]", value)
             try:
                 member = make_ordering(name, of_members.get(name))
             except ConfigError as error:
-                raise ConfigError(f"ORDERING_OPTIONS of {self.name}: {error}") from None
+                raise self._wrong(str(error)) from None
             if member.site_share:
-                raise ConfigError(
-                    f"ORDERING_OPTIONS of {self.name}: options gives {name!r} a site_share; give "
-                    f"it to {self.name} itself."
+                raise self._wrong(
+                    f"options gives {name!r} a site_share; give it to {self.name} itself."
                 )
             if member.held_below > -math.inf:
-                raise ConfigError(
-                    f"ORDERING_OPTIONS of {self.name}: weights has {name!r}, which holds pages "
-                    'back; give it {"fill": True} under options, or leave it out.'
+                raise self._wrong(
+                    f"weights has {name!r}, which holds pages back; give it "
+                    '{"fill": True} under options, or leave it out.'
                 )
-            if type(member).site_key is not Ordering.site_key:
-                raise ConfigError(
-                    f"ORDERING_OPTIONS of {self.name}: weights has {name!r}, which ranks sites, "
-                    "not pages; leave it out."
-                )
-            self._members.append((weight, member))
-            self._names.append(str(name))
-        self.members = [member for _, member in self._members]
-        self.needs_anchors = any(member.needs_anchors for _, member in self._members)
-        self.needs_truth = any(member.needs_truth for _, member in self._members)
-        self.initial_key = sum(weight * member.initial_key for weight, member in self._members)
+            if _ranks_sites(member) and (not self.may_rank_sites or len(weights) > 1):
+                remedy = "give it alone, or leave it out" if self.may_rank_sites else "leave it out"
+                raise self._wrong(f"weights has {name!r}, which ranks sites, not pages; {remedy}.")
+            self._weights[str(name)] = weight
+            self.members.append(member)
+        self.needs_anchors = any(member.needs_anchors for member in self.members)
+        self.needs_truth = any(member.needs_truth for member in self.members)
+        self.is_slow_in_python = any(member.is_slow_in_python for member in self.members)
+        self.initial_key = sum(weight * member.initial_key for weight, member in self._weighted())
 
-    @property
-    def needs_compiled(self) -> bool:
-        return any(member.needs_compiled for _, member in self._members)
+    def _wrong(self, sentence: str) -> ConfigError:
+        return ConfigError(f"ORDERING_OPTIONS of {self.name}: {sentence}")
+
+    def _weighted(self) -> Iterable[tuple[float, Ordering]]:
+        return zip(self._weights.values(), self.members, strict=True)
 
     def compile(self) -> None:
         """Compile what the members run."""
-        for _, member in self._members:
+        super().compile()
+        for member in self.members:
             member.compile()
 
     def open(self, pages: Pages, truth: Callable[[int], float] | None = None) -> None:
         super().open(pages, truth)
         self._n_summed = 0
         self._computing: list[Ordering] = []
-        for _, member in self._members:
-            guard.open_ordering(member, pages, truth)
+        for member in self.members:
+            ordering_validation.open_ordering(member, pages, truth)
 
     def observe(self, visit: Visit) -> Changed:
         changed = _union(
-            [guard.learn(member, visit, self.n_pages, again=False) for _, member in self._members]
+            [
+                ordering_validation.learn(member, visit, self.n_pages, again=False)
+                for member in self.members
+            ]
         )
         if changed is not ALL_PAGES:
             self._sum(np.arange(self._n_summed, self.n_pages, dtype=np.int32))
@@ -199,36 +198,29 @@ class Combined(Ordering):
 
     def explain_history(self, history: KeyHistory) -> Part:
         parts: list[Part] = []
-        known = zip(self._names, self._members, history.members, strict=True)
-        for name, (weight, member), of_member in known:
+        known = zip(self._weights.items(), self.members, history.members, strict=True)
+        for (name, weight), member, of_member in known:
             part = member.explain_history(of_member)
             parts.append(made_of(f"{weight:g} x {name}", (part,), factor=weight))
         return made_of("the weighted sum", parts)
 
-    def recomputation(self) -> Callable[[], Keys] | None:
+    def recomputation(self) -> Callable[[], Any] | None:
         """Return the recomputations due in all members, combined, unless some are still running."""
         if self._computing:
             return None
         works = []
-        for _, member in self._members:
-            work = guard.recomputation(member)
+        for member in self.members:
+            work = ordering_validation.recomputation(member)
             if work is not None:
                 works.append(work)
                 self._computing.append(member)
-        if not works:
-            return None
-        return lambda: _packed([work() for work in works])
+        return (lambda: [work() for work in works]) if works else None
 
-    def accept(self, result: Keys) -> Changed:
+    def accept(self, result: Any) -> Changed:
+        """Adopt the results of the members' recomputations."""
         members, self._computing = self._computing, []
-        return self._summed(
-            _union(
-                [
-                    guard.accept(member, part)
-                    for member, part in zip(members, _unpacked(result), strict=True)
-                ]
-            )
-        )
+        changes = map(ordering_validation.accept, members, result)
+        return self._summed(_union(list(changes)))
 
     def _summed(self, changed: Changed) -> Changed:
         """Update the sums of the changed pages."""
@@ -238,33 +230,60 @@ class Combined(Ordering):
     def _sum(self, pages: Any) -> None:
         """Sum the members' weighted keys for an index of pages."""
         total = np.zeros_like(self.keys[pages])
-        for weight, member in self._members:
+        for weight, member in self._weighted():
             total += weight * member.keys[pages]
         self.keys[pages] = total
 
 
 class _Members(Combined):
-    """The sum of the orderings by which batches are chosen."""
+    """The sum of the orderings by which batches are chosen, or one that ranks sites."""
 
     name = "batched"
+    may_rank_sites = True
+
+    def draw(self, waiting: PageIds, most: int, share: int) -> PageIds:
+        """Return the waiting pages that this ordering fetches first, best first."""
+        best_first = waiting[np.argsort(-self.keys[waiting], kind="stable")]
+        (weight, member), *_ = self._weighted()
+        sites = self.pages.sites
+        if _ranks_sites(member):
+
+            def site_key(page: int, n_waiting: int) -> float:
+                best = float(member.keys[page])
+                return weight * ordering_validation.site_key(
+                    member, int(sites[page]), best, n_waiting
+                )
+
+        elif share:
+
+            def site_key(page: int, n_waiting: int) -> float:
+                return float(self.keys[page])
+
+        else:
+            return best_first[:most]
+        return pages_in_turn(best_first, sites, most, share, site_key)
 
 
 class Batched(Ordering):
     """The best pages by other orderings in batches; once all of a batch are fetched comes the next.
 
     A batch is the `every` waiting pages with the largest weighted sum of the keys of other
-    orderings, or all if there are fewer. All other pages are held back, even those of sites that
-    are ready, so a batch takes as long as its busiest site. Failed pages count as fetched.
+    orderings, or all if there are fewer. If the only one is `larger-sites-first`, or another that
+    ranks sites, a batch is the pages that it fetches next if none is found meanwhile. All other
+    pages are held back, even those of sites that are ready, so a batch takes as long as its busiest
+    site: with `site_share`, a batch takes so many pages of each site at most before it takes more
+    of any, and so holds pages of as many sites as possible. Failed pages count as fetched.
 
     Source: the batches of the real crawls of Castillo, Marin, Rodriguez & Baeza-Yates, Scheduling
-    algorithms for Web crawling, LA-WEB 2004, section VI (100,000 pages), and of Baeza-Yates,
-    Castillo, Marin & Rodriguez, Crawling a country, WWW 2005, section 5 (200,000). Departure: hot
-    pages and requests with a priority above 0 leave at once, and take a place in the batch. O(n log
-    n) per batch of n waiting pages, besides the cost of the orderings.
+    algorithms for Web crawling, LA-WEB 2004, section VII (`larger-sites-first`, 100,000 pages;
+    pages of many sites: section IV.C), and of Baeza-Yates, Castillo, Marin & Rodriguez, Crawling a
+    country, WWW 2005, section 5.3 (`breadth-first` and `larger-sites-first`, 200,000). Departure:
+    pages of the hot queue and requests with a priority above 0 leave at once, and take a place in
+    the batch. O(n log n) per batch of n waiting pages, besides the cost of the orderings.
 
     `every`: Number of pages in a batch; default 100,000, 1 or more. `weights`: As for `combined`:
-    name of an ordering -> its weight; default: opic alone. `options`: Name of an ordering -> dict
-    of its options.
+    name of an ordering -> its weight; default: opic alone. An ordering that ranks sites must be the
+    only one. `options`: Name of an ordering -> dict of its options.
     """
 
     name = "batched"
@@ -281,13 +300,11 @@ class Batched(Ordering):
         self._inner = _Members(weights, options)
         self.members = [self._inner]
         self.needs_anchors, self.needs_truth = self._inner.needs_anchors, self._inner.needs_truth
-
-    @property
-    def needs_compiled(self) -> bool:
-        return self._inner.needs_compiled
+        self.is_slow_in_python = self._inner.is_slow_in_python
 
     def compile(self) -> None:
         """Compile what the members run."""
+        super().compile()
         self._inner.compile()
 
     def open(self, pages: Pages, truth: Callable[[int], float] | None = None) -> None:
@@ -296,10 +313,10 @@ class Batched(Ordering):
         self._left: set[int] = set()
         self._n_fetched = 0
         self._is_begun = False  # until then, each seed may still be of the first batch
-        guard.open_ordering(self._inner, pages, truth)
+        ordering_validation.open_ordering(self._inner, pages, truth)
 
     def observe(self, visit: Visit) -> Changed:
-        guard.learn(self._inner, visit, self.n_pages, again=False)
+        ordering_validation.learn(self._inner, visit, self.n_pages, again=False)
         self._is_fetched.resize(len(self.keys), refcheck=False)
         if visit.page != NO_PAGE:
             self._is_fetched[visit.page] = self._is_begun = True
@@ -308,8 +325,7 @@ class Batched(Ordering):
         if self._left and self._n_fetched < self._every and self._is_begun:
             return NO_PAGES
         waiting = np.flatnonzero(~self._is_fetched[: self.n_pages]).astype(np.int32)
-        by_key = np.argsort(-self._inner.keys[waiting], kind="stable")
-        batch = waiting[by_key[: self._every]]
+        batch = self._inner.draw(waiting, self._every, self.site_share)
         self.keys[waiting] = self.initial_key
         self.keys[batch] = np.arange(len(batch), 0, -1)
         self._left, self._n_fetched = set(batch.tolist()), 0
@@ -323,6 +339,10 @@ class Batched(Ordering):
         return NO_PAGES
 
 
+def _ranks_sites(ordering: Ordering) -> bool:
+    return type(ordering).site_key is not Ordering.site_key
+
+
 def _union(changes: list[Changed]) -> Changed:
     """The union of the changes, which usually are all the targets of the same visit."""
     distinct: list[Changed] = []
@@ -334,19 +354,3 @@ def _union(changes: list[Changed]) -> Changed:
     if len(distinct) == 1:
         return distinct[0]
     return np.unique(np.concatenate([NO_PAGES, *distinct]))
-
-
-def _packed(results: list[Keys]) -> Keys:
-    """Concatenate several arrays, each preceded by its length."""
-    return np.concatenate([part for result in results for part in ([len(result)], result)])
-
-
-def _unpacked(packed: Keys) -> list[Keys]:
-    """Split an array made by `_packed`."""
-    results = []
-    at = 0
-    while at < len(packed):
-        end = at + 1 + int(packed[at])
-        results.append(packed[at + 1 : end])
-        at = end
-    return results

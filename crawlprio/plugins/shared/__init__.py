@@ -1,1 +1,3 @@
-"""One frontier for several processes: the brain holds frontier and store, hands fetch for it."""
+"""One frontier for several processes: the coordinator holds frontier and store, workers fetch for
+it.
+"""

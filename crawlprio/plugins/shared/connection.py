@@ -1,4 +1,4 @@
-"""Connecting to Redis: one server, sentinels or a cluster; and which of its errors may pass."""
+"""Connections to Redis: one server, sentinels or a cluster; and its transient errors."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ _Node: Any = ClusterNode
 
 
 class Unavailable(ConfigError):
-    """The server does not answer, or does not accept calls at the moment."""
+    """The server does not answer."""
 
 
 class ClusterClient(_Base):
@@ -88,7 +88,6 @@ def connect(url: str, parameters: Mapping[str, Any]) -> Client:
     chosen = {
         "socket_timeout": _TIMEOUT,
         "socket_connect_timeout": _TIMEOUT,
-        # The callers retry, and log.
         "retry": Retry(NoBackoff(), 0),
         **parameters,
         "decode_responses": False,
@@ -119,7 +118,7 @@ def client_of(settings: Any) -> Client:
 
 
 def checked_client(settings: Any) -> Client:
-    """Return a client of the server that settings name; `ConfigError` if it cannot be used."""
+    """Return a client of the server that settings name; raise `ConfigError` if it is unusable."""
     client = client_of(settings)
     check_server(client, read_setting(settings, "REDIS_URL"))
     return client
@@ -132,13 +131,13 @@ def when_available(action: Callable[[], _T]) -> _T:
         try:
             return action()
         except (Unavailable, RedisError) as error:
-            found = failure(error) if isinstance(error, RedisError) else error
+            refusal = failure(error) if isinstance(error, RedisError) else error
             is_passing = not isinstance(error, RedisError) or is_transient(error)
             if not is_passing or monotonic() >= until:
-                raise found from None
+                raise refusal from None
             if not has_warned:
                 has_warned = True
-                logger.warning("%s Waiting for up to %g seconds.", found, START_SECONDS)
+                logger.warning("%s Waiting for up to %g seconds.", refusal, START_SECONDS)
         sleep(0.5)
 
 
@@ -171,7 +170,7 @@ def _check_facts(facts: Mapping[str, Any], url: str) -> None:
 
 
 def shown_url(url: str) -> str:
-    """Return REDIS_URL for messages, without what may be a password, however it is malformed."""
+    """Return REDIS_URL for messages, without a password, however malformed the URL is."""
     without_user = _USER.sub(r"\1", url).partition("?")[0]
     return _NO_PORT.sub(r"\1", without_user)
 
@@ -245,5 +244,5 @@ def is_transient(error: RedisError) -> bool:
 
 
 def failure(error: RedisError) -> CrawlprioError:
-    """Return a Redis error as one sentence."""
+    """Return an error of Redis as one sentence."""
     return CrawlprioError(f"The frontier in Redis is unusable: {str(error).rstrip('.')}.")

@@ -9,14 +9,13 @@ from typing import Any, ClassVar
 from crawlprio.commands import OneLineCommand, Option, check_writable, write_json
 from crawlprio.errors import CrawlprioError, printable
 from crawlprio.measure.receipt_document import duration
-from crawlprio.settings_table.kinds import Whole
+from crawlprio.settings_table.setting_types import Int
 
 _ACTIONS = "show CRAWL, pause CRAWL, drain CRAWL, resume CRAWL or delete CRAWL"
 
 WIDTH = 80
-
 _STATES = {"pause": "paused", "drain": "draining", "resume": ""}
-_SAYS = {
+_EFFECTS = {
     "pause": "no pages are handed out until it is resumed",
     "drain": "no pages are handed out, and its workers exit once their fetches have ended",
     "resume": "pages are handed out again",
@@ -33,8 +32,8 @@ class Command(OneLineCommand):
         f"of {_ACTIONS}. show: print where the store is, counts, workers, leases, the next pages, "
         "and dead letters. pause: hand out no pages; workers wait. drain: hand out no pages; "
         "workers exit, and waiting pages stay in the store. resume: hand out pages again; after a "
-        "drain, start workers again. delete: delete a crawl that has no brain from Redis; its "
-        "store is kept. CRAWL is CRAWLPRIO_REDIS_CRAWL, or the name of the spider."
+        "drain, start workers again. delete: delete a crawl that has no coordinator from Redis; "
+        "its store is kept. CRAWL is CRAWLPRIO_REDIS_CRAWL, or the name of the spider."
     )
     examples = (
         "frontier",
@@ -48,7 +47,7 @@ class Command(OneLineCommand):
         "--most": Option(
             "N",
             "how many pages, leases, sites and dead letters to show of each (default: 10)",
-            Whole(1),
+            Int(1),
             10,
         ),
     }
@@ -64,13 +63,13 @@ class Command(OneLineCommand):
         from crawlprio.extras import require
 
         require("redis", "redis", "frontier")
-        from crawlprio.plugins.shared.far_crawls import FarCrawls
+        from crawlprio.plugins.shared.crawl_administration import CrawlAdministration
 
-        with FarCrawls.of(self.settings) as crawls:
+        with CrawlAdministration.of(self.settings) as crawls:
             if not args:
-                found = {name: crawls.overview(name, 1) for name in crawls.names()}
-                print(*lines_of_list(found), sep="\n")
-                write_json(opts, lambda: found)
+                views = {name: crawls.overview(name, 1) for name in crawls.names()}
+                print(*lines_of_list(views), sep="\n")
+                write_json(opts, lambda: views)
             elif action == "show":
                 view = crawls.overview(crawl, opts.most)
                 print(*lines_of_crawl(crawl, view), sep="\n")
@@ -81,12 +80,12 @@ class Command(OneLineCommand):
             else:
                 before = crawls.set_state(crawl, _STATES[action])
                 was = "" if before != _STATES[action] else " (as before)"
-                print(f"{printable(crawl)}: {_SAYS[action]}{was}.")
+                print(f"{printable(crawl)}: {_EFFECTS[action]}{was}.")
 
 
-def lines_of_list(found: dict[str, dict[str, Any]]) -> Iterator[str]:
+def lines_of_list(views: dict[str, dict[str, Any]]) -> Iterator[str]:
     """Yield the lines that list crawls, by their names."""
-    if not found:
+    if not views:
         yield "There is no crawl in Redis."
         return
     yield from table(
@@ -97,9 +96,16 @@ def lines_of_list(found: dict[str, dict[str, Any]]) -> Iterator[str]:
             **{count: view["counts"][count] for count in ("waiting", "leased")},
             "workers": len(view["workers"]),
         }
-        for name, view in found.items()
+        for name, view in views.items()
     )
 
+
+_COUNTS = {
+    **{"pages": "pages known", "visits": "fetched", "waiting": "waiting", "leased": "leased"},
+    **{"sites": "sites", "ready": "sites ready", "delayed": "sites in their delay"},
+    **{"taken_over": "workers that died", "dead": "dead letters"},
+}
+"""The counts of a crawl, and their labels."""
 
 _LISTS = {
     "workers": "Workers",
@@ -112,24 +118,13 @@ _LISTS = {
 
 def lines_of_crawl(crawl: str, view: dict[str, Any]) -> Iterator[str]:
     """Yield the lines that describe a crawl, at most 80 characters each."""
-    yield cut(f"{printable(crawl)}: {view['state'] or 'running'}, {view['ordering']}")
+    yield cut(printable(f"{crawl}: {view['state'] or 'running'}, {view['ordering']}"))
     if view["folder"]:
         yield cut(f"Its store is in {printable(view['folder'])} on {printable(view['host'])}.")
     yield ""
-    counts = {
-        "pages known": view["counts"]["pages"],
-        "fetched": view["counts"]["visits"],
-        "waiting": view["counts"]["waiting"],
-        "leased": view["counts"]["leased"],
-        "sites": view["sites"],
-        "sites ready": view["counts"]["ready"],
-        "sites in their delay": view["delayed"],
-        "shards": view["shards"],
-        "workers that died": view["counts"]["taken_over"],
-        "dead letters": view["counts"]["dead"],
-    }
-    for name, count in counts.items():
-        yield f"{count:>12,} {name}"
+    counts = view["counts"] | {name: view[name] for name in ("sites", "delayed")}
+    for name, label in _COUNTS.items():
+        yield f"{counts[name]:>12,} {label}"
     for name, title in _LISTS.items():
         if view[name]:
             yield from ("", title, *table(view[name]))
@@ -144,23 +139,19 @@ def table(rows: Iterable[dict[str, Any]]) -> Iterator[str]:
     widths = [max(len(line[at]) for line in lines) for at in range(len(names))]
     most = max((WIDTH - 2 * len(widths)) // 2, 8)
     widths[:-1] = [min(width, most) for width in widths[:-1]]
+    sides = ["<" if isinstance(value, str) else ">" for value in rows[0].values()]
     for line in lines:
-        cells = [
-            cut(text, width).ljust(width)
-            if isinstance(rows[0][name], str)
-            else cut(text, width).rjust(width)
-            for name, text, width in zip(names, line, widths, strict=True)
-        ]
-        yield cut("  ".join(cells).rstrip())
+        columns = zip(line, sides, widths, strict=True)
+        yield cut("  ".join(f"{cut(text, n):{side}{n}}" for text, side, n in columns).rstrip())
 
 
-def cell(name: str, found: Any) -> str:
-    """Return what a cell of a column shows."""
+def cell(name: str, value: Any) -> str:
+    """Return the text of a cell of a column."""
     if name in ("age", "dead_in"):
-        return "now" if found < 0 else duration(found)
-    if isinstance(found, str):
-        return printable(found)
-    return f"{found:.6g}" if isinstance(found, float) else f"{found:,}"
+        return "now" if value < 0 else duration(value)
+    if isinstance(value, str):
+        return printable(value)
+    return f"{value:.6g}" if isinstance(value, float) else f"{value:,}"
 
 
 def cut(text: str, width: int = WIDTH) -> str:

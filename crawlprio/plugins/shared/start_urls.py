@@ -35,25 +35,22 @@ class StartUrls:
     Requests are seeds with `dont_filter`. An invalid entry is logged and counted. As in
     scrapy-redis, a worker that is killed while it pops a batch loses that batch.
 
-    `key`: of a list, a set or a sorted set; `batch_size`: entries to pop at once; `max_idle`:
-    seconds without a start URL after which an idle spider may close, 0: never.
+    `key` is of a list, a set or a sorted set, from which `batch_size` entries are popped at once.
+    After `max_idle` seconds without a start URL, an idle spider may close; 0: never.
     """
 
     def __init__(
         self, crawler: Crawler, client: Client, key: str, *, batch_size: int, max_idle: float
     ) -> None:
-        self._crawler = crawler
-        self._client = client
-        self._key = key
-        self._batch_size = batch_size
-        self._max_idle = max_idle
+        self._crawler, self._client = crawler, client
+        self._key, self._batch_size, self._max_idle = key, batch_size, max_idle
         self._busy_at = monotonic()
-        self._is_closed = False
-        self._is_down = False
+        self._is_closed = self._is_down = False
         crawler.signals.connect(self._idle, signal=signals.spider_idle)
+        crawler.signals.connect(self.close, signal=signals.spider_closed)
 
     def begin(self) -> None:
-        """Poll, now that the spider is open."""
+        """Start to poll, now that the spider is open."""
         deferred_from_coro(self._poll()).addErrback(
             lambda failure: logger.error("Start URLs: %s", failure.getTraceback())
         )
@@ -64,7 +61,7 @@ class StartUrls:
         self._client.close()
 
     async def _poll(self) -> None:
-        """Pop batch after batch, with a pause if there was none."""
+        """Pop batch after batch, with a pause after an empty one."""
         while not self._is_closed:
             try:
                 entries = await run_in_thread(self._pop)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import math
+import os
 import zlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -15,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crawlprio.errors import ConfigError
-from crawlprio.outside import open_file
 from crawlprio.plugins.value.model import Page, page_of
+from crawlprio.safe_files import open_file
 from crawlprio.web.anchors import words_of
 
 FORMAT = "crawlprio value classifier 1"
@@ -55,14 +56,7 @@ class Classifier:
                 raise ValueError("a weight that is not finite")
         except OSError as error:
             raise ConfigError(f"{path} cannot be read ({error.strerror}).") from None
-        except (
-            ValueError,
-            TypeError,
-            KeyError,
-            IndexError,
-            AttributeError,
-            RecursionError,
-        ) as error:
+        except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
             raise ConfigError(
                 f"{path} is not a classifier of crawlprio value train ({error}); train one."
             ) from None
@@ -109,9 +103,8 @@ def train(
     adds half of `strength` times the squared length of the weights to the summed loss of the
     examples, which weigh 100 in all.
     """
-    matrix, labels = _matrix([*positives, *negatives]), _labels(positives, negatives)
-    bias, weights = _fit(matrix, labels, strength)
-    return Classifier(bias, weights)
+    labels = _labels(positives, negatives)
+    return Classifier(*_fit(_matrix([*positives, *negatives]), labels, strength))
 
 
 def cross_validate(positives: Sequence[Page], negatives: Sequence[Page]) -> float:
@@ -140,7 +133,7 @@ def _labels(positives: Sequence[Page], negatives: Sequence[Page]) -> NDArray[np.
 
 
 def _matrix(pages: Sequence[Page]) -> Any:
-    """Return the features of pages as a sparse matrix, one row per page."""
+    """Return the features of pages, one sparse row per page."""
     from scipy.sparse import csr_array
 
     rows = [features_of(page) for page in pages]
@@ -185,12 +178,13 @@ def read_examples(path: Path, store: Path | None = None) -> list[Page]:
     pages with text all count; or, with `store`, a text file of URLs, one per line, whose pages and
     texts that crawl store has. Raise ConfigError if it has no page with a word.
     """
-    if path.is_dir():
+    if os.path.isdir(path):
         pages = _from_folder(path)
     elif path.suffix == ".csv":
         pages = _from_csv(path)
     elif store is not None:
-        wanted = dict.fromkeys(_lines(path))
+        lines = map(str.strip, _read(path).decode("utf-8-sig", "replace").splitlines())
+        wanted = dict.fromkeys(filter(None, lines))
         found = {page.url: page for page in _from_store(store) if page.url in wanted}
         pages = iter([found[url] for url in wanted if url in found])
     elif path.suffix == ".sqlite":
@@ -238,11 +232,6 @@ def _from_store(path: Path) -> Iterator[Page]:
         for visit in store.visits(anchors=False):
             if visit.page >= 0 and visit.text:
                 yield page_of(urls[visit.page], visit.title, visit.text)
-
-
-def _lines(path: Path) -> list[str]:
-    text = _read(path).decode("utf-8-sig", "replace")
-    return [line.strip() for line in text.splitlines() if line.strip()]
 
 
 def _read(path: Path) -> bytes:

@@ -14,10 +14,13 @@ import numpy as np
 from crawlprio.extras import require
 from crawlprio.graph.pages import NO_PAGE, PageIds
 from crawlprio.items import content_hash
-from crawlprio.outside import open_file
 from crawlprio.plugins.value.fingerprints import NEAR, Seen, fingerprints
+from crawlprio.safe_files import open_file
 from crawlprio.store import Store
 from crawlprio.store.files import store_errors
+from crawlprio.store.side_tables import DIRECTIVES, NOTES, VALUES
+
+_BESIDE = VALUES, NOTES, DIRECTIVES
 
 
 def first_pages(texts: Iterable[tuple[int, bytes]]) -> PageIds:
@@ -74,23 +77,16 @@ def kept_texts(store: Store) -> Iterator[KeptText]:
     """
     with store_errors(store.path), store.snapshot():
         firsts = first_pages(store.text_bytes()).tolist()
-        for row, first in zip(store.texts(), firsts, strict=True):
-            notes, asked = row.notes, row.directives
-            yield KeptText(
-                row.url,
-                row.title,
-                row.text,
-                notes.language or None,
-                notes.declared_language or None,
-                row.value,
-                None if first == NO_PAGE else store.read_urls([first])[0][0],
-                notes.licence or None,
-                asked.x_robots_tag or None,
-                asked.meta_robots or None,
-                asked.content_usage or None,
-                asked.robots_usage or None,
-                round(row.fetched_at * 1e6),
+        for row, first in zip(store.texts(_BESIDE), firsts, strict=True):
+            (value,), notes, asked = (
+                row.extras.get(table.name, (None,) * len(table.types)) for table in _BESIDE
             )
+            language, declared, licence = (note or None for note in notes)
+            (url, _), *repeated = store.read_urls([row.page, first][: 1 + (first != NO_PAGE)])
+            repeats = repeated[0][0] if repeated else None
+            about = (url, row.title, row.text, language, declared, value, repeats, licence)
+            asks = (word or None for word in asked)
+            yield KeptText._make((*about, *asks, round(row.fetched_at * 1e6)))
 
 
 def write_json_lines(store: Store, path: Path) -> int:

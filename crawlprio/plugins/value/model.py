@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, Protocol
 
 from crawlprio.errors import CrawlprioError
 from crawlprio.extras import require
+from crawlprio.store import MAX_TEXT
 
 LEAST = 50
 """Least characters of a text whose language is told."""
@@ -40,10 +41,6 @@ def require_detector() -> None:
 def _detector() -> Any:
     # Imported by name, so that type checkers do not need it.
     return import_module("py3langid")
-
-
-MAX_TEXT = 100_000
-"""Characters of a page's text that a model sees: as many as a crawl store keeps."""
 
 
 class ValueModelError(CrawlprioError):
@@ -169,7 +166,7 @@ class ScoredModel:
 
 
 def page_of(url: str, title: str, text: str, language: str = "") -> Page:
-    """Return a page as models see it, its text cut at `MAX_TEXT`."""
+    """Return a page as models see it, its text cut at `MAX_TEXT`, as in a store."""
     return Page(url, title, text[:MAX_TEXT], language)
 
 

@@ -219,7 +219,7 @@ class AnyPage:
 
 
 class Language:
-    """Pages in one of some languages are worth what another model says, or 1; all others 0.
+    """Pages in one of some languages have the value of another model, or 1; all others 0.
 
     Languages are comma-separated codes of ISO 639. A page whose text is too short to tell its
     language is worth 0. The other model sees only the pages in these languages.

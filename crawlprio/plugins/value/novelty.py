@@ -113,17 +113,14 @@ class Twins:
         """Return whether a URL with the same pieces was fetched."""
         return self._has(_WHOLE, _hash(pieces))
 
-    def chains(self, pieces: Pieces) -> list[Chain]:
+    def outcomes(self, pieces: Pieces, text: int = 0) -> list[Outcome]:
         """Return the groups of a URL for each piece in which it differs from a fetched one.
 
         They are the URLs of the host that differ from others in that kind of piece; those of them
         that have the same piece; and those that have it in the same place, or, of a parameter, with
-        the same value. If a fetched URL has the same pieces, the first is its spelling.
+        the same value. If a fetched URL has the same pieces, the first is its spelling. Each comes
+        with whether no fetched URL of it has the same text.
         """
-        return [outcome.chain for outcome in self.outcomes(pieces)]
-
-    def outcomes(self, pieces: Pieces, text: int = 0) -> list[Outcome]:
-        """Return the same groups, each with whether no fetched URL of it has the same text."""
         host, path = pieces.host, pieces.path
         folder, whole = _folder(path), _hash(pieces)
         found: dict[int, Outcome] = {}
@@ -165,9 +162,8 @@ class Twins:
         if number == len(self._in_turn):
             self._in_turn.append(what)
         for at in range(MAX_PIECES):
-            if self._known.add(hash((_LACKS, rest, at)), number):
-                break
-            if self._known.find(hash((_LACKS, rest, at))) == number:
+            key = hash((_LACKS, rest, at))
+            if self._known.add(key, number) or self._known.find(key) == number:
                 break
         else:
             return
@@ -236,13 +232,13 @@ class Novelty:
     it has the same text; a page with the text of one of them counts for the piece only, not for
     its folder.
 
-    If p < 1/2, half of the pages of the group keep their place; the others are put off. If
+    If p < 1/2, half of the pages of the group keep their place; the others are demoted. If
     p < 1/4, a quarter do, and so on down to 1 in 16, as the page's own draw decides. So what is
     learned can be unlearned, at a price that is bounded.
 
     Pages are judged when they are about to leave. Estimates are updated once the number of
-    fetches that teach has grown by a share, `every`, at least 4; pages that are not to be put off
-    any more then come back. Seeds, and pages fetched again, are never put off.
+    fetches that teach has grown by a share, `every`, at least 4; pages that are not to be demoted
+    any more then come back. Seeds, and pages fetched again, are never demoted.
 
     Ours; near is Bar-Yossef, Keidar & Schonfeld, Do not crawl in the DUST, ACM TWEB 3(1), 2009, who
     learn rules for URLs with the same text from logs.
@@ -263,33 +259,33 @@ class Novelty:
         self._due = 0
         self._observed = bytearray()
         self._is_off = bytearray()
-        self._put_off: dict[Chain, array[int]] = {}
-        self.n_fetched = self.n_repeats = self.n_put_off = 0
+        self._demoted: dict[Chain, array[int]] = {}
+        self.n_fetched = self.n_repeats = self.n_demoted = 0
         self.repeats: Counter[str] = Counter()
 
-    def is_put_off(self, page: int) -> bool:
-        """Return whether a page is put off now."""
+    def is_demoted(self, page: int) -> bool:
+        """Return whether a page is demoted now."""
         return page < len(self._is_off) and self._is_off[page] > 0
 
     def puts_off(self, page: int, pages: Pages) -> bool:
-        """Judge a page that is about to leave; return whether it is put off from now on."""
+        """Judge a page that is about to leave; return whether it is demoted from now on."""
         self._make_room(page)
         if self._is_off[page] or self._observed[page] or page in self._seeds:
             return False
         pieces = pieces_of(pages.url(page))
-        chains = [own_chain(pieces), *self._twins.chains(pieces)]
+        chains = [own_chain(pieces), *(twin.chain for twin in self._twins.outcomes(pieces))]
         levels = list(map(self._level, chains))
         level = max(levels)
         if not _is_drawn(page, level):
             return False
         chain = chains[levels.index(level)]
         self._is_off[page] = 1
-        self._put_off.setdefault(chain, array("i")).append(page)
-        self.n_put_off += 1
+        self._demoted.setdefault(chain, array("i")).append(page)
+        self.n_demoted += 1
         return True
 
     def observe(self, visit: Visit, pages: Pages) -> list[int]:
-        """Learn from a visit; return the pages that are no longer put off, in no special order."""
+        """Learn from a visit; return the pages that are no longer demoted, in no special order."""
         page = visit.page
         if page < 0:
             self._seeds.update(visit.targets.tolist())
@@ -299,7 +295,7 @@ class Novelty:
             return []
         self._observed[page] = 1
         back = [page] if self._forget(page) else []
-        fingerprint = visit.fingerprint or visit.content_hash
+        fingerprint = visit.extras.get("fingerprints", (0,))[0] or visit.content_hash
         if not (fingerprint and 200 <= visit.status < 300):
             return back
         self._learn(pieces_of(pages.url(page)), *self._seen.add(fingerprint))
@@ -315,8 +311,8 @@ class Novelty:
             most = ", ".join(f"{name}: {n:,}" for name, n in self.repeats.most_common(3))
             share = self.n_repeats / self.n_fetched
             found["most repeats"] = f"{share:.0%} of {self.n_fetched:,} pages; {most}"
-        if self.n_put_off:
-            found["put off as likely repeats"] = self.n_put_off
+        if self.n_demoted:
+            found["put off as likely repeats"] = self.n_demoted
         return found
 
     def _learn(self, pieces: Pieces, text: int, is_new: bool) -> None:
@@ -338,7 +334,7 @@ class Novelty:
             self.repeats[name] += 1
 
     def _update_estimates(self) -> list[int]:
-        """Use all outcomes so far; return the pages that are no longer put off."""
+        """Use all outcomes so far; return the pages that are no longer demoted."""
         for chain, is_new in self._unused:
             for group in chain[:3]:
                 at = 2 * self._number(group)
@@ -346,16 +342,13 @@ class Novelty:
                 self._counts[at + 1] += is_new
         self._unused.clear()
         back: list[int] = []
-        for chain, pages in list(self._put_off.items()):
+        for chain, pages in list(self._demoted.items()):
             level = self._level(chain)
-            here = [page for page in pages if self._is_off[page]]
-            stay = [page for page in here if _is_drawn(page, level)]
-            if len(stay) < len(here):
-                back += [page for page in here if not _is_drawn(page, level)]
-            if stay:
-                self._put_off[chain] = array("i", stay)
-            else:
-                del self._put_off[chain]
+            stay = self._demoted[chain] = array("i")
+            for page in filter(self._is_off.__getitem__, pages):
+                (stay if _is_drawn(page, level) else back).append(page)
+            if not stay:
+                del self._demoted[chain]
         for page in back:
             self._forget(page)
         return back
@@ -385,10 +378,10 @@ class Novelty:
         return self._groups.find(group)
 
     def _forget(self, page: int) -> bool:
-        """Put a page off no longer; return whether it was put off."""
+        """Demote a page no longer; return whether it was demoted."""
         was_off = bool(self._is_off[page])
         self._is_off[page] = 0
-        self.n_put_off -= was_off
+        self.n_demoted -= was_off
         return was_off
 
     def _make_room(self, page: int) -> None:

@@ -6,6 +6,7 @@ import math
 import re
 import zlib
 from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,23 +36,20 @@ are learned."""
 N_SOURCES = 8
 """Fetched pages kept for each page that links to it: the first ones."""
 
-PRIOR = (1.0, 0.5, 0.3, 0.3, 0.15, 0.15, 0.3, 0.4, 0.1, 0.7, 0.4)
-"""The first weights of the inputs, in the order of `_inputs`."""
-
-INPUTS = (
-    "log-odds of the mean value of all pages",
-    "evidence of the pages that link to it",
-    "evidence of what the same pages link to",
-    "evidence of those found just before and after it",
-    "evidence of its folder",
-    "evidence of its URL pattern",
-    "evidence of the words of its anchor text",
-    "evidence of such words in texts",
-    "evidence of the words of its URL",
-    "evidence of what the model says of its anchor texts",
-    "evidence of what the model says of its URL",
-)
-"""What the inputs are, in the same order."""
+INPUTS = {
+    "log-odds of the mean value of all pages": 1.0,
+    "evidence of the pages that link to it": 0.5,
+    "evidence of what the same pages link to": 0.3,
+    "evidence of those found just before and after it": 0.3,
+    "evidence of its folder": 0.15,
+    "evidence of its URL pattern": 0.15,
+    "evidence of the words of its anchor text": 0.3,
+    "evidence of such words in texts": 0.4,
+    "evidence of the words of its URL": 0.1,
+    "evidence of what the model says of its anchor texts": 0.7,
+    "evidence of what the model says of its URL": 0.4,
+}
+"""The inputs in the order of `_inputs`, each with its first weight."""
 
 SHRINK, WORTH = 2.0, 0.2
 """The mean of a group is mixed with that of so many pages of the wider group, or with as many as
@@ -72,7 +70,7 @@ REACH = 4
 LEAST = 1e-4
 """Means below it, or as close to 1, count as this far from 0 or 1."""
 
-_N_INPUTS = len(PRIOR)
+_N_INPUTS = len(INPUTS)
 _HOST, _FOLDER, _PATTERN, _ANCHOR = 0, 1, 2, 3
 _URL = _ANCHOR + N_WORDS
 _WIDTH = _URL + N_WORDS
@@ -98,6 +96,19 @@ Floats = NDArray[np.float64]
 Groups = NDArray[np.int32]
 
 
+class ValueEvidence(NamedTuple):
+    """What the inputs of the model are computed from, and room for those of one page."""
+
+    groups: Groups
+    links: Floats
+    sources: Groups
+    n_pages: int
+    sums: Floats
+    total: Floats
+    grades: Floats
+    inputs: Floats
+
+
 class Value(Ordering):
     """Pages with the largest expected value, by a logistic model that learns from each page.
 
@@ -121,7 +132,7 @@ class Value(Ordering):
     a link from a page with n links counting as 1 / (1 + n / `MANY_LINKS`) links; and of the pages
     near it: those at most `REACH` places before or after it among the pages found on the same page,
     weighted by 1 / distance. They add up to the log-odds of its value, which are its key. The
-    weights begin as `PRIOR`; after each page that was got or failed, an extended Kalman filter
+    weights begin as in `INPUTS`; after each page that was got or failed, an extended Kalman filter
     refits them (a failure is worth 0; a redirect teaches nothing). It takes the slope of the
     logistic curve for 0.01 at least, so that no single page throws them far. Folders and linking
     pages with few fetched pages give a bonus, so that no part of a web is given up on a few bad
@@ -145,7 +156,7 @@ class Value(Ordering):
     explore
         Weight of the bonus; default 0.3.
     strength
-        How slowly the weights leave `PRIOR`: the precision that these have before the first page;
+        How slowly the weights leave those of `INPUTS`: their precision before the first page;
         default 5.
     every
         All keys are brought up to date each time the number of visits grew by this share; default
@@ -176,20 +187,20 @@ class Value(Ordering):
         self._every = checked_number(owner, "every", every, least=0)
         self._discovery = checked_number(owner, "discovery", discovery, least=0)
 
-    @property
-    def needs_compiled(self) -> bool:
-        return True
+    is_slow_in_python = True
 
     def compile(self) -> None:
         """Compile the three loops, or load them from numba's cache."""
+        super().compile()
         groups, links = np.zeros((1, _WIDTH), dtype=np.int32), np.array([_UNKNOWN])
         groups[:, _ANCHOR:] = -1
         sources, one = np.full((1, N_SOURCES), -1, dtype=np.int32), np.zeros(1, dtype=np.int32)
-        inputs, weights = np.empty(_N_INPUTS), np.array(PRIOR)
-        known = groups, links, sources, 1, np.ones((1, 3)), np.ones(3), self._no_grades(), inputs
+        inputs, weights = np.empty((2, _N_INPUTS))
+        means = np.ones((1, 3)), np.ones(3), self._no_grades()
+        known = ValueEvidence(groups, links, sources, 1, *means, inputs)
         _add_links(0, one, links, sources, 0.0, True)
-        _score(np.zeros(1), one, *known, weights, 0.0, 0.0, NO_PAGE)
-        _learn(0, 0.0, one[:0], *known, inputs.copy(), np.eye(_N_INPUTS), weights)
+        _score(np.zeros(1), one, known, weights, 0.0, 0.0, NO_PAGE)
+        _learn(0, 0.0, one[:0], known, inputs.copy(), np.eye(_N_INPUTS), weights)
 
     def open(self, pages: Pages, truth: Callable[[int], float] | None = None) -> None:
         super().open(pages, truth)
@@ -198,7 +209,7 @@ class Value(Ordering):
         self._sums = np.zeros((N_GROUPS, 3))
         self._grades = self._no_grades()
         self._total = np.array(FIRST)  # the same of all pages
-        self._weights = np.array(PRIOR)
+        self._weights = np.array([*INPUTS.values()])
         self._inputs, self._gain = np.empty((2, _N_INPUTS))  # room for one page, which is reused
         self._inverse = np.eye(_N_INPUTS) / self._strength
         self._groups = np.full((1024, _WIDTH), -1, dtype=np.int32)
@@ -234,11 +245,13 @@ class Value(Ordering):
         value, teaches = visit.value or 0.0, not 300 <= visit.status < 400
         if teaches:
             own = self._words(f"{visit.title} {visit.text}"[:MAX_OWN])
-            _learn(page, value, own, *self._known(), self._gain, self._inverse, self._weights)
+            self.code(_learn)(
+                page, value, own, self._known(), self._gain, self._inverse, self._weights
+            )
         if self.judge is not None and visit.anchors:
             said = self._links[:, _SAID]
             said[targets] = np.maximum(said[targets], [*map(self._grade, visit.anchors)])
-        _add_links(page, targets, self._links, self._sources, value, teaches)
+        self.code(_add_links)(page, targets, self._links, self._sources, value, teaches)
         changed = targets
         if self._n_visits % TURNS == 0:
             changed = np.concatenate([targets, self._next_turn()])
@@ -264,14 +277,17 @@ class Value(Ordering):
 
     def _parts(self, page: int) -> list[Part]:
         """Return the parts of the key of a page, as if it were brought up to date now."""
-        _inputs(page, *self._known())
+        evidence = self._known()
+        self.code(_inputs)(page, evidence)
         names = map("{}: {}".format, INPUTS, self._evidence(page))
         known = zip(names, self._inputs.tolist(), self._weights.tolist(), strict=True)
-        of_page = page, self._groups, self._links, self._sources, self._sums
-        new = Part("logarithm of the new pages that it may show", _shows(*of_page, self._total))
+        new = Part("logarithm of the new pages that it may show", self.code(_shows)(page, evidence))
         return [
             *(made_of("expected", (Part(what, x),), factor=weight) for what, x, weight in known),
-            Part("bonus for a part of the web with few fetches", self._explore * _rare(*of_page)),
+            Part(
+                "bonus for a part of the web with few fetches",
+                self._explore * self.code(_rare)(page, evidence),
+            ),
             made_of("discovery", (new,), factor=self._discovery),
             Part("its turn, as it waits longest", AHEAD if page == self._turn else 0.0),
         ]
@@ -324,14 +340,12 @@ class Value(Ordering):
         )
 
     def _score_pages(self, pages: PageIds) -> None:
-        """Set the keys of pages."""
         bonus = self._explore, self._discovery
-        _score(self.keys, pages, *self._known(), self._weights, *bonus, self._turn)
+        self.code(_score)(self.keys, pages, self._known(), self._weights, *bonus, self._turn)
 
-    def _known(self) -> tuple[Groups, Floats, Groups, int, Floats, Floats, Floats, Floats]:
-        """Return what the inputs are computed from, and room for them."""
-        of_pages = self._groups, self._links, self._sources
-        return *of_pages, self.n_pages, self._sums, self._total, self._grades, self._inputs
+    def _known(self) -> ValueEvidence:
+        of_pages = self._groups, self._links, self._sources, self.n_pages
+        return ValueEvidence(*of_pages, self._sums, self._total, self._grades, self._inputs)
 
     def _no_grades(self) -> Floats:
         """Return pages and values of each class of anchor texts and of URLs, before any page."""
@@ -342,7 +356,6 @@ class Value(Ordering):
         return grades
 
     def _grade(self, text: str) -> int:
-        """Return the class of what the value model says of a short text."""
         assert self.judge is not None
         return math.ceil(GRADES * self.judge(text)) if text else 0
 
@@ -361,7 +374,6 @@ class Value(Ordering):
             row[at : at + len(words)] = words
 
     def _words(self, text: str) -> Groups:
-        """Return the groups of the distinct words of a text."""
         return np.array([*map(self._numbers.__getitem__, dict.fromkeys(words_of(text)))], np.int32)
 
 
@@ -409,22 +421,20 @@ def _mixed(n: float, total: float, wider: float, pages: float) -> float:
 
 @njit(cache=True, keeps_arrays=False)
 def _mean(sums: Floats, group: int, wider: float, pages: float) -> float:
-    """The mean value of a group, mixed with that of a wider one."""
     return _mixed(sums[group, 0], sums[group, 1], wider, pages)
 
 
 @njit(cache=True, keeps_arrays=False)
 def _odds(mean: float) -> float:
-    """The odds of a mean value."""
     least = min(max(mean, LEAST), 1.0 - LEAST)
     return least / (1.0 - least)
 
 
 @njit(cache=True, keeps_arrays=False)
-def _near(page: int, links: Floats, sources: Groups, n_pages: int, wider: float) -> float:
+def _near(page: int, known: ValueEvidence, wider: float) -> float:
     """The mean value of the pages found near one, mixed with that of a wider group."""
-    n, total = 0.0, 0.0
-    for other in range(max(0, page - REACH), min(n_pages, page + REACH + 1)):
+    n, total, links, sources = 0.0, 0.0, known.links, known.sources
+    for other in range(max(0, page - REACH), min(known.n_pages, page + REACH + 1)):
         value = links[other, _VALUE]
         if other != page and value >= 0.0 and sources[other, 0] == sources[page, 0]:
             weight = 1.0 / abs(other - page)
@@ -434,18 +444,9 @@ def _near(page: int, links: Floats, sources: Groups, n_pages: int, wider: float)
 
 
 @njit(cache=True, keeps_arrays=False)
-def _inputs(
-    page: int,
-    groups: Groups,
-    links: Floats,
-    sources: Groups,
-    n_pages: int,
-    sums: Floats,
-    total: Floats,
-    grades: Floats,
-    inputs: Floats,
-) -> None:
+def _inputs(page: int, known: ValueEvidence) -> None:
     """Set the inputs of the model for one page."""
+    groups, links, sources, _, sums, total, grades, inputs = known
     of, overall = groups[page], total[1] / total[0]
     base = math.log(_odds(overall))
     host = _mean(sums, of[_HOST], overall, 2 * SHRINK)
@@ -464,7 +465,7 @@ def _inputs(
     inputs[0] = base
     inputs[1] = math.log(_odds(linked)) - base
     inputs[2] = (math.log(source) / n_sources if n_sources else math.log(_odds(host))) - base
-    inputs[3] = math.log(_odds(_near(page, links, sources, n_pages, first))) - base
+    inputs[3] = math.log(_odds(_near(page, known, first))) - base
     inputs[4] = math.log(_odds(folder)) - base
     inputs[5] = math.log(_odds(_mean(sums, of[_PATTERN], folder, SHRINK))) - base
     anchor, own, url, n_anchor, n_url = 1.0, 1.0, 1.0, 0, 0
@@ -492,23 +493,22 @@ def _inputs(
 
 
 @njit(cache=True, keeps_arrays=False)
-def _rare(page: int, groups: Groups, links: Floats, sources: Groups, sums: Floats) -> float:
+def _rare(page: int, known: ValueEvidence) -> float:
     """How little is known of the folder of a page and of what its first source links to."""
-    source = sources[page, 0]
-    n_targets = links[source, _N_TARGETS] if source >= 0 else 0.0
-    n_folder = sums[groups[page, _FOLDER], 0]
+    source = known.sources[page, 0]
+    n_targets = known.links[source, _N_TARGETS] if source >= 0 else 0.0
+    n_folder = known.sums[known.groups[page, _FOLDER], 0]
     return 1.0 / math.sqrt(n_targets + 1.0) + 1.0 / math.sqrt(n_folder + 1.0)
 
 
 @njit(cache=True, keeps_arrays=False)
-def _shows(
-    page: int, groups: Groups, links: Floats, sources: Groups, sums: Floats, total: Floats
-) -> float:
+def _shows(page: int, known: ValueEvidence) -> float:
     """The logarithm of how many new pages are expected on a page, and `FEW` more.
 
     The mean of the logarithms by its URL pattern, by what its first source links to, and by the
     words of its anchor text.
     """
+    groups, links, sources, _, sums, total, _, _ = known
     of, source = groups[page], sources[page, 0]
     folder, pattern = of[_FOLDER], of[_PATTERN]
     shown = _shown(sums[folder, 0], sums[folder, 2], total[2] / total[0])
@@ -535,14 +535,7 @@ def _shown(n: float, total: float, wider: float) -> float:
 def _score(
     keys: Keys,
     pages: PageIds,
-    groups: Groups,
-    links: Floats,
-    sources: Groups,
-    n_pages: int,
-    sums: Floats,
-    total: Floats,
-    grades: Floats,
-    inputs: Floats,
+    known: ValueEvidence,
     weights: Floats,
     explore: float,
     discover: float,
@@ -550,12 +543,12 @@ def _score(
 ) -> None:
     """Set the keys of pages: log-odds of the expected value, bonus, discovery, and turn."""
     for page in pages:
-        _inputs(page, groups, links, sources, n_pages, sums, total, grades, inputs)
+        _inputs(page, known)
         key = 0.0
         for at in range(_N_INPUTS):
-            key += inputs[at] * weights[at]
-        key += explore * _rare(page, groups, links, sources, sums)
-        key += discover * _shows(page, groups, links, sources, sums, total)
+            key += known.inputs[at] * weights[at]
+        key += explore * _rare(page, known)
+        key += discover * _shows(page, known)
         keys[page] = key + (AHEAD if page == turn else 0.0)
 
 
@@ -564,20 +557,14 @@ def _learn(
     page: int,
     value: float,
     own: PageIds,
-    groups: Groups,
-    links: Floats,
-    sources: Groups,
-    n_pages: int,
-    sums: Floats,
-    total: Floats,
-    grades: Floats,
-    inputs: Floats,
+    known: ValueEvidence,
     gain: Floats,
     inverse: Floats,
     weights: Floats,
 ) -> None:
     """Refit the weights to the value of a fetched page, then count it in its groups."""
-    _inputs(page, groups, links, sources, n_pages, sums, total, grades, inputs)
+    _inputs(page, known)
+    groups, links, sources, _, sums, total, grades, inputs = known
     log_odds = 0.0
     for row in range(_N_INPUTS):
         log_odds += inputs[row] * weights[row]
@@ -679,7 +666,6 @@ class ValueAndImportance(Value):
         return [*super()._parts(page), made_of("importance", (logarithm,), factor=self._importance)]
 
     def _logarithms(self, pages: PageIds | list[int]) -> Keys:
-        """Return the logarithms of the masses of pages."""
         return np.log(np.maximum(self._mass.keys[pages], LEAST_MASS))
 
 
@@ -717,8 +703,7 @@ class ParentQuality(Ordering):
 
     def observe(self, visit: Visit) -> Changed:
         if self.n_pages > len(self._links):
-            more = max(self.n_pages, 2 * len(self._links)) - len(self._links)
-            self._links = np.pad(self._links, ((0, more), (0, 0)))
+            self._links.resize((2 * self.n_pages, 2), refcheck=False)
         targets = visit.targets
         if visit.page >= 0 and not 300 <= visit.status < 400:
             self._links[targets] += (1.0, visit.value or 0.0)

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from crawlprio.commands import ExportCommand, OneLineCommand, Option, check_outputs, program
 from crawlprio.errors import ConfigError
+
+if TYPE_CHECKING:
+    from crawlprio.store import Store
 
 
 class ValueCommand(OneLineCommand):
@@ -56,6 +59,7 @@ class TextsCommand(ExportCommand):
     """`crawlprio texts export STORE FILE` writes the texts that --keep-text kept."""
 
     what, says, suffixes = "texts", "the texts of {:,} pages", (".parquet", ".jsonl")
+    kept_by = "--keep-text"
     does = "Export the texts that a crawl kept in its store"
     about = (
         "Write each page whose text is in STORE, as crawlprio crawl --keep-text keeps it, to "
@@ -68,13 +72,11 @@ class TextsCommand(ExportCommand):
         "texts export example/crawl.sqlite pages.jsonl",
     )
 
-    def write(self, store: Path, path: Path) -> int:
+    def write(self, store: Store, path: Path) -> int:
         if path.suffix == ".parquet":
             from crawlprio.measure.arrow_tables import read
 
-            return read(store).texts.write_parquet(path)
+            return read(store.path).texts.write_parquet(path)
         from crawlprio.plugins.value.kept_texts import write_json_lines
-        from crawlprio.store import Store
 
-        with Store.open(store, readonly=True) as opened:
-            return write_json_lines(opened, path)
+        return write_json_lines(store, path)

@@ -30,7 +30,7 @@ Floats = NDArray[np.float64]
 
 
 def page_values(path: Path, graph: LinkGraph, model: ScoredModel) -> Floats:
-    """Return the value of each page of a crawl store, 0 if it was not got.
+    """Return the value of each page of a crawl store, 0 if it was not fetched.
 
     Raise GraphError for a store without texts, or without a page of any value.
     """
@@ -127,7 +127,6 @@ class ValueLab:
         """Crawl from each start until the last of `MARKS`; each crawl has a new ordering."""
         recall, harvest = [], []
         curve: list[list[float]] = []
-        ordering = make()
         for start in self.starts:
             reached = reachable(self.graph, start)
             ends = [max(round(mark * int(reached.sum())), 1) for mark in MARKS]

@@ -1,4 +1,4 @@
-"""The parts of a crawl that judge pages: by a value model, which may be slow, and by language."""
+"""The parts of a crawl that read texts: their value by a model, their language, fingerprints."""
 
 from __future__ import annotations
 
@@ -12,12 +12,18 @@ from scrapy.utils.defer import maybe_deferred_to_future
 from twisted.internet.defer import Deferred
 
 from crawlprio.errors import CrawlprioError
-from crawlprio.items import LinkPairs
-from crawlprio.live.running import CrawlPart
+from crawlprio.items import LinkPairs, TextNotes
+from crawlprio.live.crawl_context import CrawlPart
+from crawlprio.plugins.value.fingerprints import fingerprints
 from crawlprio.plugins.value.model import Page, language_of, page_of
+from crawlprio.web.robots_txt import joined
 
 if TYPE_CHECKING:
-    from crawlprio.live.running import RunningCrawl
+    from scrapy.http import Response
+
+    from crawlprio.live.crawl_context import CrawlContext
+    from crawlprio.web.anchors import PageHead
+    from crawlprio.web.html import ParsedPage
 
 
 class Valuer(CrawlPart):
@@ -29,7 +35,9 @@ class Valuer(CrawlPart):
     crawl, and leaves the pages that wait without a value.
     """
 
-    def __init__(self, crawl: RunningCrawl) -> None:
+    is_in_workers = True
+
+    def __init__(self, crawl: CrawlContext) -> None:
         super().__init__(crawl)
         model = crawl.config.value_model
         assert model is not None
@@ -38,6 +46,11 @@ class Valuer(CrawlPart):
         self._running: list[tuple[Page, Deferred[float | None]]] = []
         self._alarm: CallLaterResult | None = None
         self._is_closed = False
+
+    def figures(self) -> dict[str, str]:
+        counts = self.crawl.recorder.figures
+        mean = counts.value / max(counts.n_fetched, 1)
+        return {"value found": f"{counts.value:,.1f} in all, {mean:.3f} a page"}
 
     def closed(self, reason: str) -> None:
         """Leave all pages that still wait without a value."""
@@ -53,7 +66,7 @@ class Valuer(CrawlPart):
             answer.callback(None)
 
     async def judge(self, pairs: LinkPairs) -> None:
-        """Set the value of a page that was got; one without text is worth 0, unseen."""
+        """Set the value of a fetched page; one without text is worth 0."""
         if self._is_closed or not 200 <= pairs.status < 300:
             return
         language = "" if pairs.notes is None else pairs.notes.language
@@ -120,8 +133,25 @@ class Valuer(CrawlPart):
 
 
 class Languages(CrawlPart):
-    """Notes the language of each page whose text is kept."""
+    """Notes the language and the licence of each page whose text is kept."""
 
-    def read(self, pairs: LinkPairs) -> None:
-        if pairs.notes is not None:
-            pairs.notes = pairs.notes._replace(language=language_of(pairs.text))
+    is_in_workers = True
+
+    def read(self, pairs: LinkPairs, response: Response, page: ParsedPage | PageHead) -> None:
+        if pairs.text:
+            language, licence = language_of(pairs.text), joined(page.licences)
+            pairs.notes = TextNotes(language, page.language, licence)
+
+
+class Fingerprints(CrawlPart):
+    """Takes the fingerprint of each page for the crawl's `Novelty`."""
+
+    is_in_workers = True
+
+    def __init__(self, crawl: CrawlContext) -> None:
+        super().__init__(crawl)
+        assert crawl.config.novelty is not None
+        self._fingerprint = fingerprints(crawl.config.novelty)
+
+    def read(self, pairs: LinkPairs, response: Response, page: ParsedPage | PageHead) -> None:
+        pairs.fingerprint = self._fingerprint(pairs.text, pairs.content_hash)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import secrets
 from collections import OrderedDict, deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
@@ -20,25 +20,25 @@ from scrapy.utils.asyncio import call_later, run_in_thread
 from twisted.internet.error import CannotListenError
 from twisted.python.failure import Failure
 
-from crawlprio.errors import ConfigError, CrawlprioError
+from crawlprio.errors import ConfigError, CrawlprioError, printable
 from crawlprio.frontier.protocol import Frontier
-from crawlprio.frontier.records import LEASED, UNKNOWN, WAITING
-from crawlprio.graph.compiled import say
+from crawlprio.frontier.struct_layouts import LEASED, UNKNOWN, WAITING
+from crawlprio.graph.compiled import notice
 from crawlprio.graph.pages import NO_PAGE, PageIds, Visit
 from crawlprio.live import engine
-from crawlprio.live.counts import time_left
+from crawlprio.live.crawl_context import CrawlContext, CrawlPart, policy_of
+from crawlprio.live.crawl_counters import time_left
 from crawlprio.live.dispatch import site_of
 from crawlprio.live.downloader import FetchObserver, observe_fetches
 from crawlprio.live.leases import Lease, LeaseState
 from crawlprio.live.local_frontier import LocalFrontier
-from crawlprio.live.running import CrawlPart, RunningCrawl, policy_of
 from crawlprio.measure.explanations import explain_url
 from crawlprio.measure.receipt_document import duration, sentences
 from crawlprio.middlewares import RobotsMiddleware
 from crawlprio.plugins.watch.monitor_server import Action, FewConnections, QuietSite, View
 from crawlprio.settings_table.config import read_setting
-from crawlprio.show.explained import lines_of_url, reasons
-from crawlprio.show.report_parts import MAX_URL, page, text
+from crawlprio.show.explanation_text import lines_of_url, reasons
+from crawlprio.show.report_parts import MAX_TEXT, MAX_URL, page
 from crawlprio.store.outcomes import ROBOTS
 from crawlprio.web.addresses import ALLOW_PRIVATE
 from crawlprio.web.scope import Scope
@@ -49,7 +49,6 @@ if TYPE_CHECKING:
     from scrapy.utils.asyncio import CallLaterResult
 
     from crawlprio.graph.pages import Visit
-
 
 MAX_SITES = 10_000
 """Sites that are noted: those fetched from last."""
@@ -112,7 +111,7 @@ class SiteTallies(FetchObserver):
 
 
 class Latest(NamedTuple):
-    """A visit, as it is shown."""
+    """A visit as a row of the live view."""
 
     page: int
     title: str
@@ -121,7 +120,7 @@ class Latest(NamedTuple):
 
 
 class LinkNotes:
-    """Which page showed each page first, how many link to it, and the last visits.
+    """The page that first linked to each page, its number of in-links, and the last visits.
 
     Visits are taken in by batches, some 3 microseconds each. Memory: 8 bytes a page. `latest` has
     the last visits, latest first.
@@ -144,7 +143,7 @@ class LinkNotes:
             self._take_in()
 
     def finders(self, pages: Sequence[int]) -> list[tuple[int, int]]:
-        """Return for each page the one that showed it first, and how many visits link to it.
+        """Return, per page, the page that first linked to it, and its number of in-links.
 
         The first is `NO_PAGE` if none did.
         """
@@ -196,47 +195,52 @@ Rows = list[list[Cell]]
 class Snapshots:
     """Makes the documents of the live view, each in time O(waiting pages + sites).
 
-    A text is a cell of a table; of a pair, the second is where it leads. All are cut and printable.
+    A text is a cell of a table; of a pair, the second is where it leads. `make` cuts all texts, and
+    makes them printable.
     """
 
     def __init__(self, crawler: Crawler, tallies: SiteTallies, notes: LinkNotes) -> None:
         self._crawler = crawler
-        self._crawl = RunningCrawl.of(crawler)
+        self._crawl = CrawlContext.of(crawler)
         self._tallies = tallies.tallies
         self._notes = notes
         self._began_at = monotonic()
         self._n_before = self._crawl.recorder.figures.n_fetched
-        self._last_rate = 0.0
         self._samples: deque[tuple[float, int]] = deque([(self._began_at, self._n_before)])
 
     def make(self) -> dict[str, Any]:
         """Return the state of the crawl, its figures, and the tables by name."""
-        frontier = self._crawl.frontier
-        tables = {
+        frontier, pool, rate = self._crawl.local_frontier, self._crawl.worker_pool, self._rate()
+        tables: dict[str, Iterable[Sequence[Cell]]] = {
             "flight": self._flight(),
             "failing": self._sites("failing", _FAILING),
             "slow": self._sites("seconds", _SLOW_SECONDS),
-            "latest": list(self._latest()),
+            "latest": self._latest(),
             "causes": self._causes(),
         }
         waits = list(self._waits())
-        if isinstance(frontier, LocalFrontier):
+        if frontier is not None:
             tables["next"] = self._next(frontier)
             waits = [*_sites_waiting(frontier), *waits]
             tables["resting"] = _resting(frontier, self._crawl.recorder.pages.host)
-        if self._crawl.workers is not None:
-            tables["workers"] = [
-                [text(hand.name).text, f"{len(hand.leases):,}", f"{hand.fetching.total():,}"]
-                for hand in self._crawl.workers.hands
-            ]
+        if pool is not None:
+            tables["workers"] = (
+                [worker.name, f"{len(worker.leases):,}", f"{worker.fetching.total():,}"]
+                for worker in pool.workers
+            )
         return {
             "state": self.state,
-            "of": text(self._of).text,
-            "ordering": text(self._crawl.config.ordering_name).text,
-            "rate": self._rate(),
-            "figures": self._figures(frontier),
-            "waits": waits,
-            "tables": tables,
+            "of": _text(self._of),
+            "ordering": _text(self._crawl.config.ordering_name),
+            "rate": rate,
+            "figures": self._figures(self._crawl.frontier, rate),
+            "waits": list(map(_text, waits)),
+            "tables": {
+                name: [
+                    [_text(cell) if isinstance(cell, str) else cell for cell in row] for row in rows
+                ]
+                for name, rows in tables.items()
+            },
         }
 
     @property
@@ -256,11 +260,10 @@ class Snapshots:
             return "ending"
         return "paused" if self._crawler.engine.paused else "running"
 
-    def _figures(self, frontier: Frontier | None) -> list[list[str]]:
-        """Return the name and the value of each figure."""
+    def _figures(self, frontier: Frontier | None, rate: float) -> list[list[str]]:
         crawl = self._crawl
         counts, pages = crawl.recorder.figures, crawl.recorder.pages
-        n_fetched, seconds, rate = counts.n_fetched, monotonic() - self._began_at, self._last_rate
+        n_fetched, seconds = counts.n_fetched, monotonic() - self._began_at
         found = {
             "Pages per second": f"{rate:,.1f}",
             "Since the start": f"{(n_fetched - self._n_before) / max(seconds, 1e-9):,.1f}",
@@ -272,13 +275,13 @@ class Snapshots:
             "Pages known": f"{len(pages):,}",
             "Running for": duration(seconds),
         }
-        so_far = crawl.coverage_so_far
-        importance = "" if so_far is None else so_far.text(n_fetched)
+        so_far, goal = crawl.coverage_so_far, crawl.recorder.goal
+        importance, name = so_far.text(n_fetched) if so_far else "", "Importance from the seeds"
         if importance:
-            found["Importance"] = importance.removeprefix("importance ")
-        if crawl.recorder.certain_share is not None:
-            found["Importance, certain"] = f"{int(100 * crawl.recorder.certain_share)}%"
-        left = time_left(crawl.recorder.n_left, rate)
+            found[name] = importance.removeprefix("importance from the seeds ")
+        if goal.certain_share is not None:
+            found[f"{name}, certain"] = f"{int(100 * goal.certain_share)}%"
+        left = time_left(goal.n_left, rate)
         if left:
             found["To the page limit"] = left
         return [[name, shown] for name, shown in found.items()]
@@ -291,10 +294,9 @@ class Snapshots:
         while len(samples) > 2 and samples[1][0] <= now - _RATE_SECONDS:
             samples.popleft()
         at, n_then = samples[0]
-        self._last_rate = (n_fetched - n_then) / max(now - at, 1e-9)
-        return self._last_rate
+        return (n_fetched - n_then) / max(now - at, 1e-9)
 
-    def _next(self, frontier: LocalFrontier) -> Rows:
+    def _next(self, frontier: LocalFrontier) -> Iterator[list[Cell]]:
         queue, recorder = frontier.queue, self._crawl.recorder
         known = queue.page_records
         robots = self._crawler.get_downloader_middleware(RobotsMiddleware)
@@ -305,20 +307,18 @@ class Snapshots:
         linked = dict(zip(found, self._notes.finders(found), strict=True))
         named = sorted({*found, *(finder for finder, _ in linked.values())} - {NO_PAGE})
         urls = dict(zip(named, recorder.pages.urls(named), strict=True))
-        rows: Rows = []
         for each, (finder, n_linking) in linked.items():
-            priority, hot = divmod(queue.usual_tier(each), 2)
+            priority, hot = queue.request_rank(each)
             why = {
                 "in_flight": False,
                 "priority": priority,
                 "hot": hot,
-                "put_off": queue.is_put_off(each),
+                "put_off": queue.is_demoted(each),
                 "refused": None,
                 "linked_by": n_linking,
                 "found_by": None if each in recorder.seeds else urls.get(finder),
             }
-            rows.append([_page(urls[each]), f"{known['key'][each]:.6g}", text(reasons(why)).text])
-        return rows
+            yield [_page(urls[each]), f"{known['key'][each]:.6g}", reasons(why)]
 
     def _flight(self) -> Rows:
         """Return the requests that are handed out, oldest first."""
@@ -328,7 +328,7 @@ class Snapshots:
             return [[_page(request.url), "", ""] for request in active]
         now = monotonic()
         leases = sorted(dispatcher.leases, key=lambda lease: lease.started_at or now)
-        workers = self._crawl.workers
+        workers = self._crawl.worker_pool
         if workers is not None:
             given = islice(workers.flight(), N_ROWS)
             return [[_page(url), "at a worker", f"{seconds:.1f} s"] for url, seconds, _ in given]
@@ -348,7 +348,7 @@ class Snapshots:
         found = sorted(found, key=lambda each: -worst(each[1]))[:N_ROWS]
         return [
             [
-                text(host).text,
+                host,
                 f"{tally.failing:.0%}",
                 f"{tally.seconds:.2f} s",
                 f"{tally.status}" if tally.status else "no response",
@@ -358,16 +358,14 @@ class Snapshots:
         ]
 
     def _latest(self) -> Iterator[list[Cell]]:
-        """Yield the last visits."""
         visits = [visit for visit in self._notes.latest if visit.page != NO_PAGE]
         urls = self._crawl.recorder.pages.urls([visit.page for visit in visits])
         for visit, url in zip(visits, urls, strict=True):
-            title, got = text(visit.title).text, text(visit.got).text
-            yield [_page(url), title, got, f"{visit.elapsed:.2f} s"]
+            yield [_page(url), visit.title, visit.got, f"{visit.elapsed:.2f} s"]
 
     def _causes(self) -> Rows:
         failures = self._crawl.recorder.figures.failures
-        return [[text(cause).text, f"{n:,}"] for cause, n in failures.most_common(N_ROWS)]
+        return [[cause, f"{n:,}"] for cause, n in failures.most_common(N_ROWS)]
 
     def _waits(self) -> Iterator[str]:
         """Yield what waits for a robots.txt or after a failed fetch, in sentences."""
@@ -375,7 +373,7 @@ class Snapshots:
         reading = robots.waiting() if isinstance(robots, RobotsMiddleware) else {}
         if reading:
             hosts = ", ".join(sorted(reading)[:3]) + (", ..." if len(reading) > 3 else "")
-            yield text(f"Pages that wait for a robots.txt: {sum(reading.values())} ({hosts}).").text
+            yield f"Pages that wait for a robots.txt: {sum(reading.values())} ({hosts})."
         stats, dispatcher = self._crawler.stats, self._crawl.dispatcher
         assert stats is not None
         n_retries = int(stats.get_value("retry/count", 0))
@@ -383,10 +381,14 @@ class Snapshots:
             again = [] if dispatcher is None else list(dispatcher.retried.values())
             for_one = f", {again[-1]} among them" if again else ""
             given_up = int(stats.get_value("retry/max_reached", 0))
-            yield text(
+            yield (
                 f"Pages that wait again after a failed fetch: {len(again):,}{for_one}. Retries so "
                 f"far: {n_retries:,}, given up: {given_up:,}."
-            ).text
+            )
+
+
+def _text(given: str) -> str:
+    return printable(given, MAX_TEXT)
 
 
 def _page(url: str) -> list[str]:
@@ -395,7 +397,6 @@ def _page(url: str) -> list[str]:
 
 
 def _doing(lease: Lease) -> str:
-    """Return what a lease waits for."""
     tries = lease.request.meta.get("retry_times", 0)
     again = f", try {tries + 1}" if isinstance(tries, int) and tries else ""
     if lease.state is LeaseState.FETCHING:
@@ -421,30 +422,24 @@ def _sites_waiting(frontier: LocalFrontier) -> Iterator[str]:
         yield f"Sites that {doing}: {int(which.sum()):,}, with {n_pages:,} waiting pages."
 
 
-def _resting(frontier: LocalFrontier, host: Callable[[int], str]) -> Rows:
-    """Return the sites that rest longest, and why."""
+def _resting(frontier: LocalFrontier, host: Callable[[int], str]) -> Iterator[list[str]]:
+    """Yield the sites that rest longest, and why."""
     sites, clock, now = frontier.queue.site_records, frontier.clock.sites, monotonic()
     resting = np.flatnonzero((sites["n_waiting"] > 0) & (sites["ready_at"] > now))
     if len(resting) > N_ROWS:
         longest = np.argpartition(-sites["ready_at"][resting], N_ROWS)[:N_ROWS]
         resting = resting[longest]
-    rows: Rows = []
     for site in resting[np.argsort(-sites["ready_at"][resting], kind="stable")].tolist():
         learned, delay = clock.learned(site), clock.delay(site)
         why = f"delay of {delay:g} s"
         if learned.n_refusals:
             why = f"asked for a pause (429 or 503), {learned.n_refusals:,} times in a row"
+        elif learned.pause:
+            why = "asked for a pause (Retry-After)"
         elif learned.crawl_delay and learned.crawl_delay >= delay:
             why = f"Crawl-delay of {learned.crawl_delay:g} s in its robots.txt"
-        rows.append(
-            [
-                text(host(site)).text,
-                f"{sites['n_waiting'][site]:,}",
-                duration(sites["ready_at"][site] - now),
-                why,
-            ]
-        )
-    return rows
+        rests = duration(sites["ready_at"][site] - now)
+        yield [host(site), f"{sites['n_waiting'][site]:,}", rests, why]
 
 
 FIRST = 1_000_000
@@ -459,7 +454,7 @@ class Actions:
 
     def __init__(self, crawler: Crawler) -> None:
         self._crawler = crawler
-        self._crawl = RunningCrawl.of(crawler)
+        self._crawl = CrawlContext.of(crawler)
         self._is_explaining = False
         self.by_path = {
             "/pause": self.pause,
@@ -468,6 +463,11 @@ class Actions:
             "/first": self.fetch_first,
             "/explain": self.explain,
         }
+
+    @property
+    def _refuses(self) -> Callable[[str, int], str] | None:
+        scope = getattr(self._crawler.spider, "scope", None)
+        return scope.refuses if isinstance(scope, Scope) else None
 
     async def pause(self, asked: Mapping[str, Any]) -> dict[str, str]:
         """Start no fetch; those in flight end."""
@@ -491,25 +491,24 @@ class Actions:
         A page that waits comes to the front. One that is not known is requested, if the spider
         would follow a link to it.
         """
-        url, frontier = _url(asked), self._crawl.frontier
+        url, frontier = _url(asked), self._crawl.local_frontier
         if engine.is_closing(self._crawler):
             raise CrawlprioError("The crawl is ending.")
         state = UNKNOWN
-        if isinstance(frontier, LocalFrontier):
-            state = frontier.hurry(self._crawl.identities.of_url(url), FIRST)
+        if frontier is not None:
+            state = frontier.raise_priority(self._crawl.identities.of_url(url), FIRST)
         if state == UNKNOWN:
             self._request(url)
         elif state != WAITING:
             was = "is being fetched" if state == LEASED else "was fetched or refused already"
-            raise CrawlprioError(f"{text(url).text} {was}.")
+            raise CrawlprioError(f"{_text(url)} {was}.")
         engine.wake(self._crawler)
-        return {"said": f"{text(url).text} comes first, once its site is ready."}
+        return {"said": f"{_text(url)} comes first, once its site is ready."}
 
     def _request(self, url: str) -> None:
-        scope = getattr(self._crawler.spider, "scope", None)
-        refusal = scope.refuses(url, 1) if isinstance(scope, Scope) else ""
-        if refusal:
-            raise CrawlprioError(f"The crawl follows no link to {text(url).text} ({refusal}).")
+        refuses = self._refuses
+        if refuses is not None and (refusal := refuses(url, 1)):
+            raise CrawlprioError(f"The crawl follows no link to {_text(url)} ({refusal}).")
         meta = {"depth": 1, ALLOW_PRIVATE: self._crawl.addresses.is_open}
         self._crawler.engine.crawl(Request(url, priority=FIRST, meta=meta))
 
@@ -521,17 +520,15 @@ class Actions:
             raise CrawlprioError("This process keeps no store, from which a page is explained.")
         if self._is_explaining:
             raise CrawlprioError("Another page is being explained; try again.")
-        scope = getattr(self._crawler.spider, "scope", None)
-        refuses = scope.refuses if isinstance(scope, Scope) else None
         crawl.recorder.commit()
         crawl.recorder.flush()
         self._is_explaining = True
         try:
-            policy = policy_of(self._crawler.settings, crawl.config, refuses)
+            policy = policy_of(self._crawler.settings, crawl.config, self._refuses)
             found = await run_in_thread(explain_url, store.path, policy, url)
         finally:
             self._is_explaining = False
-        return {"lines": [text(line).text for line in lines_of_url(found)]}
+        return {"lines": [_text(line) for line in lines_of_url(found)]}
 
 
 def _url(asked: Mapping[str, Any]) -> str:
@@ -558,11 +555,11 @@ class Monitor(CrawlPart):
     Without a client, it only notes fetches and visits, some 5 microseconds a page.
     """
 
-    def __init__(self, crawl: RunningCrawl) -> None:
+    def __init__(self, crawl: CrawlContext) -> None:
         super().__init__(crawl)
-        self._port: Any = None
+        self._port: Any
+        self._snapshots: Snapshots
         self._view: View | None = None
-        self._snapshots: Snapshots | None = None
         self._timer: CallLaterResult | None = None
         self._has_failed = False
         self._tallies, self._notes = SiteTallies(), LinkNotes(N_ROWS)
@@ -579,15 +576,15 @@ class Monitor(CrawlPart):
                 "live view out."
             )
         observe_fetches(crawler, self._tallies)
-        if self.crawl.workers is not None:
-            self.crawl.workers.on_fetch = self._tallies.count
+        if self.crawl.worker_pool is not None:
+            self.crawl.worker_pool.on_fetch = self._tallies.count
         self._snapshots = Snapshots(crawler, self._tallies, self._notes)
         obeyed = Actions(crawler).by_path
         actions = {path: partial(self._act, act) for path, act in obeyed.items()}
-        self._view = View(token, actions, self._watch)
-        port = read_setting(settings, "CRAWLPRIO_MONITOR")
-        self._port = _listen(port, self._view)
-        say(f"live view at http://127.0.0.1:{self._port.getHost().port}/#token={token}")
+        view = View(token, actions, self._watch)
+        self._port = _listen(read_setting(settings, "CRAWLPRIO_MONITOR"), view)
+        self._view = view
+        notice(f"live view at http://127.0.0.1:{self._port.getHost().port}/#token={token}")
 
     async def _act(self, act: Action, asked: Mapping[str, Any]) -> Any:
         """Do what is asked for, and send what came of it without delay."""
@@ -610,7 +607,6 @@ class Monitor(CrawlPart):
             return
         begun = thread_time()
         try:
-            assert self._snapshots is not None
             self._view.send("state", self._snapshots.make())
         except Exception:
             self._failed(Failure())
@@ -624,11 +620,10 @@ class Monitor(CrawlPart):
             logger.error("The live view failed: %s", failure.getTraceback())
 
     def closed(self, reason: str) -> None:
-        """Say why the crawl ended, and what the receipt says."""
+        """Show why the crawl ended, and its receipt."""
         if self._view is None:
             return
-        if self._snapshots is not None:
-            self._view.send("state", {**self._snapshots.make(), "state": "ended"})
+        self._view.send("state", {**self._snapshots.make(), "state": "ended"})
         receipt = self.crawl.receipt
         said = [] if receipt is None else list(sentences(receipt))
         self._view.send("ended", {"reason": reason, "said": said})
@@ -641,13 +636,10 @@ class Monitor(CrawlPart):
         if self._view is not None:
             self._view.end()
             self._view = None
-        if self._port is not None:
-            port, self._port = self._port, None
-            port.stopListening()
+            self._port.stopListening()
 
 
 def _listen(port: int, view: View) -> Any:
-    """Listen on loopback; return the port."""
     from twisted.internet import reactor
 
     running: Any = reactor

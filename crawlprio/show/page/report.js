@@ -40,6 +40,9 @@ function recolour() {
       set(["grid_line_color"], rule);
       set(["label_text_color"], ink);
       if (model.tags.includes("ink")) set(["line_color", "text_color"], ink);
+      for (const [scheme, colour] of model.tags.map((tag) => tag.split(" "))) {
+        if (scheme === document.body.dataset.scheme) set(["line_color"], colour);
+      }
     }
   }
 }

@@ -18,22 +18,21 @@ CREATED = os.environ.get("CRAWLPRIO_UPSTREAM_CREATED", "")
 
 def switch_on(settings):
     """Add one part of crawlprio to the settings of a crawler."""
+    if PART:
+        # All crawls share a folder, and each would look at the stores of all crawls before it.
+        settings.set("CRAWLPRIO_KEEP_STORES", 1, "default")
     if PART == "addon":
         from crawlprio import Addon
 
         settings.setdefault_in_component_priority_dict("ADDONS", Addon, 500)
-        # All crawls share a folder, and each would look at the stores of all crawls before it.
-        settings.set("CRAWLPRIO_KEEP_STORES", 1, "default")
     elif PART == "scheduler":
-        from crawlprio.middlewares import LinksMiddleware
-
         settings.set("SCHEDULER", "crawlprio.schedulers.Scheduler", "addon")
-        settings.setdefault_in_component_priority_dict("SPIDER_MIDDLEWARES", LinksMiddleware, 10)
     elif PART == "queue":
         settings.set("SCHEDULER_PRIORITY_QUEUE", "crawlprio.schedulers.OpicQueue", "addon")
-    elif PART:
+    elif PART and PART != "handler":
         raise ValueError(
-            f"CRAWLPRIO_UPSTREAM is {PART!r}; it must be addon, scheduler or queue, or unset."
+            f"CRAWLPRIO_UPSTREAM is {PART!r}; it must be addon, scheduler, queue or handler, or "
+            "unset."
         )
 
 
@@ -53,11 +52,22 @@ def patch(crawler_module):
     crawler_class._apply_settings = _apply_settings
 
 
-class CrawlerFinder(MetaPathFinder):
-    """Patches `scrapy.crawler` when it is first imported, so that other processes pay nothing."""
+def replace_handler(http11):
+    """Give Scrapy's HTTP handler the class of crawlprio's, which derives from it."""
+    from crawlprio.live.http_handler import HttpHandler
+
+    http11.HTTP11DownloadHandler = HttpHandler
+
+
+class Finder(MetaPathFinder):
+    """Patches a module when it is first imported, so that other processes pay nothing."""
+
+    def __init__(self, module, patch):
+        self._module = module
+        self._patch = patch
 
     def find_spec(self, name, path=None, target=None):
-        if name != "scrapy.crawler":
+        if name != self._module:
             return None
         sys.meta_path.remove(self)
         spec = PathFinder.find_spec(name, path, target)
@@ -67,11 +77,14 @@ class CrawlerFinder(MetaPathFinder):
 
             def execute(module):
                 exec_module(module)
-                patch(module)
+                self._patch(module)
 
             loader.exec_module = execute
         return spec
 
 
 if PART or CREATED:
-    sys.meta_path.insert(0, CrawlerFinder())
+    sys.meta_path.insert(0, Finder("scrapy.crawler", patch))
+if PART == "handler":
+    name = "scrapy.core.downloader.handlers.http11"
+    sys.meta_path.insert(0, Finder(name, replace_handler))

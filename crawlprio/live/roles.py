@@ -1,0 +1,137 @@
+"""The roles of processes in a crawl with several: one coordinator, and workers.
+
+The coordinator has frontier and store, and the workers as its `WorkerPool`. A worker sends it
+statements of `crawlprio.plugins.shared.messages` with `CrawlContext.tell_coordinator`. Variables of
+the environment give a process its role, which changes some of its settings.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any, Protocol
+from urllib.parse import quote
+
+from crawlprio.errors import CrawlprioError, StoreError
+from crawlprio.orderings.ordering_validation import OrderingError
+
+
+class WorkersDied(CrawlprioError):
+    """Workers cannot be kept alive, or cannot continue."""
+
+
+OF_THE_RUN = StoreError, OrderingError, WorkersDied
+"""Errors of a running crawl, as opposed to errors in its settings."""
+
+
+class WorkerView(Protocol):
+    """A process that fetches: its name, its pages by lease, and its fetches by site."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def leases(self) -> Mapping[int, object]: ...
+
+    @property
+    def fetching(self) -> Counter[str]: ...
+
+
+class WorkerPool(Protocol):
+    """The live `workers` of a crawl.
+
+    `on_fetch` is called with site, seconds and status of each fetch that has ended; status 0: no
+    response.
+    """
+
+    on_fetch: Callable[[str, float, int], object]
+
+    @property
+    def workers(self) -> Iterable[WorkerView]: ...
+
+    def flight(self) -> Iterable[tuple[str, float, str]]:
+        """Yield the URL of each page that a worker has, for how many seconds, and its name."""
+
+
+VARIABLE = "WORKER_OF_CRAWL"
+"""The environment variable by which a coordinator makes a process its worker."""
+
+_LIMITS = (
+    "ERRORCOUNT",
+    "ITEMCOUNT",
+    "PAGECOUNT",
+    "PAGECOUNT_NO_ITEM",
+    "TIMEOUT",
+    "TIMEOUT_NO_ITEM",
+)
+
+FACTS = "mailbox"
+"""The fact in a store that holds the id of its crawl in Redis, and the messages carried out."""
+
+COORDINATOR_VARIABLE = "COORDINATOR_OF_CRAWL"
+"""The environment variable by which a worker makes a process the coordinator of its crawl."""
+
+
+@cache
+def worker_facts() -> dict[str, Any] | None:
+    """Return the facts with which a coordinator started this process; None if it is no worker."""
+    return _facts_in(VARIABLE)
+
+
+def _facts_in(variable: str) -> dict[str, Any] | None:
+    facts = os.environ.pop(variable, None)  # a crawl that this process starts is another one
+    return None if facts is None else dict(json.loads(facts))
+
+
+def worker_settings(facts: dict[str, Any]) -> dict[str, Any]:
+    """Return the settings in which a worker differs from the coordinator.
+
+    Those of the parts of a crawl are in `crawlprio.live.crawl_context`.
+    """
+    return {
+        **{f"CLOSESPIDER_{limit}": 0 for limit in _LIMITS},
+        "CONCURRENT_REQUESTS": facts["at_once"],
+        "CONCURRENT_REQUESTS_PER_DOMAIN": facts["at_once"],
+        "CRAWLPRIO_MAX_CONCURRENT_REQUESTS": None,
+        "CRAWLPRIO_MAX_WAITING": None,
+        "CRAWLPRIO_PLOT": None,
+        "CRAWLPRIO_PRINT": False,
+        "CRAWLPRIO_PROGRESS": False,
+        "DOWNLOAD_DELAY": 0,
+        "DOWNLOAD_SLOTS": {},
+        "JOBDIR": None,
+        "ROBOTSTXT_OBEY": False,
+        "TELNETCONSOLE_ENABLED": False,
+    }
+
+
+@cache
+def coordinator_facts() -> dict[str, Any] | None:
+    """Return the facts with which a worker started this process as the coordinator, or None."""
+    return _facts_in(COORDINATOR_VARIABLE)
+
+
+def coordinator_folder(crawl: str) -> Path:
+    """Return the folder of a crawl in Redis whose JOBDIR is not set."""
+    return Path("crawls") / (quote(crawl, safe=" ") or "crawl")
+
+
+def remote_coordinator_settings() -> dict[str, Any]:
+    """Return the settings in which a coordinator differs from its workers."""
+    return {
+        **{f"CLOSESPIDER_{limit}": 0 for limit in _LIMITS},
+        "FEEDS": {},
+        "ITEM_PIPELINES": {},
+        "TELNETCONSOLE_ENABLED": False,
+    }
+
+
+def remote_worker_settings() -> dict[str, Any]:
+    """Return the settings in which a worker of a crawl in Redis differs from other crawls."""
+    own = ("CLOSESPIDER_", "CONCURRENT_", "CRAWLPRIO_MAX_CONCURRENT_REQUESTS", "TELNET")
+    local = worker_settings({"at_once": 0})
+    return {name: value for name, value in local.items() if not name.startswith(own)}

@@ -1,0 +1,1 @@
+"""Rendering: pages made by script are read as a browser without network shows them."""

@@ -1,0 +1,1 @@
+"""Signed requests: a robot proves who it is (Web Bot Auth)."""

@@ -1,0 +1,204 @@
+"""What changed in a crawl since one of its passes, as a list, and in all, for its report."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from email.utils import format_datetime
+from typing import TYPE_CHECKING, NamedTuple
+from xml.sax.saxutils import escape
+
+from crawlprio.errors import ConfigError
+from crawlprio.graph.pages import NO_PAGE
+from crawlprio.measure.receipt_document import OF_ALL
+from crawlprio.plugins.update.updating import REVISIONS, Pass, read_passes
+from crawlprio.ranking.pagerank import pagerank
+from crawlprio.show.report_parts import ReportSection, cut, lines, number, text
+from crawlprio.store import Store
+from crawlprio.store.files import store_errors
+from crawlprio.store.outcomes import failure_of
+from crawlprio.store.reader import StoreReader
+from crawlprio.store.visit_rows import target_list
+
+if TYPE_CHECKING:
+    from crawlprio.show.report_page import ReportedCrawl
+
+
+FOUND = ("changed", "new", "gone")
+"""The kinds of change that a pass counts, apart from unchanged pages."""
+
+
+class Change(NamedTuple):
+    """A page that is not as it was. `kind`: new, changed, moved or gone.
+
+    `what` says what changed (title, text, links), where it moved to, or why it is gone. `at` is the
+    Unix time of the fetch that found it. `importance`: PageRank among the known pages.
+    """
+
+    kind: str
+    url: str
+    title: str
+    what: str
+    at: float
+    importance: float
+
+
+def since_of(passes: Sequence[Pass], asked: str | None) -> int:
+    """Return the place in the crawl of the first visit since a pass, or since a date.
+
+    A pass is a number, 1 for the first crawl; None: the last pass. Raise ConfigError for others.
+    """
+    if asked is None:
+        return passes[-1].first
+    if asked.isascii() and asked.isdigit() and 1 <= int(asked) <= len(passes):
+        return passes[int(asked) - 1].first
+    try:
+        date = datetime.fromisoformat(asked)
+    except ValueError:
+        raise ConfigError(
+            f"--since is {asked!r}; give a pass from 1 to {len(passes)}, or a date such as "
+            "2026-01-31."
+        ) from None
+    moment = (date if date.tzinfo else date.replace(tzinfo=UTC)).timestamp()
+    return next((each.first for each in passes if each.began >= moment), passes[-1].first + 2**62)
+
+
+def read_changes(store: StoreReader, asked: str | None = None) -> list[Change]:
+    """Return what changed since a pass, or a date, the most important first. O(pages + links)."""
+    with store.snapshot():
+        since = since_of(read_passes(store), asked)
+        graph = store.link_graph()
+        importance = pagerank(graph.indptr, graph.indices).tolist() if graph.n_pages else []
+        assert graph.urls is not None
+        before, what = _versions_before(store, since), _revisions(store)
+        found = []
+        current = store.visits(texts=False, anchors=False, titles=True, after=since - 1)
+        for seq, visit in zip(store.current_numbers(since), current, strict=True):
+            page = visit.page
+            if page == NO_PAGE:
+                continue
+            was_got = before.get(page)
+            cause = failure_of(visit)
+            if cause and was_got:
+                kind, said = "gone", cause
+            elif cause:
+                continue
+            elif 300 <= visit.status < 400:
+                kind, said = "moved", graph.urls[int(visit.targets[0])]
+            elif not was_got:
+                kind, said = "new", ""
+            else:
+                kind, said = "changed", what.get(seq, "")
+            at, url = visit.fetched_at, graph.urls[page]
+            found.append(Change(kind, url, visit.title, said, at, importance[page]))
+    return sorted(found, key=lambda change: -change.importance)
+
+
+def _versions_before(store: StoreReader, since: int) -> dict[int, bool]:
+    """Return, for each page fetched before a visit, whether its last visit then succeeded."""
+    got = {}
+    with store_errors(store.path):
+        for page, status, targets in store._db.execute(
+            "SELECT page, status, targets FROM visits WHERE page >= 0 AND seq < ? ORDER BY seq",
+            (since,),
+        ):
+            has_links = bool(target_list(targets, store.n_pages))
+            got[page] = 200 <= status < 300 or (300 <= status < 400 and has_links)
+    return got
+
+
+def _revisions(store: StoreReader) -> dict[int, str]:
+    """Return what the visits of updates changed, by their numbers."""
+    with store_errors(store.path):
+        return dict(REVISIONS.rows(store._db, "seq, what", "seq"))
+
+
+def report_section(crawl: ReportedCrawl) -> ReportSection | None:
+    """Return the section of `score --report`; None of a crawl that was never updated."""
+    with Store.open(crawl.repository.name, readonly=True) as store:
+        passes = read_passes(store)[1:]
+    if not passes:
+        return None
+    numbered = [*enumerate(passes, 2)]
+    found = {kind: [(at, getattr(each, f"n_{kind}")) for at, each in numbered] for kind in FOUND}
+    fresh = {"likely to be current": [(at, each.fresh) for at, each in numbered]}
+    drawn = (
+        lines("updates", "What each update found", found, ("update", "pages")),
+        lines(
+            "freshness", "Freshness when each update began", fresh,
+            ("update", f"share of the importance {OF_ALL}"), (False, True),
+        ),
+    )  # fmt: skip
+    rows = (
+        [number(at), text(datetime.fromtimestamp(each.began, UTC).date()),
+         number(each.fresh, ".1%"), *map(number, each[3:7])]
+        for at, each in reversed(numbered)
+    )  # fmt: skip
+    headings = ["update", "began", "freshness", "as they were", *FOUND]
+    table = cut("Updates, the last one first; 1 is the first crawl", headings, rows, len(passes))
+    return ReportSection("updates", "Updates", (), [each._replace(table=table) for each in drawn])
+
+
+def as_json(changes: Sequence[Change]) -> str:
+    return json.dumps([_record(each) for each in changes], indent=1)
+
+
+def as_csv(changes: Sequence[Change]) -> str:
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(Change._fields)
+    writer.writerows(_record(each).values() for each in changes)
+    return text.getvalue().rstrip("\n")
+
+
+def _record(change: Change) -> Mapping[str, object]:
+    at = datetime.fromtimestamp(change.at, UTC).isoformat(timespec="seconds")
+    return {**change._asdict(), "at": at, "importance": float(f"{change.importance:.6g}")}
+
+
+def as_table(changes: Sequence[Change]) -> str:
+    """Return a line for each change, and one that counts them."""
+    kinds = [each.kind for each in changes]
+    counts = ", ".join(
+        f"{kinds.count(kind):,} {kind}" for kind in ("new", "changed", "moved", "gone")
+    )
+    lines = [f"{each.kind:<8}{each.importance:>9.5f}  {each.url}{_said(each)}" for each in changes]
+    return "\n".join([*lines, f"{counts}."])
+
+
+def _said(change: Change) -> str:
+    arrow = " -> " if change.kind == "moved" else "  "
+    return f"{arrow}{change.what}" if change.what else ""
+
+
+def as_rss(changes: Sequence[Change]) -> str:
+    """Return an RSS 2.0 feed, which any reader of feeds can subscribe to."""
+    items = [
+        f"<item><title>{_xml(f'{each.kind}: {each.title or each.url}')}</title>"
+        f'<link>{_xml(each.url)}</link><guid isPermaLink="false">{_xml(each.url)}#{each.at:.0f}'
+        f"</guid><pubDate>{format_datetime(datetime.fromtimestamp(each.at, UTC))}</pubDate>"
+        f"<category>{each.kind}</category><description>{_xml(each.what)}</description></item>"
+        for each in changes
+    ]
+    link = _xml(changes[0].url) if changes else "https://pypi.org/project/crawlprio/"
+    head = f"<title>Changed pages</title><link>{link}</link><description>crawlprio</description>"
+    return (
+        '<?xml version="1.0" encoding="UTF-8"?>\n'
+        f'<rss version="2.0"><channel>{head}{"".join(items)}</channel></rss>'
+    )
+
+
+def _xml(text: str) -> str:
+    """Return a text for XML, without the characters that XML cannot have."""
+    return escape("".join(char for char in text if char.isprintable()))
+
+
+FORMATS: Mapping[str, Callable[[Sequence[Change]], str]] = {
+    "table": as_table,
+    "csv": as_csv,
+    "json": as_json,
+    "rss": as_rss,
+}

@@ -1,0 +1,99 @@
+"""Whether two versions of a page say the same: its blocks of text, without what its site repeats.
+
+Most of what changes in a page is no change of what it says: dates of a build, menus, footers. So
+the text of a page is cut into its blocks. Those that stand, digits apart, on a tenth of the pages
+of the site are left out, and the rest is compared. Both versions are judged by the same counts, so
+a block that has become frequent meanwhile makes no difference.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Iterable
+from zlib import crc32
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crawlprio.web.html import text_blocks
+
+Blocks = NDArray[np.uint32]
+"""Of each block of a page, in order: hashes of its text, and of its text with 0 for each number."""
+
+MOST_BLOCKS = 2_000
+"""Blocks that are compared; of a longer page, the first ones."""
+
+LEAST, SHARE = 4, 0.1
+"""A block is left out if it stands on so many copies at least, and on this share of all."""
+
+SAMPLE = 1_000
+"""Copies of a site that are counted, besides those that are fetched meanwhile."""
+
+MOST_SITES = 64
+"""Sites whose counts are in memory at once."""
+
+_NUMBER = re.compile(r"\d+")
+
+
+def blocks_of(body: bytes, content_type: str) -> Blocks:
+    """Return the blocks of an HTML page; linear in its length."""
+    found = [
+        (
+            crc32(text.encode("utf-8", "replace")),
+            crc32(_NUMBER.sub("0", text).encode("utf-8", "replace")),
+        )
+        for text in text_blocks(body, content_type)[:MOST_BLOCKS]
+    ]
+    return np.array(found, dtype=np.uint32).reshape(-1, 2)
+
+
+def packed(blocks: Blocks) -> bytes:
+    """Return blocks as bytes."""
+    return blocks.astype("<u4").tobytes()
+
+
+def unpacked(written: bytes) -> Blocks:
+    """Return blocks that were written as bytes; none if these are not blocks."""
+    whole = written if len(written) % 8 == 0 else b""
+    return np.frombuffer(whole, dtype="<u4").reshape(-1, 2)
+
+
+class SiteCounts:
+    """On how many copies of pages of a site each block stands, digits apart."""
+
+    def __init__(self, copies: Iterable[tuple[int, Blocks]]) -> None:
+        self._pages: set[int] = set()
+        self._counts: Counter[int] = Counter()
+        for page, blocks in copies:
+            self.replace(page, None, blocks)
+
+    def replace(self, page: int, old: Blocks | None, new: Blocks) -> None:
+        """Count the new copy of a page in place of the old one."""
+        if page in self._pages and old is not None:
+            self._counts.subtract(set(old[:, 1].tolist()))
+        self._pages.add(page)
+        self._counts.update(set(new[:, 1].tolist()))
+
+    def core(self, blocks: Blocks) -> list[int]:
+        """Return the blocks, digits included, that are the page's own."""
+        bound = max(LEAST, SHARE * len(self._pages))
+        counts = self._counts
+        return [text for text, bare in blocks.tolist() if counts[bare] < bound]
+
+
+class Sameness:
+    """Compares copies of pages; `copies_of` returns some of those held of a site, by page."""
+
+    def __init__(self, copies_of: Callable[[int], Iterable[tuple[int, Blocks]]]) -> None:
+        self._copies_of = copies_of
+        self._sites: OrderedDict[int, SiteCounts] = OrderedDict()
+
+    def is_same(self, site: int, page: int, old: Blocks, new: Blocks) -> bool:
+        """Return whether two copies of a page have the same core; count the new one."""
+        counts = self._sites.pop(site, None) or SiteCounts(self._copies_of(site))
+        self._sites[site] = counts
+        if len(self._sites) > MOST_SITES:
+            self._sites.popitem(last=False)
+        counts.replace(page, old, new)
+        return counts.core(old) == counts.core(new)

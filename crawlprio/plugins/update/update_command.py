@@ -1,0 +1,74 @@
+"""The commands `crawlprio update`, which crawls again, and `crawlprio changes`, what that found."""
+
+from __future__ import annotations
+
+import argparse
+from typing import ClassVar
+
+from crawlprio.commands import OneLineCommand, Option, only_argument, store_of
+from crawlprio.commands.crawl import ResumeCommand
+from crawlprio.errors import ConfigError, printable
+
+
+class UpdateCommand(ResumeCommand):
+    """`crawlprio update FOLDER` fetches the pages of a crawl again, those first that gain most."""
+
+    title = "Update"
+    takes = "[options] FOLDER"
+    does = "Fetch the pages of a crawl again, likely changes first"
+    about = (
+        "Fetch the pages of the crawl in FOLDER again, those first whose fetch gains most: "
+        "important ones that are likely to have changed, and new ones. Pages that did not change "
+        "cost an answer without a body where the server can tell, and leave the crawl as it was. "
+        "With --pages N, the update ends after N fetches; otherwise it fetches each page once. Any "
+        "update can be stopped; the next one goes on with it. Start it daily, with cron say."
+    )
+    examples = ("update example", "update example --pages 500", "update example --new")
+    options: ClassVar = {
+        **ResumeCommand.options,
+        "--new": Option(None, "fetch again only the pages that led to others, to find new ones"),
+    }
+
+    def prepare(self, args: list[str], opts: argparse.Namespace) -> None:
+        self.set("CRAWLPRIO_UPDATE", "new" if opts.new else "changed")
+        super().prepare(args, opts)
+
+
+class ChangesCommand(OneLineCommand):
+    """`crawlprio changes FOLDER` lists what the last update of a crawl, or several, found."""
+
+    takes = "[options] STORE"
+    does = "List the pages that updates found new, changed, moved or gone"
+    about = (
+        "List the pages that are not as they were before the last update of a crawl, the most "
+        "important first: new ones, changed ones (with what changed: title, text, links), those "
+        "that moved elsewhere, and those that are gone. STORE is a crawl store, or the folder of a "
+        "crawl; the crawl may be running."
+    )
+    examples = (
+        "changes example",
+        "changes example --since 2026-01-31 --format csv",
+        "changes example --since 1 --format rss",
+    )
+    title = "Changes"
+    options: ClassVar = {
+        "--since": Option(
+            "PASS|DATE", "since which update: 1 is the first crawl; default: the last update"
+        ),
+        "--format": Option("table|csv|json|rss", "how to write the list; default: table"),
+    }
+
+    def execute(self, args: list[str], opts: argparse.Namespace) -> None:
+        """Print the changes, or raise `CrawlprioError`."""
+        from crawlprio.plugins.update.changes import FORMATS, read_changes
+        from crawlprio.show.tables import PipeSafeConsole
+        from crawlprio.store import Store
+
+        name = opts.format or "table"
+        if name not in FORMATS:
+            raise ConfigError(f"--format is {name!r}; known formats: {', '.join(FORMATS)}.")
+        path = store_of(only_argument("changes", "STORE", args))
+        with Store.open(path, readonly=True) as store:
+            text = FORMATS[name](read_changes(store, opts.since))
+        lines = text.split("\n")
+        PipeSafeConsole().out("\n".join(map(printable, lines)), highlight=False)

@@ -1,0 +1,525 @@
+"""An update: a run that fetches known pages again, those first whose fetch gains most.
+
+A pass is a run. A check that found nothing new is no visit: it leaves one row a page, replaced in
+place, in the table `revisits`. So all readers of a store see the current version of each page, and
+a pass over pages that did not change leaves them what they were.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
+from time import time
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scrapy import signals
+from scrapy.exceptions import DontCloseSpider
+from scrapy.utils.defer import deferred_from_coro
+
+from crawlprio.errors import ConfigError, CrawlprioError, StoreError
+from crawlprio.graph.pages import NO_PAGE, Visit
+from crawlprio.live import engine
+from crawlprio.live.crawl_context import CrawlContext, CrawlPart
+from crawlprio.live.side_fetches import LOOK_SECONDS
+from crawlprio.live.sitemap_files import Sitemaps
+from crawlprio.plugins.update import gain
+from crawlprio.plugins.update.conditional import (
+    COPIES,
+    NOT_MODIFIED,
+    ConditionalMiddleware,
+    Copy,
+    conditional,
+)
+from crawlprio.plugins.update.sameness import SAMPLE, Blocks, Sameness, unpacked
+from crawlprio.ranking.pagerank import pagerank
+from crawlprio.settings_table.config import read_setting
+from crawlprio.store import Store
+from crawlprio.store.files import store_errors
+from crawlprio.store.outcomes import failure_of
+from crawlprio.store.reader import StoreReader
+from crawlprio.store.side_tables import SideTable
+from crawlprio.store.visit_rows import target_list
+
+if TYPE_CHECKING:
+    from scrapy.http import Response
+
+    from crawlprio.items import LinkPairs
+    from crawlprio.web.anchors import PageHead
+    from crawlprio.web.html import ParsedPage
+
+REVISITS = SideTable(
+    "revisits",
+    "page INTEGER PRIMARY KEY, checked_at REAL NOT NULL, exposure REAL NOT NULL, "
+    "n_changes INTEGER NOT NULL, n_new_links INTEGER NOT NULL, n_failures INTEGER NOT NULL, "
+    "n_told INTEGER NOT NULL, n_true INTEGER NOT NULL, lastmod TEXT NOT NULL, "
+    "etag TEXT NOT NULL, modified TEXT NOT NULL, blocks BLOB NOT NULL, request TEXT",
+)
+
+REVISIONS = SideTable.of_visits("revisions", "what TEXT NOT NULL")
+"""What the visits changed that an update made of known pages: title, text and links, or less."""
+
+MOST_FAILURES = 3
+"""Checks in a row that may fail before a page counts as gone."""
+
+NEW = "new"
+
+
+PASSES = "passes"
+"""The key in `meta`: a list of passes."""
+
+FIRST = "crawl"
+
+
+class Pass(NamedTuple):
+    """A run that crawled, or updated what earlier ones had crawled.
+
+    `first`: place in the crawl of its first visit. `began`: Unix time. `asked`: `crawl` for what
+    was crawled before the first update, else `changed` or `new`. `n_checks`: fetches that found a
+    page as it was, or failed. `n_changed`, `n_new` and `n_gone`: pages. One that was killed, or
+    interrupted, is not over, and the next update goes on with it. `fresh`: `gain.freshness` when it
+    began.
+    """
+
+    first: int
+    began: float
+    asked: str
+    n_checks: int = 0
+    n_changed: int = 0
+    n_new: int = 0
+    n_gone: int = 0
+    is_over: bool = False
+    fresh: float = 1.0
+
+    def ended(self, found: Sequence[int], *, is_over: bool) -> Pass:
+        """Return the pass at the end of a run that found so much more."""
+        sums = (had + more for had, more in zip(self[3:7], found, strict=True))
+        checks, changed, new, gone = sums
+        return self._replace(
+            n_checks=checks, n_changed=changed, n_new=new, n_gone=gone, is_over=is_over
+        )
+
+
+def read_passes(store: StoreReader) -> list[Pass]:
+    """Return the passes of a crawl, oldest first; one of a crawl that was never updated."""
+    try:
+        rows = json.loads(store.get_meta(PASSES, "[]"))
+        passes = [Pass(*row) for row in rows]
+        valid = all(type(each.first) is int and each.began >= 0 for each in passes)
+    except (ValueError, TypeError, RecursionError):
+        valid = False
+    if not valid:
+        raise StoreError(f"{store.path}: its passes are damaged; restore a backup.")
+    if not passes:
+        began = next((visit.fetched_at for visit in store.visits(texts=False, anchors=False)), 0.0)
+        passes.append(Pass(1, began, FIRST, is_over=True))
+    return passes
+
+
+class Known(NamedTuple):
+    """The row of a page in `revisits`."""
+
+    page: int
+    checked_at: float
+    exposure: float = 0.0
+    n_changes: int = 0
+    n_new_links: int = 0
+    n_failures: int = 0
+    n_told: int = 0
+    n_true: int = 0
+    lastmod: str = ""
+    etag: str = ""
+    modified: str = ""
+    blocks: bytes = b""
+    request: str | None = None
+
+
+class Version(NamedTuple):
+    """What the current version of a page is compared by."""
+
+    status: int
+    error: str
+    title: str
+    body: int
+    links: frozenset[object]
+    fetched_at: float
+
+
+class Versions(NamedTuple):
+    """The current versions of all pages, in arrays by page, from one reading of the visits.
+
+    `numbers`: of the visits, 0 for a page without one. `fetched_at`: NaN for such a page. `indptr`
+    and `indices`: the links. `leads`: whether the page led to others, whatever it is now.
+    """
+
+    numbers: NDArray[np.int64]
+    fetched_at: NDArray[np.float64]
+    indptr: NDArray[np.int64]
+    indices: NDArray[np.int32]
+    leads: NDArray[np.bool_]
+
+    @classmethod
+    def read(cls, store: Store, n_pages: int) -> Versions:
+        """Read the visits; O(visits + links), 1 s for a million links."""
+        groups = [*store.visit_columns()]
+        pages = np.concatenate([group.pages for group in groups])
+        fetched_at = np.concatenate([group.fetched_at for group in groups])
+        targets = np.concatenate([group.targets for group in groups])
+        n_links = np.concatenate([np.diff(group.begins) for group in groups])
+        is_of_page = np.flatnonzero(pages >= 0)
+        last = np.full(n_pages, -1, np.int64)
+        last[pages[is_of_page]] = is_of_page  # of several visits, the last one stays
+        begins = np.concatenate([[0], np.cumsum(n_links)])
+        degrees = np.where(last >= 0, n_links[last], 0)
+        indptr = np.concatenate([[0], np.cumsum(degrees)])
+        shift = np.repeat(begins[last] - indptr[:-1], degrees)
+        known_before = np.concatenate([[NO_PAGE], np.maximum.accumulate(targets)])[:-1]
+        leads = np.zeros(n_pages, np.bool_)
+        led = np.repeat(pages, n_links)[targets > known_before]
+        leads[led[led >= 0]] = True
+        return cls(
+            np.where(last >= 0, store.visit_numbers()[last], 0),
+            np.where(last >= 0, fetched_at[last], np.nan),
+            indptr,
+            targets[shift + np.arange(len(shift))],
+            leads,
+        )
+
+
+class Revisits:
+    """The rows of pages in the store: written with what they tell of, in the same transaction.
+
+    It is a `crawlprio.store.TransactionParticipant`. `current` has the number of each page's last
+    visit, 0 for a page without one.
+    """
+
+    def __init__(self, store: Store, n_pages: int) -> None:
+        self._store = store
+        self._db: sqlite3.Connection
+        self.current = np.zeros(n_pages, np.int64)
+        self._changed: dict[int, Known] = {}
+
+    def open(self, cursor: sqlite3.Cursor) -> None:
+        REVISITS.create(cursor)
+        self._db = cursor.connection
+        REVISITS.check(self._db)
+
+    def write(self, cursor: sqlite3.Cursor) -> None:
+        REVISITS.put(cursor, [*self._changed.values()])
+
+    def committed(self) -> None:
+        self._changed.clear()
+
+    def sync(self) -> None:
+        """Do nothing: updates write no file of their own."""
+
+    def of(self, page: int) -> Known | None:
+        """Return the row of a page, None if it was never fetched."""
+        if page in self._changed:
+            return self._changed[page]
+        with store_errors(self._store.path):
+            found = self._db.execute("SELECT * FROM revisits WHERE page = ?", (page,)).fetchone()
+        return None if found is None else Known(*found)
+
+    def replace(self, row: Known) -> None:
+        self._changed[row.page] = row
+
+    def add_visit(self, page: int) -> None:
+        """Note that the next visit is the current version of a page."""
+        self._make_room(page)
+        self.current[page] = self._store.next_seq
+
+    def version(self, page: int) -> Version | None:
+        """Return the current version of a page; None if it has none on disk."""
+        self._make_room(page)
+        with store_errors(self._store.path):
+            row = self._db.execute(
+                "SELECT status, error, title, content_hash, targets, outside, fetched_at"
+                " FROM visits WHERE seq = ?",
+                (int(self.current[page]),),
+            ).fetchone()
+            if row is None:
+                return None
+            targets = target_list(row[4], self._store.n_pages)
+            outside = [] if row[5] is None else [url for url, _ in json.loads(row[5])]
+        status, error, title, body, *_, fetched_at = row
+        return Version(status, error, title, body, frozenset([*targets, *outside]), fetched_at)
+
+    def _make_room(self, page: int) -> None:
+        if page >= len(self.current):
+            self.current = np.concatenate([self.current, np.zeros(page + 1, np.int64)])
+
+    def copies(self, pages: NDArray[np.int64]) -> Iterator[tuple[int, Blocks]]:
+        """Yield the blocks that are kept of some pages."""
+        with store_errors(self._store.path):
+            for page in pages.tolist():
+                query = "SELECT blocks FROM revisits WHERE page = ?"
+                for (blocks,) in self._db.execute(query, (page,)):
+                    if blocks:
+                        yield page, unpacked(blocks)
+
+    def load(self, versions: Versions) -> dict[str, NDArray[np.float64]]:
+        """Return what is known of each page, by column; NaN where a page was never fetched."""
+        n_pages = len(versions.numbers)
+        self._make_room(n_pages - 1)
+        self.current[:n_pages] = versions.numbers
+        names = Known._fields[1:8]
+        columns = {name: np.zeros(n_pages) for name in names}
+        columns["checked_at"] = versions.fetched_at.copy()
+        with store_errors(self._store.path):
+            rows = self._db.execute(f"SELECT page, {', '.join(names)} FROM revisits")
+            flat = np.fromiter(chain.from_iterable(rows), np.float64).reshape(-1, 8)
+        pages = flat[:, 0].astype(np.int64)
+        for at, name in enumerate(names, 1):
+            columns[name][pages] = flat[:, at]
+        return columns
+
+    def signalled(self, lastmods: Mapping[int, str]) -> list[int]:
+        """Return the pages that a sitemap has called changed since their last check."""
+        with store_errors(self._store.path):
+            rows = self._db.execute("SELECT page, lastmod FROM revisits WHERE lastmod <> ''")
+            return [page for page, lastmod in rows if lastmods.get(page, lastmod) != lastmod]
+
+
+class Updates(CrawlPart):
+    """Fetches the pages of a crawl again, and keeps what the next update needs to know.
+
+    In the first run of a crawl it only keeps. In a worker, it only makes requests conditional.
+    """
+
+    keeps = True
+    is_in_workers = True
+    tables = (COPIES, REVISIONS)
+
+    def __init__(self, crawl: CrawlContext) -> None:
+        super().__init__(crawl)
+        self._asks: str = read_setting(crawl.crawler.settings, "CRAWLPRIO_UPDATE")
+        self._pass: Pass | None = None
+        self._n_found = {"changed": 0, "new": 0, "gone": 0}
+        self._lastmods: dict[int, str] = {}
+
+    def opened(self) -> None:
+        crawl, recorder = self.crawl, self.crawl.recorder
+        engine.add_middleware(
+            crawl.crawler, "DOWNLOADER_MIDDLEWARES", ConditionalMiddleware, is_outermost=True
+        )
+        store, frontier = recorder.store, crawl.local_frontier
+        if store is None and frontier is None:
+            return  # a worker
+        if store is None or not recorder.saves_requests or frontier is None:
+            raise ConfigError(
+                f"CRAWLPRIO_UPDATE is {self._asks!r}, but there is no crawl to update; set JOBDIR "
+                "to the folder of one, and leave SCHEDULER and CRAWLPRIO_STORE to crawlprio."
+            )
+        self._store, self._frontier = store, frontier
+        n_pages = len(recorder.pages)
+        self._revisits = Revisits(store, n_pages)
+        store.attach(self._revisits)
+        self._passes = read_passes(store)
+        if recorder.resumes and store.n_visits:
+            self._begin_pass()
+        self._sites = recorder.pages.sites.copy()
+        self._by_site = np.argsort(self._sites, kind="stable")
+        self._same = Sameness(self._copies_of)
+        frontier.rechecks = self
+
+    def read(self, pairs: LinkPairs, response: Response, page: ParsedPage | PageHead) -> None:
+        if 200 <= pairs.status < 300:
+            pairs.extras[COPIES.name] = Copy.of(response)
+
+    def figures(self) -> Mapping[str, str | float]:
+        """Return rows for the table at the end of the crawl."""
+        if self._pass is None:
+            return {}
+        found = {f"pages {kind}": n_pages for kind, n_pages in self._n_found.items()}
+        return {"pages as they were": self.crawl.recorder.figures.n_checks, **found}
+
+    def _begin_pass(self) -> None:
+        """Begin a pass, or go on with one that was killed: queue the pages not checked in it."""
+        last = self._passes[-1]
+        if last.is_over or last.asked == FIRST:
+            last = Pass(self._store.next_seq, time(), self._asks)
+            self._passes.append(last)
+        self._pass = last
+        self._write_passes()
+        self._frontier.counts_failures = True
+        sitemaps = next((part for part in self.crawl.parts if isinstance(part, Sitemaps)), None)
+        if sitemaps is None or not sitemaps.is_busy:
+            self._fetch_again()
+        else:
+            deferred_from_coro(self._fetch_again_after(sitemaps))
+
+    async def _fetch_again_after(self, sitemaps: Sitemaps) -> None:
+        """Wait until the sitemaps are read, whose signals count for this pass."""
+
+        def stay_open() -> None:
+            raise DontCloseSpider
+
+        crawler = self.crawl.crawler
+        crawler.signals.connect(stay_open, signal=signals.spider_idle)
+        while sitemaps.is_busy and sitemaps.fetcher.goes_on:
+            await engine.sleep(LOOK_SECONDS)
+        crawler.signals.disconnect(stay_open, signal=signals.spider_idle)
+        try:
+            if self.crawl.is_running:
+                self.crawl.recorder.flush()
+                self._fetch_again()
+                engine.wake(crawler)
+        except CrawlprioError as error:
+            self.crawl.fail(error)
+
+    def _fetch_again(self) -> None:
+        """Queue the pages that were not checked in this pass, by what their fetch gains."""
+        assert self._pass is not None
+        n_pages = len(self.crawl.recorder.pages)
+        keys = self._keys(n_pages)
+        again = self._known["checked_at"] < self._pass.began
+        if self._asks == NEW:
+            again &= self._versions.leads
+        self._frontier.fetch_again(np.flatnonzero(again).tolist(), keys)
+
+    def _keys(self, n_pages: int) -> NDArray[np.float64]:
+        """Return the key of each page at the time when the pass began, then that of new ones."""
+        assert self._pass is not None
+        self._versions = versions = Versions.read(self._store, n_pages)
+        self._known = known = self._revisits.load(versions)
+        ages = np.maximum(self._pass.began - known["checked_at"], 0) / gain.DAY
+        self._lastmods = dict(self._store.sitemaps().lastmods())
+        signalled = np.zeros(n_pages)
+        signalled[self._revisits.signalled(self._lastmods)] = 1
+        names = ("exposure", "n_changes", "n_new_links", "n_told", "n_true")
+        history = gain.History(ages, signalled, *map(known.__getitem__, names))
+        sites = self.crawl.recorder.pages.sites[:n_pages]
+        about = history, pagerank(versions.indptr, versions.indices), sites
+        keys, usual = gain.gains(*about)
+        if self._pass.first == self._store.next_seq:
+            self._pass = self._passes[-1] = self._pass._replace(fresh=gain.freshness(*about))
+            self._write_passes()
+        if self._asks == NEW:
+            w_new = gain.NEW_SHARE / n_pages
+            keys = np.where(np.isnan(ages), keys, w_new * gain.hub_gains(history, ages))
+        return np.append(keys, usual)
+
+    def _copies_of(self, site: int) -> Iterator[tuple[int, Blocks]]:
+        """Yield some copies that are held of pages of a site, spread over all of them."""
+        begin, end = np.searchsorted(self._sites[self._by_site], (site, site + 1))
+        pages = self._by_site[begin:end]
+        pages = pages[self._revisits.current[pages] > 0]
+        yield from self._revisits.copies(pages[:: max(len(pages) // SAMPLE, 1)])
+
+    def request_for(self, page: int, request: object | None) -> object | None:
+        known = None if self._pass is None else self._revisits.of(page)
+        if known is None or not (request is None or isinstance(request, bytes)):
+            return request
+        if request is None and known.request is not None:
+            request = known.request.encode()
+        version = self._revisits.version(page)
+        if version is None or version.status // 100 != 2:
+            return request
+        pages = self.crawl.recorder.pages
+        plain = pages.url(page), int(pages.depths[page])
+        return conditional(request, *plain, known.etag, known.modified, version.body)
+
+    def is_check(self, page: int, request: object | None, visit: Visit) -> bool:
+        copy = _taken_out(visit)
+        known, version = self._revisits.of(page), self._revisits.version(page)
+        checked = Known(page, visit.fetched_at) if known is None else known
+        if isinstance(request, bytes):
+            checked = checked._replace(request=request.decode())
+        if version is None:
+            self._n_found["new"] += self._pass is not None
+            return self._record(checked._replace(checked_at=visit.fetched_at), visit, copy, "")
+        if known is None:
+            checked = checked._replace(checked_at=version.fetched_at)
+        lastmod = self._lastmods.get(page, checked.lastmod)
+        was_told = bool(checked.lastmod) and checked.lastmod != lastmod
+        if self._fails_for_now(visit, checked) and self._pass is not None:
+            self._revisits.replace(
+                checked._replace(checked_at=visit.fetched_at, n_failures=checked.n_failures + 1)
+            )
+            return True
+        what = self._news(page, checked, version, visit, copy)
+        days = max(visit.fetched_at - checked.checked_at, 0.0) / gain.DAY
+        # Pages on disk are those that this visit has not just led to.
+        n_new = int(np.count_nonzero(visit.targets >= self._store.n_pages)) if what else 0
+        checked = checked._replace(
+            checked_at=visit.fetched_at,
+            exposure=checked.exposure + (days / 2 if what else days),
+            n_changes=checked.n_changes + bool(what),
+            n_new_links=checked.n_new_links + n_new,
+            n_failures=0,
+            n_told=checked.n_told + was_told,
+            n_true=checked.n_true + (was_told and bool(what)),
+            lastmod=lastmod,
+        )
+        if what:
+            self._n_found["gone" if failure_of(visit) else "changed"] += 1
+            return self._record(checked, visit, copy, what)
+        self._revisits.replace(_with_copy(checked, copy))
+        return True
+
+    @staticmethod
+    def _fails_for_now(visit: Visit, known: Known) -> bool:
+        """Return whether a fetch failed in a way that may pass, and not too often already."""
+        passes = visit.status in (0, 429) or visit.status >= 500
+        return passes and known.n_failures + 1 < MOST_FAILURES
+
+    def _news(
+        self, page: int, known: Known, version: Version, visit: Visit, copy: Copy | None
+    ) -> str:
+        """Return how a visit differs from the current version of its page, in words."""
+        if visit.status == NOT_MODIFIED:
+            return ""
+        if (visit.status, visit.error) != (version.status, version.error):
+            return "status"
+        links = frozenset([*visit.targets.tolist(), *(url for url, _ in visit.outside)])
+        if failure_of(visit):
+            return ""
+        found = {
+            "title": visit.title != version.title,
+            "text": not self._is_same_text(page, known, version, visit, copy),
+            "links": links != version.links,
+        }
+        return ", ".join(name for name, is_new in found.items() if is_new)
+
+    def _is_same_text(
+        self, page: int, known: Known, version: Version, visit: Visit, copy: Copy | None
+    ) -> bool:
+        if visit.content_hash == version.body:
+            return True
+        old, new = unpacked(known.blocks), unpacked(b"" if copy is None else copy.blocks)
+        if not (len(old) and len(new)):
+            return False
+        return self._same.is_same(int(self.crawl.recorder.pages.sites[page]), page, old, new)
+
+    def _record(self, known: Known, visit: Visit, copy: Copy | None, what: str) -> bool:
+        """Note the visit that is about to be recorded; return that it is one."""
+        self._revisits.replace(_with_copy(known, copy))
+        self._revisits.add_visit(visit.page)
+        if what and isinstance(visit.extras, dict):
+            visit.extras[REVISIONS.name] = (what,)
+        return False
+
+    def closed(self, reason: str) -> None:
+        if self._pass is not None and not self.crawl.recorder.has_failed:
+            counts = self.crawl.recorder.figures.n_checks, *self._n_found.values()
+            self._passes[-1] = self._pass.ended(counts, is_over=reason != "shutdown")
+            self._write_passes()
+
+    def _write_passes(self) -> None:
+        self._store.set_meta(PASSES, json.dumps([list(each) for each in self._passes]))
+
+
+def _taken_out(visit: Visit) -> Copy | None:
+    """Return what is kept of a response, which its visit no longer has; None without a body."""
+    extras = visit.extras
+    row = extras.pop(COPIES.name, None) if isinstance(extras, dict) else None
+    return None if row is None else Copy(*row)
+
+
+def _with_copy(known: Known, copy: Copy | None) -> Known:
+    """Return the row of a page with what is kept of its last response, if that had a body."""
+    return known if copy is None else known._replace(**copy._asdict())

@@ -1,0 +1,212 @@
+"""Signals are obeyed while code is compiled, in whatever process, and leave nothing behind."""
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from crawls import ROOT, Site, page
+
+from crawlprio.orderings import make_ordering
+from crawlprio.simulator.timed import crawl_order
+from crawlprio.store import Store
+from crawlprio.store.graph_files import read_graph
+
+CRAWL = ("crawl", "--demo", "--folder", "job")
+CRAWLS = {"one process": CRAWL, "workers": (*CRAWL, "--workers", "2")}
+COMPILES = "compile_asked"
+"""In the command line of the process that compiles for a crawl."""
+
+
+@pytest.fixture(scope="module")
+def package(tmp_path_factory):
+    """A copy of the package without compiled code beside it."""
+    folder = tmp_path_factory.mktemp("package")
+    kept = shutil.ignore_patterns("*.nbi", "*.nbc")
+    shutil.copytree(Path(ROOT, "crawlprio"), folder / "crawlprio", ignore=kept)
+    return folder
+
+
+@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_the_command_that_compiles(package, tmp_path, sent):
+    cache = tmp_path / "cache"
+    process = subprocess.Popen(
+        [sys.executable, "-m", "crawlprio", "compile"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(package), "NUMBA_CACHE_DIR": str(cache)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    try:
+        assert process.stdout is not None
+        for line in process.stdout:
+            if "Compiling on first use" in line:
+                break
+        process.send_signal(sent)
+        said = process.communicate(timeout=120)[0]
+    finally:
+        process.kill()
+        process.wait()
+    assert process.returncode in (128 + sent, -sent)
+    assert said == ("" if process.returncode < 0 else "Interrupted.\n")
+    assert not list(cache.rglob("*.tmp*"))
+
+
+def is_caught(process: subprocess.Popen, number: int) -> bool:
+    """Whether a process has a handler for a signal."""
+    status = Path(f"/proc/{process.pid}/status").read_text()
+    caught = int(re.search(r"SigCgt:\s*(\w+)", status)[1], 16)
+    return bool(caught >> (number - 1) & 1)
+
+
+def children_of(pid: int) -> list[int]:
+    return [int(n) for n in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def is_alive(pid: int) -> bool:
+    """Whether a process runs; one that nobody waits for has ended, too."""
+    try:
+        return bool(Path(f"/proc/{pid}/cmdline").read_text())
+    except OSError:
+        return False
+
+
+def wait_until(is_so) -> None:
+    deadline = time.monotonic() + 120
+    while not is_so():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+@pytest.mark.parametrize("moment", ["modules are imported", "the demo web is made"])
+@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("crawl", CRAWLS)
+def test_a_signal_ends_a_crawl_and_its_server_before_the_store_is_begun(
+    package, tmp_path, crawl, sent, moment
+):
+    process = subprocess.Popen(
+        [sys.executable, "-m", "crawlprio", *CRAWLS[crawl]],
+        cwd=tmp_path,
+        env={
+            **os.environ, "PYTHONPATH": str(package), "NUMBA_CACHE_DIR": str(tmp_path / "cache")
+        },
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )  # fmt: skip
+    servers: list[int] = []
+    try:
+        wait_until(lambda: is_caught(process, signal.SIGTERM))
+        if moment == "the demo web is made":
+            wait_until(lambda: children_of(process.pid))
+            servers = children_of(process.pid)
+        process.send_signal(sent)
+        said = process.communicate(timeout=120)[0]
+    finally:
+        process.kill()
+        process.wait()
+    assert process.returncode == 128 + sent
+    assert said == "Interrupted.\n"
+    assert not list(tmp_path.glob("job/*"))
+    for server in servers:
+        wait_until(lambda server=server: not is_alive(server))
+
+
+def compiling_for(pid: int) -> list[int]:
+    """Return the processes that compile for a crawl."""
+    children = children_of(pid)
+    return [n for n in children if COMPILES in Path(f"/proc/{n}/cmdline").read_text()]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_a_crawl_is_ended_while_it_compiles_and_takes_the_compiler_with_it(package, tmp_path, sent):
+    """Under pagerank, which compiles from the first page."""
+    with Site({"/": page(*(f"/{n}" for n in range(1, 2_000)))}) as site:
+        line = ["crawl", f"http://{site.address}/", "--folder", "job", "--ordering", "pagerank"]
+        process = subprocess.Popen(
+            [sys.executable, "-m", "crawlprio", *line, "--delay", "0.5"],
+            cwd=tmp_path,
+            env={
+                **os.environ, "PYTHONPATH": str(package), "NUMBA_CACHE_DIR": str(tmp_path / "cache")
+            },
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )  # fmt: skip
+        try:
+            wait_until(lambda: compiling_for(process.pid))
+            (compiling,) = compiling_for(process.pid)
+            wait_until(lambda: "llvmlite" in Path(f"/proc/{compiling}/maps").read_text())
+            assert os.getpriority(os.PRIO_PROCESS, compiling) == 19
+            process.send_signal(sent)
+            process.wait(timeout=120)
+        finally:
+            process.kill()
+            process.wait()
+    assert process.returncode == (-sent if sent == signal.SIGKILL else 0)
+    wait_until(lambda: not is_alive(compiling))
+
+
+def test_a_crawl_that_goes_on_in_compiled_code_keeps_the_order_of_the_simulator(tmp_path):
+    """It is stopped 20 pages after the switch; its store is the web of the simulated crawl."""
+    links = {n: (2 * n, 2 * n + 1, n // 3, n * n % 211) for n in range(1, 5_000)}
+    web = {f"/{n}": page(*(f"/{m}" for m in to if 0 < m < 5_000)) for n, to in links.items()}
+    with Site({"/": page("/1", "/7"), **web}) as site:
+        line = ["crawl", f"http://{site.address}/", "--folder", "job", "--ordering", "pagerank"]
+        line += ["--delay", "0.2", "-s", "CONCURRENT_REQUESTS=1"]
+        process = subprocess.Popen(
+            [sys.executable, "-m", "crawlprio", *line, "-s", "LOG_LEVEL=DEBUG"],
+            cwd=tmp_path,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        try:
+            for said in process.stderr:
+                assert "goes on in Python" not in said
+                if "goes on in compiled code" in said:
+                    break
+            n_then = len(site.paths())
+            wait_until(lambda: len(site.paths()) > n_then + 20)
+            process.send_signal(signal.SIGINT)
+            process.communicate(timeout=120)
+        finally:
+            process.kill()
+            process.wait()
+    with Store.open(tmp_path / "job" / "crawl.sqlite") as store:
+        order = [visit.page for visit in store.visits()]
+    graph = read_graph(tmp_path / "job" / "crawl.sqlite")
+    expected = crawl_order(graph, [0], make_ordering("pagerank"), budget=len(order))
+    assert order == expected.tolist()
+
+
+@pytest.mark.parametrize("command", ["crawl", "score"])
+def test_ctrl_c_while_modules_are_imported_leaves_no_traceback(tmp_path, command):
+    slow = tmp_path / "scrapy"
+    slow.mkdir()
+    (slow / "__init__.py").write_text("print('importing', flush=True)\ninput()\n")
+    process = subprocess.Popen(
+        [sys.executable, "-m", "crawlprio", command, "x.sqlite"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join((str(tmp_path), str(ROOT)))},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+        text=True,
+    )
+    try:
+        assert process.stdout.readline() == "importing\n"
+        process.send_signal(signal.SIGINT)
+        said = process.stdout.read()
+    finally:
+        process.kill()
+        process.wait()
+    assert said == "Interrupted.\n"

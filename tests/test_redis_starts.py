@@ -1,0 +1,60 @@
+"""Workers pull start requests only as what callbacks find leaves room for them."""
+
+import pytest
+
+pytest.importorskip("redis")
+
+from shared_crawls import shared_crawl
+
+crawl = shared_crawl
+
+ENDLESS = """
+class Endless(scrapy.Spider):
+    name = "site"
+    start_urls = ()
+
+    async def start(self):
+        number = 0
+        while True:
+            number += 1
+            yield scrapy.Request(self.start_urls[0] + f"?seed={number}", dont_filter=True)
+
+    def parse(self, response):
+        for child in range(2):
+            yield response.follow(f"{response.url}&child={child}", self.parse_child)
+
+    def parse_child(self, response):
+        pass
+"""
+
+
+@pytest.mark.parametrize(("n_workers", "n_at_once"), [(1, 1), (1, 8), (2, 4)])
+def test_children_of_an_endless_start_are_fetched_and_not_starved(crawl, n_workers, n_at_once):
+    crawl.web.answer = lambda site, path: (200, "text/html", b"<p>page</p>")
+    limits = {"CONCURRENT_REQUESTS": n_at_once, "CONCURRENT_REQUESTS_PER_DOMAIN": 8}
+    crawl.run_spider(ENDLESS, n_workers, **limits, DOWNLOAD_DELAY=0, CLOSESPIDER_PAGECOUNT=60)
+    crawl.end()
+    urls = [url for url in crawl.web.urls() if "seed=" in url]
+    n_children = sum("child=" in url for url in urls)
+    n_seeds = len({url for url in urls if "child=" not in url})  # each worker fetches them once
+    assert len(urls) >= 50
+    # Two children for each seed; of those not fetched, no more wait than are fetched at once.
+    assert 2 * n_seeds - n_children <= 4 * n_workers * n_at_once
+
+
+def test_start_requests_of_many_sites_do_not_wait_for_the_delays_of_one(crawl):
+    crawl.web.answer = lambda site, path: (200, "text/html", b"<p>page</p>")
+    spider = (
+        ENDLESS.replace("while True:", "for host in range(1, 9):")
+        .replace(
+            'self.start_urls[0] + f"?seed={number}"',
+            'self.start_urls[0].replace("77.1", f"77.{host}") + f"?seed={number}"',
+        )
+        .replace("range(2)", "range(6)")
+    )
+    crawl.run_spider(spider, 1, CONCURRENT_REQUESTS=2, DOWNLOAD_DELAY=0.3)
+    crawl.end()
+    urls = [url for url in crawl.web.urls() if "seed=" in url]
+    assert len(urls) == len(set(urls)) == 8 * 7
+    seeds = [place for place, url in enumerate(urls) if "child=" not in url]
+    assert seeds[-1] < 40  # else the sites were crawled one after the other

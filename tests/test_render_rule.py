@@ -1,0 +1,122 @@
+"""Which pages are rendered: the rule for a page alone, and what was learned of others like it."""
+
+import pytest
+
+pytest.importorskip("playwright", reason="Playwright is not installed")
+
+from crawlprio.plugins.render.wanted import RenderHistory
+from crawlprio.web.shells import hash_routes, looks_made_by_script
+
+RUNS = "<script src=/app.js></script>"
+EMPTY = f"<body><div id=app></div>{RUNS}".encode()
+PLAIN = f"<body>{'<a href=/x>a link</a> and text. ' * 30}{RUNS}".encode()
+
+SHELLS = {
+    "an empty body": f"<title>A title of its own</title>{RUNS}",
+    "an empty root": f"<div id='root'></div>{'text ' * 80}{RUNS}",
+    "a root of its own kind": f"<my-app>\n</my-app>{'text ' * 80}<script type=module>x()</script>",
+    "text that is hidden": f"<noscript>{'Please enable it. ' * 50}</noscript>{RUNS}",
+    "styles and comments": f"<style>{'a {{}} ' * 99}</style><!--{'x ' * 200}-->{RUNS}",
+    "templates": f"{'text ' * 60}<script type='text/x-template'>{'<p>text' * 400}</script>{RUNS}",
+    "links to itself": f"<a href='#top'>top</a><a href=#a></a><a href=#b></a>{RUNS}",
+    "a refresh for those without scripts": "<noscript><meta http-equiv=refresh content='0;/no'>"
+    f"</noscript><div id=app></div>{RUNS}",
+    "a word to wait by": f"<div class=spinner><h1>Loading&hellip;</h1><b>.</b><b>.</b></div>{RUNS}",
+    "a script never ended": "<div id=app></div><script>run(",
+}
+PAGES = {
+    "an example": f"<p>This chart is drawn by a library.</p><div id=graph></div><i>x</i>{RUNS}",
+    "a sentence alone": f"<p>A sentence that says what the element below shows.</p>{RUNS}",
+    "slides": f"<div><section>Slide 1</section><section>Slide 2</section></div>{RUNS}",
+    "controls": f"<button id=play></button><canvas></canvas>{RUNS}",
+    "no script": "<div id=app></div>",
+    "data alone": "<div id=app></div><script type='application/ld+json'>{}</script>",
+    "text": f"{'text ' * 60}{RUNS}",
+    "links": f"<a href=/1>1</a><a href=/2>2</a><a href=/3>3</a>{RUNS}",
+    "a redirect": f"<meta http-equiv='refresh' content='0; url=en/'>{RUNS}",
+    "a root with text": f"<div id=app>{'text ' * 120}</div>{RUNS}",
+    "few templates": f"{'text ' * 200}<script type='text/x-template'><p>text</script>{RUNS}",
+}
+
+
+@pytest.mark.parametrize("kind", SHELLS)
+def test_a_page_with_a_script_and_next_to_nothing_else_looks_made_by_script(kind):
+    assert looks_made_by_script(SHELLS[kind].encode())
+
+
+@pytest.mark.parametrize("kind", PAGES)
+def test_a_page_with_content_or_without_a_script_does_not(kind):
+    assert not looks_made_by_script(PAGES[kind].encode())
+
+
+@pytest.mark.parametrize(
+    "piece", [b"<script", b"<!--", b"<svg", b"<a ", b"<a href=", b"<", b"<div id=app", b"\xff"]
+)
+def test_any_bytes_are_looked_at_in_linear_time(piece):
+    body = b"<script>#/" + piece * (1_000_000 // len(piece))
+    looks_made_by_script(body)
+    hash_routes(body)
+
+
+def test_hash_routes_are_links_whose_fragment_begins_with_a_slash():
+    body = b"""<a href="#/a">a</a> <A class=x HREF=/p#!/b>b</A> <a href='#top'>c</a>
+    <a href="#/a">again</a> <link href="#/no"> <a title="#/no" href="/">d</a> #/no"""
+    assert hash_routes(body) == {"#/a", "/p#!/b"}
+
+
+def wanted(history, urls, body, gained):
+    """Return which URLs are rendered, one after the other, where some gain."""
+    found = []
+    for url in urls:
+        if history.wants(url, body):
+            found.append(url)
+            history.note(url, body, gained=gained(url))
+    return found
+
+
+def pages(n, folder="p"):
+    return [f"http://a.example/{folder}/{number}" for number in range(n)]
+
+
+def test_a_kind_that_gains_is_rendered_on():
+    assert wanted(RenderHistory(), pages(100), EMPTY, lambda _: True) == pages(100)
+
+
+def test_of_empty_pages_that_gain_nothing_two_are_rendered_and_then_one_in_fifty():
+    found = wanted(RenderHistory(), pages(152), EMPTY, lambda _: False)
+    assert found == [pages(152)[number] for number in (0, 1, 51, 101, 151)]
+
+
+def test_of_plain_pages_one_of_a_kind_is_tried_and_eight_of_a_site():
+    names = [f"http://a.example/{kind}/{name}" for kind in "abcdefghijkl" for name in "xyz"]
+    found = wanted(RenderHistory(), names, PLAIN, lambda _: False)
+    assert len(found) == 8
+    assert len({url.rpartition("/")[0] for url in found}) == 8
+
+
+def test_the_rest_of_a_plain_kind_waits_for_its_trial():
+    history = RenderHistory()
+    first, second = pages(2)
+    assert [history.wants(url, PLAIN) for url in (first, second)] == [True, False]
+    history.note(first, PLAIN, gained=True)
+    assert history.wants(second, PLAIN)
+
+
+def test_a_kind_goes_on_while_one_in_ten_gained():
+    history = RenderHistory()
+    found = wanted(history, pages(40), PLAIN, lambda url: url.endswith("/0"))
+    assert found == pages(11), "after eleven pages, one in eleven"
+
+
+def test_new_links_are_of_the_domain_and_counted_once():
+    history, url = RenderHistory(), "http://a.example/p"
+    assert not history.gains(url, ["http://b.example/x"], 1_000, 1_000)
+    assert history.gains(url, ["http://www.a.example/x"], 1_000, 1_000)
+    assert not history.gains(url, ["http://www.a.example/x"], 1_000, 1_000)
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "gained"), [(0, 39, False), (0, 40, True), (1_000, 2_039, False)]
+)
+def test_text_is_gained_if_it_doubles(before, now, gained):
+    assert RenderHistory().gains("http://a.example/", [], before, now) is gained
