@@ -88,7 +88,7 @@ class Copy:
         self.known, self.dead = reached.copy(), np.zeros(n, np.bool_)
         self.checked = np.where(reached, float(site.begin), np.nan)
         self.exposure, self.n_changes, self.n_new = np.zeros(n), np.zeros(n), np.zeros(n)
-        self.n_told, self.n_true = np.zeros(n), np.zeros(n)
+        self.n_checks, self.n_told, self.n_true = np.zeros(n), np.zeros(n), np.zeros(n)
         self.interval = np.full(n, 30.0)
         self.rate = np.zeros(n)
         self.raw_at = np.full(n, -np.inf)
@@ -103,8 +103,8 @@ class Copy:
         if self._lastmod:
             signals = (self.raw_at > self.checked).astype(float)
         return gain.History(
-            np.maximum(now - self.checked, 0.5), signals, self.exposure, self.n_changes,
-            self.n_new, self.n_told, self.n_true,
+            np.maximum(now - self.checked, 0.5), signals, self.n_checks, self.exposure,
+            self.n_changes, self.n_new, self.n_told, self.n_true,
         )  # fmt: skip
 
     def fetch(self, pages: Pages, now: float, state: NDArray[np.int32]) -> NDArray[np.bool_]:
@@ -115,6 +115,7 @@ class Copy:
         again = (old != GONE) & (new != GONE)
         seen, news = pages[again], changed[again]
         days = np.maximum(now - self.checked[seen], 0.5)
+        self.n_checks[seen] += 1
         self.exposure[seen] += np.where(news, days / 2, days)
         self.n_changes[seen] += news
         if self._lastmod:

@@ -7,7 +7,7 @@ import pytest
 from scipy.integrate import quad
 from scipy.optimize import brentq, minimize
 
-from crawlprio.plugins.update.gain import History, gains, rates
+from crawlprio.plugins.update.gain import History, gains, rates, trust
 
 WEBS = {
     "equal pages": ([1.0, 1.0, 1.0], [0.1, 0.1, 0.1]),
@@ -25,7 +25,7 @@ def known(ages, lambdas):
     """Return a history so long that its rates are the given ones to 1e-9."""
     exposure = np.full(len(ages), 1e10)
     none = np.zeros(len(ages))
-    return History(np.asarray(ages), none, exposure, lambdas * exposure, none, none, none)
+    return History(np.asarray(ages), none, none, exposure, lambdas * exposure, none, none, none)
 
 
 def keys(weights, lambdas, ages):
@@ -97,3 +97,41 @@ def test_no_rates_that_a_solver_finds_cost_less_than_those_of_the_key(web, budge
     )
     print(web, budget, ours, theirs, our_cost - their_cost)
     assert our_cost <= their_cost + our_error + their_error
+
+
+@pytest.mark.parametrize(
+    ("told_when_changed", "told_when_not", "least", "most"),
+    [(1.0, 0.0, 0.98, 1.0), (1.0, 1.0, 0.0, 0.002), (0.5, 0.0, 0.9, 1.0), (0.0, 0.0, 0.0, 0.55)],
+    ids=["true", "on all pages", "half of the changes", "none"],
+)
+def test_a_signal_is_trusted_as_far_as_it_tells_changed_pages_from_others(
+    told_when_changed, told_when_not, least, most
+):
+    """A thousand pages are checked each day for 60 days; a fiftieth of them changes."""
+    random = np.random.default_rng(5)
+    n_pages, n_days = 1_000, 60
+    columns = {name: np.zeros(n_pages) for name in ("n_changes", "n_told", "n_true")}
+    for _ in range(n_days):
+        changed = random.random(n_pages) < 0.02
+        told = random.random(n_pages) < np.where(changed, told_when_changed, told_when_not)
+        columns["n_changes"] += changed
+        columns["n_told"] += told
+        columns["n_true"] += told & changed
+    some = np.ones(n_pages)
+    days = n_days * some
+    history = History(
+        ages=some, n_signals=some, n_checks=days, exposure=days, n_new_links=0 * some, **columns
+    )
+    assert least <= trust(history).mean() <= most
+
+
+def test_a_date_on_all_pages_leaves_the_order_as_it_is():
+    """Half of the pages change each day, the others never; each check came after a signal."""
+    n_pages = 200
+    changes, days = np.where(np.arange(n_pages) < 100, 300.0, 0.0), np.full(n_pages, 600.0)
+    weights, ages = np.linspace(1, 2, n_pages), np.full(n_pages, 2.0)
+    none, sites = np.zeros(n_pages), np.zeros(n_pages, np.int32)
+    quiet = History(ages, none, days, days, changes, none, none, none)
+    told = quiet._replace(n_signals=none + 1, n_told=days, n_true=changes)
+    without, with_signal = (np.argsort(gains(each, weights, sites)[0]) for each in (quiet, told))
+    assert without.tolist() == with_signal.tolist()

@@ -44,21 +44,19 @@ NEW_SHARE = 0.5
 MOST_POWERS = 8
 """Powers of two above and below the mean importance that are told apart."""
 
-SURE = 0.999
-"""Most that a signal may say about a change."""
-
 
 class History(NamedTuple):
     """What is known of each page, in arrays of the shape (n_pages,).
 
     `ages`: days since the last check; NaN for a page never fetched. `n_signals`: 1 if a sitemap has
-    called it changed since, else 0. `exposure`: days for which it was observed. `n_changes` and
-    `n_new_links`: changes seen in them, and pages that it led to. `n_told` and `n_true`: signals
-    before the last check, and how many of those a change had preceded.
+    called it changed since, else 0. `n_checks`, `exposure`: checks, and the days for which they
+    observed it. `n_changes` and `n_new_links`: changes seen in them, and pages that it led to.
+    `n_told` and `n_true`: checks after such a signal, and those of them that found a change.
     """
 
     ages: Floats
     n_signals: Floats
+    n_checks: Floats
     exposure: Floats
     n_changes: Floats
     n_new_links: Floats
@@ -93,21 +91,39 @@ def rates(history: History, peers: NDArray[np.int64]) -> Floats:
 def gains(history: History, weights: Floats, sites: NDArray[np.int32]) -> tuple[Floats, float]:
     """Return the key of each page, and that of a page that is found from now on.
 
-    Signals add to the z of a page what makes a change as likely as they proved to be: each that was
-    followed by a change counts for its page and, less, for all. O(pages), .2 s for a million.
+    A signal adds to the z of a page as far as signals are to be trusted. O(pages), .2 s for a
+    million.
     """
     lambdas = rates(history, peers_of(weights, sites))
     is_new = np.isnan(history.ages)
     ages = np.where(is_new, 0.0, history.ages)
     z = lambdas * ages
-    told, true = history.n_told.sum(), history.n_true.sum()
-    share = (history.n_true + 2 * (1 + true) / (2 + told)) / (history.n_told + 2)
-    z -= history.n_signals * np.log1p(-np.minimum(share, SURE))
+    z -= history.n_signals * np.log1p(-trust(history))
     w_new = NEW_SHARE * float(weights[~is_new].mean()) if not is_new.all() else 1.0
     known = weights / lambdas * (z - np.log1p(z)) + w_new * hub_gains(history, ages)
     first = np.maximum(weights, w_new) * np.minimum(1 / lambdas, LONGEST)
     usual = w_new * min(1 / float(np.median(lambdas)), LONGEST) if len(lambdas) else 1.0
     return np.where(is_new, first, known), usual
+
+
+def trust(history: History) -> Floats:
+    """Return how far a signal of each page is to be trusted: 0 not at all, 1 wholly.
+
+    It is the share of signals that a change had preceded, times the share of unchanged pages that
+    had no signal. The second is 0 where all pages are called changed all the time, however many of
+    them are. Either is that of the page, and of all pages as if in two more checks. O(pages).
+    """
+    true, told = history.n_true, history.n_told
+    unchanged = history.n_checks - history.n_changes
+    silent = unchanged - (told - true)
+    trusts: Floats = _shares(true, told) * _shares(silent, unchanged)
+    return trusts
+
+
+def _shares(parts: Floats, wholes: Floats) -> Floats:
+    usual = (parts.sum() + 1) / (wholes.sum() + 2)
+    shares: Floats = (parts + 2 * usual) / (wholes + 2)
+    return shares
 
 
 def freshness(history: History, weights: Floats, sites: NDArray[np.int32]) -> float:

@@ -53,10 +53,11 @@ if TYPE_CHECKING:
 
 REVISITS = SideTable(
     "revisits",
-    "page INTEGER PRIMARY KEY, checked_at REAL NOT NULL, exposure REAL NOT NULL, "
-    "n_changes INTEGER NOT NULL, n_new_links INTEGER NOT NULL, n_failures INTEGER NOT NULL, "
-    "n_told INTEGER NOT NULL, n_true INTEGER NOT NULL, lastmod TEXT NOT NULL, "
-    "etag TEXT NOT NULL, modified TEXT NOT NULL, blocks BLOB NOT NULL, request TEXT",
+    "page INTEGER PRIMARY KEY, checked_at REAL NOT NULL, n_checks INTEGER NOT NULL, "
+    "exposure REAL NOT NULL, n_changes INTEGER NOT NULL, n_new_links INTEGER NOT NULL, "
+    "n_failures INTEGER NOT NULL, n_told INTEGER NOT NULL, n_true INTEGER NOT NULL, "
+    "lastmod TEXT NOT NULL, etag TEXT NOT NULL, modified TEXT NOT NULL, "
+    "blocks BLOB NOT NULL, request TEXT",
 )
 
 REVISIONS = SideTable.of_visits("revisions", "what TEXT NOT NULL")
@@ -124,6 +125,7 @@ class Known(NamedTuple):
 
     page: int
     checked_at: float
+    n_checks: int = 0
     exposure: float = 0.0
     n_changes: int = 0
     n_new_links: int = 0
@@ -266,12 +268,12 @@ class Revisits:
         n_pages = len(versions.numbers)
         self._make_room(n_pages - 1)
         self.current[:n_pages] = versions.numbers
-        names = Known._fields[1:8]
+        names = Known._fields[1:9]
         columns = {name: np.zeros(n_pages) for name in names}
         columns["checked_at"] = versions.fetched_at.copy()
         with store_errors(self._store.path):
             rows = self._db.execute(f"SELECT page, {', '.join(names)} FROM revisits")
-            flat = np.fromiter(chain.from_iterable(rows), np.float64).reshape(-1, 8)
+            flat = np.fromiter(chain.from_iterable(rows), np.float64).reshape(-1, 9)
         pages = flat[:, 0].astype(np.int64)
         for at, name in enumerate(names, 1):
             columns[name][pages] = flat[:, at]
@@ -390,7 +392,7 @@ class Updates(CrawlPart):
         self._lastmods = dict(self._store.sitemaps().lastmods())
         signalled = np.zeros(n_pages)
         signalled[self._revisits.signalled(self._lastmods)] = 1
-        names = ("exposure", "n_changes", "n_new_links", "n_told", "n_true")
+        names = ("n_checks", "exposure", "n_changes", "n_new_links", "n_told", "n_true")
         history = gain.History(ages, signalled, *map(known.__getitem__, names))
         sites = self.crawl.recorder.pages.sites[:n_pages]
         about = history, pagerank(versions.indptr, versions.indices), sites
@@ -447,6 +449,7 @@ class Updates(CrawlPart):
         n_new = int(np.count_nonzero(visit.targets >= self._store.n_pages)) if what else 0
         checked = checked._replace(
             checked_at=visit.fetched_at,
+            n_checks=checked.n_checks + 1,
             exposure=checked.exposure + (days / 2 if what else days),
             n_changes=checked.n_changes + bool(what),
             n_new_links=checked.n_new_links + n_new,
