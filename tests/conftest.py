@@ -53,18 +53,24 @@ def pytest_collection_modifyitems(items):
     """Mark as `slow` the tests of modules that import, even indirectly, one of `_SLOW`.
 
     Those of `_LONG` are marked as `long`; those that try more examples in a long run, as `sampled`.
+    Of the cases of a test that is marked as `sampled(n)`, all but n, evenly chosen, are `long`.
 
     Their modules run first, `_LONGEST` before others and then those with the fewest tests: a module
     with two tests that kill crawls takes minutes, and started last it would keep one process busy
     and the others idle.
     """
     n_tests = Counter(item.path for item in items)
+    n_cases = Counter(map(_function, items))
+    n_seen = Counter()
     rank = {f"{name}.py": number for number, name in enumerate(_LONGEST)}
     for item in items:
         if _reaches(item.path, _SLOW):
             item.add_marker("slow")
-        if item.path.stem in _LONG:
+        name, sampled = _function(item), item.get_closest_marker("sampled")
+        n_short = n_cases[name] if sampled is None else sampled.args[0]
+        if item.path.stem in _LONG or n_seen[name] * n_short % n_cases[name] >= n_short:
             item.add_marker("long")
+        n_seen[name] += 1
         if "examples(" in inspect.getsource(item.function):
             item.add_marker("sampled")
     items.sort(
@@ -74,6 +80,11 @@ def pytest_collection_modifyitems(items):
             n_tests[item.path],
         )
     )
+
+
+def _function(item):
+    """Return the name of the test that an item is a case of."""
+    return item.nodeid.partition("[")[0]
 
 
 @cache

@@ -290,6 +290,7 @@ def test_the_key_of_a_url_is_the_one_that_pywb_looks_up(url, key):
     assert surt(url) == key
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize(
     ("table", "column", "value"),
     [

@@ -53,6 +53,7 @@ def pairs(store):
         return sorted(db.execute("SELECT source_url, target_url FROM link_urls"))
 
 
+@pytest.mark.long
 def test_a_killed_crawl_archives_each_page_once_and_its_replay_sees_the_same_web(tmp_path):
     sites = {f"127.0.0.{31 + n}": (folder, ["/genindex"]) for n, folder in enumerate(FOLDERS)}
     n_files = sum(len(list(folder.rglob("*.html"))) for folder in FOLDERS)

@@ -417,6 +417,7 @@ def test_a_page_that_a_middleware_could_not_read_is_failed_by_the_name_of_its_er
 ROBOTS = b"User-agent: *\nDisallow: /no\n"
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize(
     ("answer", "may_fetch", "may_fetch_no"),
     [

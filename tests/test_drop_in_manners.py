@@ -67,6 +67,7 @@ class Never:
         return None if number == 2 else HtmlResponse(request.url, request=request)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("per_domain", [1, 8])
 def test_requests_that_a_middleware_drops_or_answers_are_not_delayed(per_domain):
     settings = {

@@ -258,6 +258,7 @@ NO_ROOM = {
 """Shell scripts that run a command twice without room for its files, and what it then says."""
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("kind", NO_ROOM)
 def test_a_full_disk_stops_the_crawl_which_resumes_when_there_is_room(tmp_path, whole_order, kind):
     script, reason = NO_ROOM[kind]

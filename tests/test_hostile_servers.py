@@ -115,6 +115,7 @@ def test_a_broken_response_costs_only_its_own_page():
     assert 2 * len(BROKEN) <= run.stats["crawlprio/pages_fetched"] <= 3 * len(BROKEN)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     "hostile",
     [

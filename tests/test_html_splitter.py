@@ -114,6 +114,7 @@ def scan(html):
     return int(n_tags), int(n_left), int(weight), int(link_weight)
 
 
+@pytest.mark.long
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc, limits the address space")
 @pytest.mark.parametrize("sizes", [(SMALL, 12_288, 65_536, 600_000), (10_000_000,)])
 def test_no_page_takes_more_than_100_mb_and_20_times_its_size(sizes):

@@ -122,6 +122,7 @@ def test_its_setting_is_checked_and_without_it_nothing_is_recorded(environment, 
     assert "no canonical URLs can be read" in listed.stderr
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("rows", "sentence"),
     [

@@ -57,6 +57,7 @@ def test_python_and_compiled_code_have_one_order_wherever_a_crawl_switches(
         assert found == expected, web_of.__name__
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", ORDERINGS)
 def test_a_crawl_of_hundreds_of_pages_has_one_order_in_python_and_compiled(name):
     web, options = with_urls(power_law_web(600, 7)), LARGE.get(name, {})

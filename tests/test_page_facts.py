@@ -35,6 +35,7 @@ def collected(*words):
     assert run_command("links", "collect", *words) == 0
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("crawl", "n_workers"),
     [("one machine", 0), ("one machine", 2), ("redis", 2)],

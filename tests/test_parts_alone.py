@@ -69,6 +69,7 @@ REFUSED = {"omniscient", "historical-pagerank", *ADDED["orderings by value"]}
 """Orderings that need a known web, an earlier crawl or a value model."""
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("name", ORDERINGS)
 def test_the_scheduler_and_each_queue_alone_fetch_in_the_same_order_as_the_add_on(name):
     web = random_web(seed=7)
@@ -135,6 +136,7 @@ def settings_of(lines):
     return {name: value for line in lines.values() for name, value in line.items()}
 
 
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize("also", [{}, ADDON, queue("Opic")], ids=["", "add-on", "queue"])
 @pytest.mark.parametrize("lines", COMBINED)
 def test_every_combination_does_what_its_parts_do_and_installs_none_twice(lines, also, tmp_path):

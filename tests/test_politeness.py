@@ -298,6 +298,7 @@ def test_a_refusing_site_is_left_alone_while_others_are_crawled(headers, least):
     assert max(gaps(hosts["a.test"])) >= least
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("status", [301, 302, 307, 403, 404, 500])
 @pytest.mark.parametrize("at_once", [1, 2])
 def test_a_redirect_or_an_error_may_ask_for_a_pause(status, at_once):

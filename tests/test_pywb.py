@@ -158,6 +158,7 @@ def test_an_archived_page_looks_like_itself_with_its_requisites_and_not_without(
     assert difference(live, bare) > 0.5
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     "n_workers",
     [

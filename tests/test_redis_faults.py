@@ -64,6 +64,7 @@ def test_a_job_goes_on_though_coordinator_and_server_are_lost(crawl):
     crawl.end_whole(most_refetched=crawl.web.n_sites + 4)
 
 
+@pytest.mark.long
 def test_a_cluster_moves_the_slot_of_a_crawl_whose_coordinator_is_killed(crawl, redis_cluster):
     crawl.serve_by(redis_cluster)
     crawl.start(1, "--delay", "0.5")
@@ -147,6 +148,7 @@ class Proxy(ThreadingTCPServer):
                     ends[end is request].sendall(found)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("fault", ["stopped", "cut off for ever", "cut off for a while"])
 def test_a_coordinator_that_is_not_heard_for_its_term_is_replaced(crawl, fault):
     proxy = Proxy(crawl.server.port)
@@ -164,6 +166,7 @@ def test_a_coordinator_that_is_not_heard_for_its_term_is_replaced(crawl, fault):
     crawl.end_whole()
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("fault", ["stopped", "cut off"])
 def test_a_worker_that_is_not_heard_for_its_term_fetches_nothing_of_what_it_loses(crawl, fault):
     proxy = Proxy(crawl.server.port)
@@ -185,6 +188,7 @@ def test_a_worker_that_is_not_heard_for_its_term_fetches_nothing_of_what_it_lose
     crawl.end_whole(most_refetched=crawl.web.n_sites)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("coordinator", "is_lost"), [("never", False), ("auto", False), ("auto", True)]
 )

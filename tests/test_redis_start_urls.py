@@ -33,6 +33,7 @@ def crawl(folder, server, spider=Shop, seconds=0.5):
     return run, [(fetch.path, fetch.method, fetch.body) for fetch in site.fetches]
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("kind", ["list", "set", "zset"])
 def test_all_start_urls_of_a_list_set_or_sorted_set_are_fetched(kind, redis_server, tmp_path):
     client = redis_server.client()

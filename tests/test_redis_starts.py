@@ -28,6 +28,7 @@ class Endless(scrapy.Spider):
 """
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("n_workers", "n_at_once"), [(1, 1), (1, 8), (2, 4)])
 def test_children_of_an_endless_start_are_fetched_and_not_starved(crawl, n_workers, n_at_once):
     crawl.web.answer = lambda site, path: (200, "text/html", b"<p>page</p>")

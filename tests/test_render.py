@@ -244,6 +244,7 @@ FAILURES = {
 }
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("cause", FAILURES)
 def test_a_page_that_cannot_be_rendered_stays_as_it_was_sent_and_is_counted(cause, tmp_path):
     """The page after it is rendered: by another tab, or another browser."""
@@ -255,6 +256,7 @@ def test_a_page_that_cannot_be_rendered_stays_as_it_was_sent_and_is_counted(caus
     assert len(titles(tmp_path)) == 5
 
 
+@pytest.mark.long
 def test_a_page_that_takes_all_memory_is_given_up(tmp_path):
     """By the limit of the script engine, or before, because it answers nothing."""
     script = "const all = []; while (true) all.push(new Array(1e6).fill({}).map(() => ({})));"
@@ -311,6 +313,7 @@ ENDLESS = {
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("kind", ENDLESS)
 def test_a_page_that_never_ends_is_read_as_it_stands(kind, tmp_path):
     with Site(app(2, script=ENDLESS[kind])) as site:

@@ -121,6 +121,7 @@ def crawled(queue, pages, n_visits):
     return visits
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("plain_until", [0, PLAIN])
 @pytest.mark.parametrize("name", ORDERINGS)
 def test_a_resumed_crawl_goes_on_as_if_it_had_not_stopped(name, plain_until):

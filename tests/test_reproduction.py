@@ -305,6 +305,7 @@ def write_webs(folder, shared):
         (folder / f"{name}.homes.txt").write_text("0\n")
 
 
+@pytest.mark.long
 def test_a_second_run_of_a_section_writes_the_same_bytes(tmp_path):
     """Each run is a process of its own, with another seed of Python's hashes."""
     write_webs(tmp_path, tmp_path / "shared")

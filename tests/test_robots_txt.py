@@ -162,6 +162,7 @@ def many_robots(n_robots, n_rules):
     return f"{names}User-agent: *\n{rules}".encode()
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     "body",
     [

@@ -410,6 +410,7 @@ def random_web(seed):
     return pages, answer
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("seed", range(12))
 def test_any_web_is_crawled_as_completely_as_by_scrapy(seed):
     print(f"seed {seed}")

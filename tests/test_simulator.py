@@ -115,6 +115,7 @@ def test_the_loop_lets_sites_take_turns_like_the_page_by_page_driver(name, share
     assert loop != both_drivers(web, [0, 5], name, {**options, "site_share": 10**9})[0]
 
 
+@pytest.mark.long
 def test_only_three_orderings_depend_on_sites():
     web = power_law_web(300, seed=5)
     one_site = dataclasses.replace(web, site={})

@@ -65,6 +65,7 @@ def test_pages_that_only_a_sitemap_knows_come_after_all_linked_ones(tmp_path):
     assert run.stats["crawlprio/sitemaps/urls"] == 5
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("ordering", ["breadth-first", "opic", "sibling-sampling", "random"])
 def test_linked_pages_leave_in_the_same_order_with_and_without_sitemaps(tmp_path, ordering):
     web = {f"/{n}": page(*(f"/{(7 * n + k) % 60}" for k in (1, 5, 11, 17))) for n in range(60)}

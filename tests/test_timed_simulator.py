@@ -154,6 +154,7 @@ def test_with_a_hot_queue_driver_and_oracle_agree(data):
     assert loop == events == expected
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("name", "options"), CASES)
 def test_on_a_power_law_web_loop_driver_and_oracle_agree(name, options):
     web = power_law_web(150, seed=31)
@@ -187,6 +188,7 @@ def test_a_page_of_a_ready_site_waits_for_the_end_of_the_batch(fill, order):
     assert [page for page, *_ in loop] == order
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", ["opic", "larger-sites-first", *WITH_RANKS])
 def test_loop_and_driver_agree_on_2000_pages_and_40_robots(name):
     web = power_law_web(2000, seed=32)
@@ -293,6 +295,7 @@ def test_fetches_that_end_together_are_observed_in_order_of_their_start(compiled
         assert crawl.visits.tolist() == crawl.order.tolist() == [0, 1, 2]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("name", "options"), CASES)
 def test_one_robot_without_a_delay_fetches_in_the_order_of_the_order_only_loop(name, options):
     web = power_law_web(200, seed=33)

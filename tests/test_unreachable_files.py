@@ -64,6 +64,7 @@ PATHS = {
 }
 
 
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("command", READERS)
 @pytest.mark.parametrize("kind", PATHS)
 def test_a_command_says_in_one_sentence_why_its_store_cannot_be_reached(folder, command, kind):

@@ -49,6 +49,7 @@ def test_workers_get_every_page_once_and_keep_robots_and_delays(crawl):
         assert crawl.said().count("pages fetched") == 1
 
 
+@pytest.mark.sampled(1)
 @every_kind
 def test_ctrl_c_lets_workers_finish_and_the_crawl_is_resumed(crawl):
     crawl.start()
@@ -64,6 +65,7 @@ def test_ctrl_c_lets_workers_finish_and_the_crawl_is_resumed(crawl):
     crawl.end_whole()
 
 
+@pytest.mark.sampled(1)
 @every_kind
 def test_coordinators_that_are_killed_lose_nothing(crawl):
     """On one machine their workers end with them, and the crawl is resumed."""
@@ -79,6 +81,7 @@ def test_coordinators_that_are_killed_lose_nothing(crawl):
         assert min(crawl.web.rests()) >= DELAY
 
 
+@pytest.mark.sampled(1)
 @every_kind
 def test_workers_that_are_killed_lose_nothing(crawl):
     crawl.start()
@@ -90,6 +93,7 @@ def test_workers_that_are_killed_lose_nothing(crawl):
         assert crawl.said().count("died; another takes its place") == 3
 
 
+@pytest.mark.long
 @every_kind
 @pytest.mark.parametrize("seed", range(N_RUNS))
 def test_any_sequence_of_faults_loses_and_doubles_nothing(crawl, seed):
@@ -141,6 +145,7 @@ def test_any_sequence_of_faults_loses_and_doubles_nothing(crawl, seed):
     crawl.end_whole(most_refetched=n_faults * crawl.web.n_sites)
 
 
+@pytest.mark.sampled(1)
 @every_kind
 def test_a_site_with_several_fetches_at_once_keeps_its_delay_between_their_starts(crawl):
     crawl.web.latency = 0.9
@@ -154,6 +159,7 @@ def test_a_site_with_several_fetches_at_once_keeps_its_delay_between_their_start
     assert max(crawl.visits().values()) == 1
 
 
+@pytest.mark.sampled(2)
 @every_kind
 @pytest.mark.parametrize(
     "chosen",
@@ -176,6 +182,7 @@ def test_one_worker_with_one_fetch_at_a_time_has_the_order_of_a_crawl_alone(craw
     assert orders[1] == orders[0]
 
 
+@pytest.mark.sampled(1)
 @every_kind
 def test_archive_values_texts_and_sitemaps_are_those_of_a_crawl_alone(crawl):
     web = crawl.web
@@ -207,6 +214,7 @@ def test_archive_values_texts_and_sitemaps_are_those_of_a_crawl_alone(crawl):
     assert found[0] == found[1]
 
 
+@pytest.mark.sampled(1)
 @every_kind
 def test_the_live_view_shows_pauses_and_stops_all_workers(crawl):
     crawl.web.latency = 1.2
