@@ -67,7 +67,7 @@ def pytest_collection_modifyitems(items):
         if _reaches(item.path, _SLOW):
             item.add_marker("slow")
         name, sampled = _function(item), item.get_closest_marker("sampled")
-        n_short = n_cases[name] if sampled is None else sampled.args[0]
+        n_short = sampled.args[0] if sampled and sampled.args else n_cases[name]
         if item.path.stem in _LONG or n_seen[name] * n_short % n_cases[name] >= n_short:
             item.add_marker("long")
         n_seen[name] += 1
