@@ -272,9 +272,10 @@ class Dispatcher:
     it: its callback has ended, its requests are scheduled and its items processed. Until then it
     counts as in flight, as far as `CallbackWait` goes. An error of the frontier goes to `failed`.
 
-    `at_once` limits the fetches in flight, `starts` the requests of `start`. If `takes_seeds`, any
-    other request that did not come from a page is a seed too. `retried` has the URLs of pages that
-    wait again after a failed fetch, by identity.
+    `frontier` has the waiting pages. `at_once` limits the fetches in flight, `starts` the requests
+    of `start`, `callbacks` how long callbacks are waited for. If `takes_seeds`, any other request
+    that did not come from a page is a seed too. `retried` has the URLs of pages that wait again
+    after a failed fetch, by identity.
     """
 
     takes_seeds = False
@@ -288,7 +289,7 @@ class Dispatcher:
         failed: Callable[[CrawlprioError], object],
     ) -> None:
         self._crawler = crawler
-        self._frontier = frontier
+        self.frontier = frontier
         self._identities = identities
         self.at_once = ConcurrencyLimit(config.concurrency, config.max_concurrent_requests)
         self._failed = failed
@@ -296,7 +297,7 @@ class Dispatcher:
         self.leases = Leases()
         self._sources: WeakKeyDictionary[Request, Lease] = WeakKeyDictionary()
         self.retried: dict[str, str] = {}
-        self._patience = CallbackWait(self._release_site, self.page_ready)
+        self.callbacks = CallbackWait(self._release_site, self.page_ready)
         self._is_closed = False
         self._alarm = engine.Alarm(self.page_ready)
         self.starts = StartThrottle(frontier, self.leases, self.at_once, self._alarm)
@@ -312,22 +313,17 @@ class Dispatcher:
 
     def __len__(self) -> int:
         """The number of requests that wait or are leased."""
-        return len(self._frontier) + len(self.leases) + self._frontier.is_busy
-
-    @property
-    def n_waiting(self) -> int:
-        """The number of requests that wait."""
-        return len(self._frontier)
+        return len(self.frontier) + len(self.leases) + self.frontier.is_busy
 
     def close(self) -> None:
         self._is_closed = True
         self._alarm.cancel()
-        self._patience.close()
+        self.callbacks.close()
         self.starts.close()
 
     def is_known(self, request: Request) -> bool:
         """Return whether a request would be dropped as a duplicate, as far as is known."""
-        return self._frontier.is_duplicate(self._identities.of_request(request))
+        return self.frontier.is_duplicate(self._identities.of_request(request))
 
     def enqueue(self, request: Request, *, repeats: bool) -> bool:
         """Queue a request; return False for a duplicate, which is dropped.
@@ -348,22 +344,22 @@ class Dispatcher:
         if lease.is_given_back:
             request.dont_filter = lease.dont_filter
             self._end(lease)
-            self._frontier.put_back(lease.leased_page.lease)
+            self.frontier.put_back(lease.leased_page.lease)
             return True
         identity = self._identities.of_request(request)
         if identity == lease.identity and repeats:
             self._end(lease)
             packed = self._packing.pack(request)
-            if isinstance(packed, Unheld) and not self._frontier.keeps_objects:
+            if isinstance(packed, Unheld) and not self.frontier.keeps_objects:
                 # With the request as it was before, the page would be retried for ever.
                 self._report(lease, _failed(lease, "cannot be sent to workers"))
                 return True
             self.retried[identity] = request.url
-            self._frontier.put_back(lease.leased_page.lease, packed, request.priority)
+            self.frontier.put_back(lease.leased_page.lease, packed, request.priority)
             return True
         is_kept = self._add(request, repeats, lease)
         self._end(lease)
-        self._report(lease, self._redirect(lease, request))
+        self._report(lease, _redirect(lease, identity))
         return is_kept
 
     def drop(self, request: Request) -> None:
@@ -371,24 +367,15 @@ class Dispatcher:
         lease = self.leases.replaced_by(request)
         if lease is not None:
             self._end(lease)
-            self._report(lease, self._redirect(lease, request))
-
-    def _redirect(self, lease: Lease, request: Request) -> PageVisit:
-        """Return the visit of a redirect, whose target is its only link."""
-        identity = self._identities.of_request(request)
-        is_to_itself = identity == lease.identity
-        pairs = LinkPairs(
-            lease.request.url, [] if is_to_itself else [identity], status=lease.status
-        )
-        return PageVisit(pairs, links_are_entries=True, error=TO_ITSELF if is_to_itself else "")
+            self._report(lease, _redirect(lease, self._identities.of_request(request)))
 
     def _add(self, request: Request, repeats: bool, source: Lease | None) -> bool:
         is_start = request in self.starts
         identity = self._identities.of_request(request)
-        if not (repeats or is_start) and self._frontier.is_duplicate(identity):
+        if not (repeats or is_start) and self.frontier.is_duplicate(identity):
             return False
         forget_inherited(request)
-        is_kept = self._frontier.add(
+        is_kept = self.frontier.add(
             QueueEntry(
                 identity=identity,
                 url=without_credentials(request.url).partition("#")[0],
@@ -403,7 +390,7 @@ class Dispatcher:
         )
         if is_start:
             # Where other workers may fetch it, nobody tells this one that it has left.
-            is_here = is_kept is not False and self._frontier.keeps_objects
+            is_here = is_kept is not False and self.frontier.keeps_objects
             self.starts.queue(request, identity, is_kept=is_here)
         return is_kept is not False
 
@@ -420,10 +407,10 @@ class Dispatcher:
             return None
         if self.starts.look():
             return None  # it may come before all others
-        leased_page = self._frontier.next_page(monotonic())
+        leased_page = self.frontier.next_page(monotonic())
         if leased_page is None:
             self.starts.look()
-            self._alarm.set(self._frontier.ready_at())
+            self._alarm.set(self.frontier.ready_at())
             return None
         request = self._packing.unpack(leased_page)
         if request in self.leases:
@@ -444,10 +431,10 @@ class Dispatcher:
         This keeps a `start` that yields while the downloader has room (`engine.needs_backout`) as
         lazy as it is without crawlprio.
         """
-        n_open = len(self._frontier) + len(self.leases)
-        if n_open < self.at_once.now or self._frontier.is_busy:
+        n_open = len(self.frontier) + len(self.leases)
+        if n_open < self.at_once.now or self.frontier.is_busy:
             return False
-        ready_at = self._frontier.ready_at()
+        ready_at = self.frontier.ready_at()
         if ready_at <= monotonic():
             return False
         self._alarm.set(ready_at)
@@ -457,7 +444,7 @@ class Dispatcher:
     def leave_site(self, lease: Lease) -> None:
         """Release the site of a leased page, whose download slot a middleware has set."""
         if lease.site:
-            self._frontier.release_site(lease.leased_page.lease)
+            self.frontier.release_site(lease.leased_page.lease)
             self._will_not_fetch(lease)
 
     def fetch_may_start(self, lease: Lease) -> bool:
@@ -470,7 +457,7 @@ class Dispatcher:
 
     def may_send(self, lease: Lease) -> bool:
         """Return whether a leased page may still be fetched."""
-        return self._frontier.holds(lease.leased_page.lease)
+        return self.frontier.holds(lease.leased_page.lease)
 
     def lease_lost(self, lease: int) -> None:
         """Abort the fetch under an expired lease: others may fetch its page by now."""
@@ -494,10 +481,6 @@ class Dispatcher:
         if lease is not None:
             self._sources[request] = lease
 
-    def progressed(self, lease: Lease) -> None:
-        """Called when the callback of a lease has yielded, and when its output was consumed."""
-        self._patience.prolong(lease)
-
     def _outcome(self, request: Request, outcome: Response | Request | Failure) -> None:
         """Record what the downloader and its middlewares returned for a request."""
         lease = self.leases.of(request)
@@ -507,11 +490,11 @@ class Dispatcher:
             self.leases.replace(lease, outcome)
         else:
             self.leases.answered(lease, outcome)
-            self._patience.begin(lease)
+            self.callbacks.begin(lease)
 
     def _release_site(self, lease: Lease) -> None:
         if self.leases.release_site(lease) and not lease.is_observed:
-            self._frontier.release_site(lease.leased_page.lease)
+            self.frontier.release_site(lease.leased_page.lease)
 
     def observe(self, lease: Lease, visit: PageVisit) -> None:
         """Report the visit of a leased page, its links included, before its callback has ended."""
@@ -533,7 +516,7 @@ class Dispatcher:
 
     def _end(self, lease: Lease) -> None:
         """Remove a lease; the caller tells the frontier that it has ended."""
-        self._patience.end(lease)
+        self.callbacks.end(lease)
         self.leases.end(lease)
         if lease.started_at is None:
             self._will_not_fetch(lease)
@@ -541,14 +524,14 @@ class Dispatcher:
     def _will_not_fetch(self, lease: Lease) -> None:
         """Note that no fetch of a lease will start on the site that it holds."""
         if lease.site:
-            self._frontier.clock.not_fetched(lease.site)
+            self.frontier.clock.not_fetched(lease.site)
             lease.site = ""
 
     def _report(self, lease: Lease, visit: PageVisit) -> None:
         """Report the outcome of a leased page to the frontier."""
         lease.is_observed = True
         try:
-            self._frontier.observe(
+            self.frontier.observe(
                 lease.leased_page.lease,
                 visit._replace(
                     fetched_at=lease.fetched_at,
@@ -570,6 +553,13 @@ def _failed(lease: Lease, error: str = "") -> PageVisit:
     error = error or lease.error or ("callback did not end" if lease.is_read else "")
     pairs = LinkPairs(lease.request.url, [], status=lease.status)
     return PageVisit(pairs, links_are_entries=True, error=error)
+
+
+def _redirect(lease: Lease, target: str) -> PageVisit:
+    """Return the visit of a redirect, whose target, by its identity, is its only link."""
+    is_to_itself = target == lease.identity
+    pairs = LinkPairs(lease.request.url, [] if is_to_itself else [target], status=lease.status)
+    return PageVisit(pairs, links_are_entries=True, error=TO_ITSELF if is_to_itself else "")
 
 
 def _is_from_outside(request: Request) -> bool:

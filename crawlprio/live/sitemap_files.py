@@ -278,7 +278,7 @@ class Sitemaps(SideFetches):
             return
         room = crawl.config.concurrency or 16
         if crawl.dispatcher is not None:
-            room = 0 if crawl.dispatcher.n_waiting else room - len(crawl.dispatcher)
+            room = 0 if len(crawl.dispatcher.frontier) else room - len(crawl.dispatcher)
         if room <= 0:
             return
         try:

@@ -133,10 +133,10 @@ class LinksMiddleware:
                     if is_guarded:
                         output.meta.setdefault(ALLOW_PRIVATE, False)
                 if dispatcher is not None and lease is not None:
-                    dispatcher.progressed(lease)
+                    dispatcher.callbacks.prolong(lease)
                 yield output
                 if dispatcher is not None and lease is not None:
-                    dispatcher.progressed(lease)
+                    dispatcher.callbacks.prolong(lease)
             error = ""
             if lease is not None and reading.item is None:
                 for judge in crawl.parts.defining("judge"):

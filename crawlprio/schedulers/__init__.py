@@ -82,7 +82,7 @@ class OrderedQueue:
 
     def __len__(self) -> int:
         dispatcher = self._crawl.dispatcher
-        return 0 if dispatcher is None or self._is_second else dispatcher.n_waiting
+        return 0 if dispatcher is None or self._is_second else len(dispatcher.frontier)
 
 
 def _queue_class(name: str, title: str) -> type[OrderedQueue]:

@@ -156,7 +156,7 @@ class Scheduler(BaseScheduler):
 
     def __len__(self) -> int:
         """The number of waiting requests, without those handed out, as in Scrapy's scheduler."""
-        return 0 if self.dispatcher is None else self.dispatcher.n_waiting
+        return 0 if self.dispatcher is None else len(self.dispatcher.frontier)
 
     def has_pending_requests(self) -> bool:
         """Return whether any request is waiting or leased; if not, the spider is idle."""
