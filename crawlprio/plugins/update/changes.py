@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from email.utils import format_datetime
 from typing import TYPE_CHECKING, NamedTuple
@@ -25,7 +25,6 @@ from crawlprio.store.visit_rows import target_list
 
 if TYPE_CHECKING:
     from crawlprio.show.report_page import ReportedCrawl
-
 
 FOUND = ("changed", "new", "gone")
 """The kinds of change that a pass counts, apart from unchanged pages."""
@@ -183,7 +182,7 @@ def as_rss(changes: Sequence[Change]) -> str:
         f"<category>{each.kind}</category><description>{_xml(each.what)}</description></item>"
         for each in changes
     ]
-    link = _xml(changes[0].url) if changes else "https://pypi.org/project/crawlprio/"
+    link = _xml(changes[0].url) if changes else "about:blank"
     head = f"<title>Changed pages</title><link>{link}</link><description>crawlprio</description>"
     return (
         '<?xml version="1.0" encoding="UTF-8"?>\n'
@@ -196,9 +195,4 @@ def _xml(text: str) -> str:
     return escape("".join(char for char in text if char.isprintable()))
 
 
-FORMATS: Mapping[str, Callable[[Sequence[Change]], str]] = {
-    "table": as_table,
-    "csv": as_csv,
-    "json": as_json,
-    "rss": as_rss,
-}
+FORMATS = {"table": as_table, "csv": as_csv, "json": as_json, "rss": as_rss}

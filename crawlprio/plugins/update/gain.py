@@ -91,8 +91,7 @@ def rates(history: History, peers: NDArray[np.int64]) -> Floats:
 def gains(history: History, weights: Floats, sites: NDArray[np.int32]) -> tuple[Floats, float]:
     """Return the key of each page, and that of a page that is found from now on.
 
-    A signal adds to the z of a page as far as signals are to be trusted. O(pages), .2 s for a
-    million.
+    A signal adds to z as far as it is to be trusted. O(pages), .2 s for a million.
     """
     lambdas = rates(history, peers_of(weights, sites))
     is_new = np.isnan(history.ages)
@@ -116,8 +115,7 @@ def trust(history: History) -> Floats:
     true, told = history.n_true, history.n_told
     unchanged = history.n_checks - history.n_changes
     silent = unchanged - (told - true)
-    trusts: Floats = _shares(true, told) * _shares(silent, unchanged)
-    return trusts
+    return _shares(true, told) * _shares(silent, unchanged)
 
 
 def _shares(parts: Floats, wholes: Floats) -> Floats:

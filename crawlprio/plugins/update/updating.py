@@ -68,7 +68,6 @@ MOST_FAILURES = 3
 
 NEW = "new"
 
-
 PASSES = "passes"
 """The key in `meta`: a list of passes."""
 
