@@ -6,6 +6,7 @@ import random
 import shutil
 from contextlib import contextmanager, suppress
 
+import numpy as np
 import pytest
 from scrapy.utils.test import get_crawler
 
@@ -305,3 +306,24 @@ def test_a_state_that_cannot_be_written_is_reported_and_the_crawl_goes_on(
     with crawl_in(tmp_path / "job") as (frontier, recorder):
         assert recorder.state is None
         assert fetch(frontier, 40)
+
+
+@pytest.mark.parametrize("before", list(filter(is_saved, ORDERINGS.class_names())))
+def test_an_update_resumes_from_the_state_of_any_ordering_as_from_a_replay(tmp_path, before):
+    with crawl_in(tmp_path / "saved", before) as (frontier, recorder):
+        begin(frontier)
+        fetch(frontier, 100, keep=2)
+        assert not recorder.state
+    shutil.copytree(tmp_path / "saved", tmp_path / "replayed")
+    state_keeper.state_path(tmp_path / "replayed" / "crawl.sqlite").unlink()
+    orders = []
+    for name in ("saved", "replayed"):
+        with crawl_in(tmp_path / name, "gain") as (frontier, recorder):
+            assert (recorder.state is not None) == (name == "saved")
+            new = fetch(frontier, 5)
+            n_pages = len(recorder.pages)
+            keys = np.random.default_rng(3).random(n_pages + 1)
+            frontier.fetch_again(range(n_pages), keys)
+            orders.append([*new, *fetch(frontier, 150)])
+    assert orders[0] == orders[1]
+    assert len({*orders[0]}) > 100

@@ -41,7 +41,7 @@ class PageQueue(SiteQueue):
     from start to start on a site; with one, the caller of `end_fetch` says when the site is ready
     again. `pages_per_visit` (k) are fetched from a site before its delay applies. `truth` returns
     the PageRank of a page in the whole graph, for orderings that need it. `max_waiting` bounds the
-    waiting pages, by a `LimitedBuffer`, and `n_taken_out` counts those dropped.
+    waiting pages, by a `LimitedBuffer`.
     """
 
     def __init__(
@@ -76,7 +76,6 @@ class PageQueue(SiteQueue):
         self._classes = PriorityClasses(hot_queue, novelty)
         self._is_computing = False
         self.buffer = None if max_waiting is None else LimitedBuffer(max_waiting)
-        self.n_taken_out = 0
         if self.buffer is not None:
             self._queue.take_out(NO_PAGES)  # compile it before the crawl starts
         ordering_validation.open_ordering(ordering, pages, truth)
@@ -222,7 +221,7 @@ class PageQueue(SiteQueue):
                 self._push(target, int(priority_classes[target]))
         dropped = buffer.surplus(n_pages, priority_classes, keys)
         if dropped is not None:
-            self.n_taken_out += int(self._queue.take_out(dropped))
+            self._queue.take_out(dropped)
             self._update_site_keys(dropped)
 
     def next_page(self, now: float) -> int:

@@ -37,17 +37,15 @@ class StateKeeper:
 
     def __init__(self, config: CrawlConfig) -> None:
         ordering = config.ordering
-        budgets = (
-            config.max_pages_per_site,
-            config.max_pages_per_domain,
-            config.max_pages_per_pattern,
-            config.max_sites,
-        )
+        of_a_site = config.max_pages_per_site, config.max_pages_per_domain
+        budgets = *of_a_site, config.max_pages_per_pattern, config.max_sites
         # What compiling sets is left out: whether, and the rule, which names itself by its address.
         own = vars(ordering).items()
         options = sorted((name, each) for name, each in own if name not in ("_rule", "is_plain"))
         bounded = [budget is not None for budget in budgets]
-        self._maker = repr((version("crawlprio"), type(ordering), options, bounded))
+        rest = repr((version("crawlprio"), bounded))
+        self._maker = f"{rest} {type(ordering)!r} {options!r}"
+        self._needed = self._maker if ordering.learns else rest
         self._saved_at = 0
         self._thread: Thread | None = None
 
@@ -66,7 +64,7 @@ class StateKeeper:
         except (OSError, ValueError) as error:
             logger.warning("%s is not used, and all visits are replayed: %s.", path, error)
             return None
-        if maker != self._maker:
+        if not str(maker).startswith(self._needed):
             logger.info("%s was saved under other settings; all visits are replayed.", path)
             return None
         self._saved_at = seq

@@ -313,6 +313,9 @@ class Ordering:
     is_plain = True
     """Whether it runs in Python so far."""
 
+    learns = True
+    """Whether its keys depend on earlier visits: a crawl resumes from a state saved under it."""
+
     is_slow_in_python = False
     """Whether Python takes tens of milliseconds a visit, so that compiling pays from the first."""
 

@@ -138,6 +138,8 @@ class StoreReader(VisitReader):
             ):
                 hops.setdefault(page, []).extend(target_list(targets, self.n_pages)[:1])
             reached = [page for seed in self.seeds() for page in _followed(hops, seed)]
+            if not reached:
+                return []
             rows = self._db.execute(
                 f"SELECT page FROM visits WHERE status BETWEEN 200 AND 299 AND seq IN {CURRENT}"
             )

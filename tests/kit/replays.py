@@ -96,7 +96,7 @@ def simulated_updates(site, n_fetches):
     """
     history = site.history
     ids, held, checked, rows = {home: at for at, home in enumerate(history.homes)}, {}, {}, {}
-    exposure, n_changes, n_new = Counter(), Counter(), Counter()
+    n_checks, exposure, n_changes, n_new = Counter(), Counter(), Counter(), Counter()
 
     def fetch(day, page):
         version = int(site.state(day)[page])
@@ -108,6 +108,7 @@ def simulated_updates(site, n_fetches):
         is_changed = page in held and content != held[page]
         if page in held:
             n_changes[page] += is_changed
+            n_checks[page] += 1
             exposure[page] += (day - checked[page]) / (2 if is_changed else 1)
             n_new[page] += len(new)
         held[page], checked[page], rows[page] = content, day, [ids[to] for to in targets]
@@ -119,10 +120,10 @@ def simulated_updates(site, n_fetches):
         n_done += 1
     for day in range(history.days[0] + 1, history.days[-1] + 1):
         known = [*ids]
-        columns = np.zeros((7, len(known)))
+        columns = np.zeros((8, len(known)))
         for at, page in enumerate(known):
             age = day - checked[page] if page in checked else math.nan
-            columns[:5, at] = age, 0, exposure[page], n_changes[page], n_new[page]
+            columns[:6, at] = age, 0, n_checks[page], exposure[page], n_changes[page], n_new[page]
         links = [rows.get(page, []) for page in known]
         indptr = np.concatenate([[0], np.cumsum([*map(len, links)])])
         weights = pagerank(indptr, np.array([to for row in links for to in row]))

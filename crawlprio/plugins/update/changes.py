@@ -164,13 +164,11 @@ def as_table(changes: Sequence[Change]) -> str:
     counts = ", ".join(
         f"{kinds.count(kind):,} {kind}" for kind in ("new", "changed", "moved", "gone")
     )
-    lines = [f"{each.kind:<8}{each.importance:>9.5f}  {each.url}{_said(each)}" for each in changes]
+    lines = [
+        f"{kind:<8}{importance:>9.5f}  {url} {'->' * (kind == 'moved')} {what}".rstrip()
+        for kind, url, _, what, _, importance in changes
+    ]
     return "\n".join([*lines, f"{counts}."])
-
-
-def _said(change: Change) -> str:
-    arrow = " -> " if change.kind == "moved" else "  "
-    return f"{arrow}{change.what}" if change.what else ""
 
 
 def as_rss(changes: Sequence[Change]) -> str:

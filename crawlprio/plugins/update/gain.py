@@ -19,10 +19,11 @@ expected to have.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 from crawlprio.graph.compiled import Addresses, njit
 from crawlprio.graph.pages import PageIds
@@ -157,6 +158,12 @@ class Gain(CompiledOrdering):
     """
 
     rule = give_new_key
+    learns = False
+
+    def restore_learned(self, take: Callable[[str, DTypeLike], NDArray[Any]]) -> None:
+        """Take over the pages of any ordering, without its keys."""
+        self.n_pages = len(take("keys", np.float64))
+        self.keys = np.zeros(self.n_pages)
 
     def first_numbers(self) -> Floats:
         return np.zeros(1)

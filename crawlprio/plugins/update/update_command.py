@@ -45,16 +45,10 @@ class ChangesCommand(OneLineCommand):
         "that moved elsewhere, and those that are gone. STORE is a crawl store, or the folder of a "
         "crawl; the crawl may be running."
     )
-    examples = (
-        "changes example",
-        "changes example --since 2026-01-31 --format csv",
-        "changes example --since 1 --format rss",
-    )
+    examples = ("changes example", "changes example --since 2026-01-31 --format rss")
     title = "Changes"
     options: ClassVar = {
-        "--since": Option(
-            "PASS|DATE", "since which update: 1 is the first crawl; default: the last update"
-        ),
+        "--since": Option("PASS|DATE", "since this update, 1 the first crawl; default: the last"),
         "--format": Option("table|csv|json|rss", "how to write the list; default: table"),
     }
 

@@ -80,8 +80,7 @@ class Pass(NamedTuple):
     `first`: place in the crawl of its first visit. `began`: Unix time. `asked`: `crawl` for what
     was crawled before the first update, else `changed` or `new`. `n_checks`: fetches that found a
     page as it was, or failed. `n_changed`, `n_new` and `n_gone`: pages. One that was killed, or
-    interrupted, is not over, and the next update goes on with it. `fresh`: `gain.freshness` when it
-    began.
+    interrupted, is not over, and the next update goes on with it. `fresh`: `gain.freshness` then.
     """
 
     first: int
