@@ -122,7 +122,7 @@ def test_a_signal_is_trusted_as_far_as_it_tells_changed_pages_from_others(
     history = History(
         ages=some, n_signals=some, n_checks=days, exposure=days, n_new_links=0 * some, **columns
     )
-    assert least <= trust(history).mean() <= most
+    assert least <= trust(history, np.zeros(n_pages, np.int32)).mean() <= most
 
 
 def test_a_date_on_all_pages_leaves_the_order_as_it_is():
@@ -135,3 +135,16 @@ def test_a_date_on_all_pages_leaves_the_order_as_it_is():
     told = quiet._replace(n_signals=none + 1, n_told=days, n_true=changes)
     without, with_signal = (np.argsort(gains(each, weights, sites)[0]) for each in (quiet, told))
     assert without.tolist() == with_signal.tolist()
+
+
+def test_a_site_whose_dates_lie_costs_the_others_no_trust():
+    n_pages, n_days = 100, 50
+    sites = np.arange(n_pages, dtype=np.int32) % 2
+    lies = sites == 1
+    days, changes = np.full(n_pages, float(n_days)), np.full(n_pages, 5.0)
+    told = np.where(lies, days, changes)
+    none = np.zeros(n_pages)
+    history = History(none, none + 1, days, days, changes, none, told, changes)
+    trusts = trust(history, sites)
+    assert trusts[~lies].min() > 0.95
+    assert trusts[lies].max() < 0.002

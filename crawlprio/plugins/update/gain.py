@@ -98,7 +98,7 @@ def gains(history: History, weights: Floats, sites: NDArray[np.int32]) -> tuple[
     is_new = np.isnan(history.ages)
     ages = np.where(is_new, 0.0, history.ages)
     z = lambdas * ages
-    z -= history.n_signals * np.log1p(-trust(history))
+    z -= history.n_signals * np.log1p(-trust(history, sites))
     w_new = NEW_SHARE * float(weights[~is_new].mean()) if not is_new.all() else 1.0
     known = weights / lambdas * (z - np.log1p(z)) + w_new * hub_gains(history, ages)
     first = np.maximum(weights, w_new) * np.minimum(1 / lambdas, LONGEST)
@@ -106,23 +106,23 @@ def gains(history: History, weights: Floats, sites: NDArray[np.int32]) -> tuple[
     return np.where(is_new, first, known), usual
 
 
-def trust(history: History) -> Floats:
+def trust(history: History, sites: NDArray[np.int32]) -> Floats:
     """Return how far a signal of each page is to be trusted: 0 not at all, 1 wholly.
 
     It is the share of signals that a change had preceded, times the share of unchanged pages that
     had no signal. The second is 0 where all pages are called changed all the time, however many of
-    them are. Either is that of the page, and of all pages as if in two more checks. O(pages).
+    them are. Its site counts for a page as two checks more, and all pages for a site. O(pages).
     """
-    true, told = history.n_true, history.n_told
     unchanged = history.n_checks - history.n_changes
-    silent = unchanged - (told - true)
-    return _shares(true, told) * _shares(silent, unchanged)
-
-
-def _shares(parts: Floats, wholes: Floats) -> Floats:
-    usual = (parts.sum() + 1) / (wholes.sum() + 2)
-    shares: Floats = (parts + 2 * usual) / (wholes + 2)
-    return shares
+    trusts = np.ones(len(sites))
+    for parts, wholes in (
+        (history.n_true, history.n_told),
+        (unchanged - (history.n_told - history.n_true), unchanged),
+    ):
+        usual = (parts.sum() + 1) / (wholes.sum() + 2)
+        of_sites = (np.bincount(sites, parts) + 2 * usual) / (np.bincount(sites, wholes) + 2)
+        trusts *= (parts + 2 * of_sites[sites]) / (wholes + 2)
+    return trusts
 
 
 def freshness(history: History, weights: Floats, sites: NDArray[np.int32]) -> float:
