@@ -366,6 +366,7 @@ def served():
         server.server_close()
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed (apt-get install chromium)")
 def test_links_and_titles_are_those_that_a_browser_sees(tmp_path):

@@ -263,6 +263,7 @@ def test_a_crawl_delay_above_the_bound_is_capped_with_a_warning():
     ]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("headers", "least"),
     [

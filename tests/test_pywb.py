@@ -40,6 +40,7 @@ WEB = {
 }
 
 
+@pytest.mark.long
 def test_pywb_indexes_an_archive_as_crawlprio_does_and_replays_its_bytes(tmp_path):
     crawl(tmp_path, WEB, CLOSESPIDER_PAGECOUNT=2)
     crawl(tmp_path, WEB, CRAWLPRIO_REQUISITES="all", CRAWLPRIO_MAX_WARC_BYTES=3_000)

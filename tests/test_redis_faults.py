@@ -84,6 +84,7 @@ def test_a_cluster_moves_the_slot_of_a_crawl_whose_coordinator_is_killed(crawl, 
     crawl.end_whole()
 
 
+@pytest.mark.long
 def test_a_worker_that_joins_while_the_server_has_forgotten_all_begins_no_other_crawl(crawl):
     """The coordinator, which hangs just then, tells the server again."""
     crawl.start(1)
@@ -166,7 +167,7 @@ def test_a_coordinator_that_is_not_heard_for_its_term_is_replaced(crawl, fault):
     crawl.end_whole()
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.long
 @pytest.mark.parametrize("fault", ["stopped", "cut off"])
 def test_a_worker_that_is_not_heard_for_its_term_fetches_nothing_of_what_it_loses(crawl, fault):
     proxy = Proxy(crawl.server.port)

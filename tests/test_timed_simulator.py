@@ -188,7 +188,7 @@ def test_a_page_of_a_ready_site_waits_for_the_end_of_the_batch(fill, order):
     assert [page for page, *_ in loop] == order
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["opic", "larger-sites-first", *WITH_RANKS])
 def test_loop_and_driver_agree_on_2000_pages_and_40_robots(name):
     web = power_law_web(2000, seed=32)
