@@ -22,7 +22,7 @@ test: .venv/dev
 	$(MAKE) -j2 compiled $(if $(T),,lint-only)
 	$(if $(T),$(BIN)/pytest $(T),$(PYTEST) -m "not long")
 
-# What `make test` leaves out: Scrapy's own tests, whole installations, all examples of properties.
+# What `make test` leaves out: Scrapy's own tests, whole installations, all cases of slow tests.
 test-long: .venv/dev
 	$(MAKE) compiled
 	CRAWLPRIO_LONG=1 $(PYTEST) -m "long or sampled"
