@@ -19,7 +19,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from harness import options, run_in_turn
-from real_pages import NGINX, Site, crawls, serve, unpack
+from real_pages import Site, crawls, serve, sites_of
 from synthetic_web import Clock
 
 N_BEFORE = 100
@@ -43,17 +43,10 @@ def main() -> None:
     parser = options(__doc__, n_pages=1500, n_rounds=5)
     parser.add_argument("--folder", type=Path, help="holds a folder of HTML pages for each site")
     given = parser.parse_args()
-    if NGINX is None:
-        print("left out: nginx is not installed")
-        return
     with tempfile.TemporaryDirectory() as temporary:
-        folder = given.folder or Path(temporary, "pages")
-        reason = "" if given.folder else unpack(folder)
-        if reason:
-            print(f"left out: {reason}")
+        sites = sites_of(given.folder, Path(temporary))
+        if not sites:
             return
-        roots = sorted(path for path in folder.resolve().iterdir() if path.is_dir())
-        sites = {f"127.0.1.{at + 1}": root for at, root in enumerate(roots)}
         served = {host: (root, ()) for host, root in sites.items()}
         with serve(Path(temporary, "nginx"), served, charset="") as server:
             own = replace(

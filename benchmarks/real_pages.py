@@ -153,22 +153,26 @@ def show_start(stock: Crawl, addon: Crawl, n_rounds: int) -> None:
         print(f"start, {label}: {statistics.median(more):+.2f} s with the add-on", flush=True)
 
 
+def sites_of(folder: Path | None, temporary: Path) -> dict[str, Path]:
+    """Return the folder of HTML pages of each site, by address; say so if there can be none."""
+    pages = folder or temporary / "pages"
+    reason = "nginx is not installed" if NGINX is None else "" if folder else unpack(pages)
+    if reason:
+        print(f"left out: {reason}")
+        return {}
+    roots = sorted(path for path in pages.resolve().iterdir() if path.is_dir())
+    return {f"127.0.1.{at + 1}": root for at, root in enumerate(roots)}
+
+
 def main() -> None:
     parser = options(__doc__, n_pages=2000, n_rounds=5)
     parser.add_argument("--folder", type=Path, help="holds a folder of HTML pages for each site")
     parser.add_argument("--profile", metavar="LABEL", help="'stock', 'add-on', 'crawlprio', ...")
     given = parser.parse_args()
-    if NGINX is None:
-        print("left out: nginx is not installed")
-        return
     with tempfile.TemporaryDirectory() as temporary:
-        folder = given.folder or Path(temporary, "pages")
-        reason = "" if given.folder else unpack(folder)
-        if reason:
-            print(f"left out: {reason}")
+        sites = sites_of(given.folder, Path(temporary))
+        if not sites:
             return
-        roots = sorted(path for path in folder.resolve().iterdir() if path.is_dir())
-        sites = {f"127.0.1.{at + 1}": root for at, root in enumerate(roots)}
         served = {host: (root, ()) for host, root in sites.items()}
         with serve(Path(temporary, "nginx"), served, charset="") as server:
             contenders = crawls(server, sites, given.pages)

@@ -22,7 +22,7 @@ from pathlib import Path
 
 from harness import Crawl, Figures, options, run_in_turn
 from profiled import profile_apart
-from real_pages import NGINX, crawls, serve, unpack
+from real_pages import crawls, serve, sites_of
 
 from crawlprio.plugins.value.classifier import train
 from crawlprio.plugins.value.model import Page, page_of
@@ -80,20 +80,14 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, help="holds a folder of HTML pages for each site")
     parser.add_argument("--profile", metavar="LABEL", help="'words', 'topic', ...")
     given = parser.parse_args()
-    if NGINX is None:
-        print("left out: nginx is not installed")
-        return
     with tempfile.TemporaryDirectory() as temporary:
-        folder = given.folder or Path(temporary, "pages")
-        reason = "" if given.folder else unpack(folder)
-        if reason:
-            print(f"left out: {reason}")
+        sites = sites_of(given.folder, Path(temporary))
+        if not sites:
             return
-        roots = sorted(path for path in folder.resolve().iterdir() if path.is_dir())
+        roots = [*sites.values()]
         model = Path(temporary, "model.json")
         rest = [page for root in roots[1:] for page in examples(root, N_EXAMPLES // len(roots[1:]))]
         train(examples(roots[0], N_EXAMPLES), rest).write(model)
-        sites = {f"127.0.1.{at + 1}": root for at, root in enumerate(roots)}
         served = {host: (root, ()) for host, root in sites.items()}
         with serve(Path(temporary, "nginx"), served, charset="") as server:
             base = crawls(server, sites, given.pages)["crawlprio"]

@@ -4,15 +4,13 @@ import gzip
 import json
 import subprocess
 import zlib
-from contextlib import contextmanager
 from functools import cache
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
+from http.server import BaseHTTPRequestHandler
 from urllib.parse import unquote
 
 import brotli
 import pytest
-from browsers import CHROMIUM, FLAGS
+from browsers import CHROMIUM, FLAGS, served_by
 from commands import run_command
 from crawls import ADDON, run_spider
 from hostile import RawSite, crawl, raw
@@ -256,21 +254,10 @@ class Bodies(BaseHTTPRequestHandler):
         pass
 
 
-@contextmanager
-def server():
-    serving = ThreadingHTTPServer(("127.0.0.1", 0), Bodies)
-    Thread(target=serving.serve_forever, daemon=True).start()
-    try:
-        yield f"http://127.0.0.1:{serving.server_port}/"
-    finally:
-        serving.shutdown()
-        serving.server_close()
-
-
 @pytest.mark.slow
 @pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")
 def test_chromium_reads_the_same_bodies(tmp_path):
-    with server() as url:
+    with served_by(Bodies) as url:
         options = ["--virtual-time-budget=600000", f"--user-data-dir={tmp_path}", "--dump-dom"]
         done = subprocess.run(
             [str(CHROMIUM), *FLAGS, *options, url],

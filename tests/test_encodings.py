@@ -4,22 +4,18 @@ Encodings, and what belongs to a page: titles, bases and links within SVG, MathM
 """
 
 import json
-import shutil
 import subprocess
-from contextlib import contextmanager
 from functools import cache
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
+from http.server import BaseHTTPRequestHandler
 from typing import NamedTuple
 from urllib.parse import unquote, unquote_to_bytes
 
 import pytest
+from browsers import CHROMIUM, FLAGS, served_by
 
 from crawlprio.web.anchors import printable, squeeze
 from crawlprio.web.html import declared_encoding, decoded, parse_page
 from crawlprio.web.urls import normalise_url
-
-CHROMIUM = shutil.which("chromium")
 
 
 @pytest.mark.parametrize(
@@ -355,27 +351,13 @@ async function read(number) {
 </script>"""
 
 
-@contextmanager
-def served():
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Pages)
-    Thread(target=server.serve_forever, daemon=True).start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}/"
-    finally:
-        server.shutdown()
-        server.server_close()
-
-
 @pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed (apt-get install chromium)")
 def test_links_and_titles_are_those_that_a_browser_sees(tmp_path):
-    flags = (
-        "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-sync "
-        "--disable-background-networking --disable-component-update --virtual-time-budget=600000"
-    )
-    with served() as url:
-        line = [str(CHROMIUM), *flags.split(), f"--user-data-dir={tmp_path}", "--dump-dom", url]
+    flags = [*FLAGS, "--virtual-time-budget=600000", f"--user-data-dir={tmp_path}"]
+    with served_by(Pages) as url:
+        line = [str(CHROMIUM), *flags, "--dump-dom", url]
         done = subprocess.run(line, capture_output=True, text=True, check=True, timeout=300)
         seen = json.loads(unquote(done.stdout.partition("seen:")[2].partition(":")[0]))
         assert len(seen) == len(pages())

@@ -3,6 +3,8 @@
 import importlib.util
 import shutil
 from contextlib import contextmanager
+from http.server import ThreadingHTTPServer
+from threading import Thread
 
 import pytest
 from waiting import MAX_SECONDS
@@ -19,6 +21,18 @@ in_browser = [
         importlib.util.find_spec("playwright") is None, reason="Playwright is not installed"
     ),
 ]
+
+
+@contextmanager
+def served_by(handler):
+    """Serve on loopback as a handler of `http.server` answers; yield the URL of the root."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}/"
+    finally:
+        server.shutdown()
+        server.server_close()
 
 
 @contextmanager
