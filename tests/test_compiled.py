@@ -1,5 +1,8 @@
 """Compiled functions that do not count references to arrays."""
 
+import subprocess
+import sys
+
 import numba
 import numpy as np
 import pytest
@@ -70,3 +73,23 @@ def test_bounds_checks_see_functions_that_an_earlier_run_cached_without(monkeypa
     checked = njit(cache=True)(at)
     with pytest.raises(IndexError):
         checked(np.zeros(1), 5)
+
+
+IMPORTING = """
+import sys
+
+class Finder:
+    @staticmethod
+    def find_spec(name, path=None, target=None):
+        if name == "numba":
+            "a".encode("cp1251")
+
+sys.meta_path.insert(0, Finder)
+from crawlprio.graph import compiled
+compiled.load()
+"""
+
+
+def test_codecs_are_found_while_numba_is_imported():
+    """A crawl imports it in a thread; Python gives `__import__` of a codec by named arguments."""
+    subprocess.run([sys.executable, "-c", IMPORTING], check=True, timeout=120)

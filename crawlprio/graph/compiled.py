@@ -460,12 +460,12 @@ def _import_numba() -> None:
     empty = SimpleNamespace(safe_load=lambda file: None)
     usual = builtins.__import__
 
-    def without_yaml(name: str, globals: Any = None, *others: Any) -> Any:
+    def without_yaml(name: str, globals: Any = None, *others: Any, **named: Any) -> Any:
         if name == "yaml" and globals and globals.get("__name__") == "numba.core.config":
             return empty
-        return usual(name, globals, *others)
+        return usual(name, globals, *others, **named)
 
-    builtins.__import__ = without_yaml  # type: ignore[assignment]
+    builtins.__import__ = without_yaml
     try:
         import numba  # noqa: F401
     finally:
