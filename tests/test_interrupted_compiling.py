@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from crawls import ROOT, Site, page
 
+from crawlprio.live import compiling
 from crawlprio.orderings import make_ordering
 from crawlprio.simulator.timed import crawl_order
 from crawlprio.store import Store
@@ -186,6 +187,39 @@ def test_a_crawl_that_goes_on_in_compiled_code_keeps_the_order_of_the_simulator(
     graph = read_graph(tmp_path / "job" / "crawl.sqlite")
     expected = crawl_order(graph, [0], make_ordering("pagerank"), budget=len(order))
     assert order == expected.tolist()
+
+
+WITHOUT_A_PROCESS = """
+from crawlprio.live import compiling
+from crawlprio.commands.cli import main
+del compiling.subprocess
+main()
+"""
+
+
+def test_a_crawl_begins_no_process_where_the_cache_has_its_code(tmp_path, monkeypatch):
+    """Under pagerank, which wants compiled code from the first page."""
+    asked = ("pagerank", {})
+    path, content = compiling._mark(asked)
+    path.unlink(missing_ok=True)
+    assert not compiling._is_cached(asked)
+    script = "from crawlprio.live.compiling import compile_asked; compile_asked(('pagerank', {}))"
+    with subprocess.Popen([sys.executable, "-c", script], stdin=subprocess.PIPE) as process:
+        assert process.wait(timeout=240) == 0
+    assert path.read_text() == content
+    with Site({"/": page(*(f"/{n}" for n in range(1, 2_000)))}) as site:
+        line = ["crawl", f"http://{site.address}/", "--folder", "job", "--ordering", "pagerank"]
+        crawl = subprocess.Popen(
+            [sys.executable, "-c", WITHOUT_A_PROCESS, *line, "-s", "LOG_LEVEL=DEBUG"],
+            cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+        )  # fmt: skip
+        try:
+            assert any("goes on in compiled code" in line for line in crawl.stderr)
+        finally:
+            crawl.kill()
+            crawl.communicate()
+    monkeypatch.setenv("NUMBA_OPT", "1")
+    assert not compiling._is_cached(asked)
 
 
 @pytest.mark.parametrize("command", ["crawl", "score"])

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import inspect
 import logging
 import os
 import pickle
+import platform
 import subprocess
 import sys
 import tempfile
+from contextlib import suppress
 from functools import partial
+from hashlib import blake2b
+from importlib.metadata import version
 from pathlib import Path
 from threading import Thread
 from typing import TYPE_CHECKING, Any
@@ -22,7 +27,15 @@ from crawlprio.graph import compiled
 from crawlprio.graph.pages import NO_PAGE, PageTable, Visit
 from crawlprio.items import LinkPairs
 from crawlprio.live.crawl_context import CrawlPart
-from crawlprio.orderings import ALL_PAGES, ORDERINGS, Changed, Ordering, make_ordering
+from crawlprio.orderings import (
+    ALL_PAGES,
+    COMPARED,
+    ORDERINGS,
+    Changed,
+    Ordering,
+    find_ordering,
+    make_ordering,
+)
 from crawlprio.settings_table.config import read_setting
 from crawlprio.store.hashtable import HashTable
 from crawlprio.web.html_splitter import compile_scan
@@ -39,6 +52,8 @@ loading compiled code takes."""
 
 Asked = tuple[str, dict[str, Any]] | None
 """Name and options of an ordering; None for the code that reads pages alone."""
+
+_PACKAGE = Path(__file__).parents[1]
 
 _SCRIPT = """
 import os, pickle, sys
@@ -88,8 +103,8 @@ class BackgroundCompilation(CrawlPart):
 
     A crawl begins in Python, which gives the same order, and without Numba's 120 MB. After `AFTER`
     pages, or at once under an ordering that `is_slow_in_python`, the process begins, at the lowest
-    priority. Once Numba's cache has the code, the crawl loads it, which takes a second. The process
-    ends with the crawl, however that ends.
+    priority, unless Numba's cache is known to have the code. Then the crawl loads it, which takes a
+    second. The process ends with the crawl, however that ends.
     """
 
     is_in_workers = True
@@ -108,9 +123,12 @@ class BackgroundCompilation(CrawlPart):
 
     def _look(self) -> None:
         """Begin if it is time, or go on if the process has ended; look again in a second."""
-        if self._process is None and self._is_worth_it():
-            self._begin()
         status = None if self._process is None else self._process.poll()
+        if self._process is None and self._is_worth_it():
+            if _is_cached(self._asked):
+                status = 0
+            else:
+                self._begin()
         if status is None:
             self._timer = call_later(1.0, self._look)
         elif status == 0:
@@ -175,13 +193,54 @@ def _compile(asked: Asked) -> None:
         compile_crawl(make_ordering(*asked))
 
 
+def _mark(asked: Asked) -> tuple[Path, str]:
+    """Return the file that marks Numba's cache as having this code, and what it then says.
+
+    That changes with the sources, the versions, the system and Numba's settings. Numba asks for the
+    kind of processor too: where that alone has changed, a crawl compiles in its own process.
+    """
+    sources = {str(path) for path in _PACKAGE.rglob("*.py")}
+    if asked is not None:
+        sources.add(inspect.getfile(find_ordering(asked[0])))
+    facts = (
+        [(path, os.stat(path).st_mtime_ns) for path in sorted(sources)],
+        (sys.version, version("numba"), platform.release(), platform.machine()),
+        sorted(item for item in os.environ.items() if item[0].startswith("NUMBA_")),
+    )
+    name, content = (
+        blake2b(repr(of).encode(), digest_size=16).hexdigest() for of in (asked, facts)
+    )
+    return _cache_root() / "__pycache__" / f"crawl-{name}.nbi", content
+
+
+def _cache_root() -> Path:
+    return Path(os.environ.get("NUMBA_CACHE_DIR") or _PACKAGE)
+
+
+def _is_cached(asked: Asked) -> bool:
+    with suppress(OSError):
+        path, content = _mark(asked)
+        return path.read_text() == content
+    return False
+
+
+def _compile_and_mark(asked: Asked) -> None:
+    path, content = _mark(asked)
+    _compile(asked)
+    folder = compiled.folder()
+    if folder is not None and folder.is_relative_to(_cache_root()):
+        with suppress(OSError):
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(content)
+
+
 def compile_asked(asked: Asked) -> None:
     """Compile for another process, and end with it, which closes the input.
 
     Exits with 1 if that process could not find the code.
     """
     Thread(target=_end_with_input, daemon=True).start()
-    _compile(asked)
+    _compile_and_mark(asked)
     os._exit(int(not compiled.is_shared()))  # Python would wait for the thread
 
 
@@ -192,7 +251,9 @@ def _end_with_input() -> None:
 
 def compile_all() -> None:
     """Compile, or load from numba's cache, all that crawls and commands run."""
-    compile_crawl(make_ordering("pagerank"))
+    _compile_and_mark(None)
+    for name in (*COMPARED, "pagerank"):
+        _compile_and_mark((name, {}))
     pages = PageTable()
     for page in "ab":
         pages.add(page, page, pages.site(""))

@@ -105,7 +105,7 @@ def make_ordering(name: str | type[Ordering], options: Mapping[str, Any] | None 
         If there is no such ordering, the path cannot be imported or is not an `Ordering`, or an
         option is unknown or out of bounds. The message says what is allowed.
     """
-    cls = _find(name)
+    cls = find_ordering(name)
     known = option_names(cls)
     options = options or {}
     if not isinstance(options, Mapping):
@@ -143,13 +143,14 @@ def option_names(name: str | type[Ordering]) -> list[str]:
     """
     own = [
         parameter.name
-        for parameter in inspect.signature(_find(name)).parameters.values()
+        for parameter in inspect.signature(find_ordering(name)).parameters.values()
         if parameter.kind in (parameter.KEYWORD_ONLY, parameter.POSITIONAL_OR_KEYWORD)
     ]
     return [*own, SITE_SHARE]
 
 
-def _find(name: str | type[Ordering]) -> type[Ordering]:
+def find_ordering(name: str | type[Ordering]) -> type[Ordering]:
+    """Return the class with this name or import path; raise `ConfigError` if there is none."""
     if isinstance(name, type) and issubclass(name, Ordering):
         return name
     if isinstance(name, str) and name in NAMED:
