@@ -20,6 +20,7 @@ from crawlprio.web.html_splitter import (
     MAX_ATTRIBUTES,
     MAX_TAGS,
     SMALL,
+    _is_plainly_harmless,
     _scan,
     _tag_end,
     pieces,
@@ -249,6 +250,51 @@ def test_the_pieces_are_the_page_in_order(units, n_times):
     whole = b"".join(part for part in parts if isinstance(part, bytes))
     assert html.startswith(whole)
     assert len(whole) == len(html) or cut in ("tags", "attributes")
+
+
+INLINE = [
+    *(b"<b>", b"</b>", b"<i>", b"</i>", b"<code>x</code>", b"<code><span>x</span></code>", b"<br>"),
+    *(b"<code><span><sub>x</sub></span>y</code>", b"<b x='1' y z=2>x</b >", b"<div>", b"</div>"),
+    *(b"<tt><a href=1>x</a></tt>", b"<a href='%s'>x</a>" % (300 * b"y"), b"text ", b"<p>", b"< "),
+    *(b"<B>x</B>", b"<b>x</B>", b"<i x='", b"'>", b"<i x=\">y\">", b"<x a b c d/>", b"<!-- x -->"),
+    *(b"<em", b"<html a=1>", b"<a x='<'>", b"<span>", b"</span>", b"<font color=red>x</font>"),
+]  # fmt: skip
+
+
+def test_a_page_that_is_plainly_harmless_is_read_whole_by_compiled_code_too():
+    """Pages near the bound: a few units again and again, each page at six lengths."""
+    source = random.Random(5)
+    scan(b"")
+    n_harmless = n_split = 0
+    for _ in range(150):
+        some = source.sample(INLINE, source.randint(1, 6))
+        unit = b"".join(source.choices(some, k=100))
+        for n_times in (1, 3, 10, 30, 60, 90):
+            html = unit * n_times
+            is_whole = pieces(html) == ([html], "")
+            is_harmless = _is_plainly_harmless(html)
+            assert is_whole or not is_harmless, html[:200]
+            n_harmless += is_harmless and len(html) > SMALL
+            n_split += not is_whole
+    assert n_harmless > 100
+    assert n_split > 100
+
+
+@pytest.mark.parametrize("tag", [b"<b x='>", b'<b x = ">', b"</b x=\n'>", b"<b 'x=\">", b'<b =">'])
+def test_a_tag_may_end_far_behind_the_next_greater_sign(tag):
+    html = tag + 2_000 * b"<p>x" + tag[tag.index(b"=") :].strip(b"= \n>") + b">"
+    end, _ = _tag_end(np.frombuffer(html + _SENTINEL, np.uint8), 3, len(html))
+    assert _is_plainly_harmless(html) is (end < 10)
+
+
+def test_elements_in_deep_pages_are_closed_for_certain_in_python_and_in_compiled_code():
+    """Compiled code remembers 64 open elements; a formatting element has room for four inside."""
+    inside = b"<code><span><sub><sup>x</sup></sub></span></code>"
+    for depth in range(50, 70):
+        html = (depth * b"<div>" + inside + depth * b"</div>") * 60
+        assert pieces(html) == ([html], "")
+        assert _is_plainly_harmless(html)
+        assert scan(html)[2] == 0
 
 
 def test_a_long_link_does_not_hide_the_links_after_it():
