@@ -17,7 +17,7 @@ from importlib.util import find_spec
 
 from harness import options, our_crawl, run_in_turn, show, stock_crawl
 
-from crawlprio.settings_table import SETTINGS
+from crawlprio.settings_table.table import SETTINGS
 
 
 def main() -> None:

@@ -24,7 +24,7 @@ from pathlib import Path
 from threading import Event, Thread
 from typing import Any
 
-from crawlprio.settings_table import SETTINGS
+from crawlprio.settings_table.table import SETTINGS
 
 FOLDER = Path(__file__).resolve().parent
 HONEST_SHARE = 0.3

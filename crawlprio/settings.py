@@ -8,7 +8,7 @@ from importlib.util import find_spec
 from scrapy.settings import default_settings
 
 from crawlprio import __version__
-from crawlprio.settings_table import bundled_defaults
+from crawlprio.settings_table.table import bundled_defaults
 
 BOT_NAME = "crawlprio"
 SPIDER_MODULES = ["crawlprio.spiders"]

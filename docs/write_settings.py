@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from crawlprio.settings_table import SECTIONS, Setting
+from crawlprio.settings_table.setting_types import Setting
+from crawlprio.settings_table.table import SECTIONS
 
 DOCS = Path(__file__).parent
 PAGE = DOCS / "settings.md"

@@ -16,7 +16,7 @@ from crawlprio.middlewares import permission
 from crawlprio.orderings import ORDERINGS
 from crawlprio.plugins import ADDED
 from crawlprio.plugins.archive import requisite_fetches
-from crawlprio.settings_table import SETTINGS
+from crawlprio.settings_table.table import SETTINGS
 from crawlprio.store import files, transactions
 from crawlprio.store.graph_files import FORMATS
 from crawlprio.store.schema import create_schema

@@ -6,7 +6,7 @@ import re
 import pytest
 from crawls import ADDON, Site, page, run_spider
 
-from crawlprio.settings_table import SETTINGS
+from crawlprio.settings_table.table import SETTINGS
 from crawlprio.spiders.site import SiteSpider
 
 PAGES = {"/": page(*(f"/a{n}" for n in range(9)), "/b1", "/b2")}

@@ -17,9 +17,8 @@ from twisted.internet.defer import Deferred
 from crawlprio.errors import ConfigError
 from crawlprio.live.replay_server import plot_path
 from crawlprio.middlewares import RefusalMiddleware
-from crawlprio.settings_table import SECTIONS, SETTINGS
 from crawlprio.settings_table.config import CrawlConfig, misspelt_names, read_setting
-from crawlprio.settings_table.table import INTERNAL, PLOT_SUFFIXES, SHARING
+from crawlprio.settings_table.table import INTERNAL, PLOT_SUFFIXES, SECTIONS, SETTINGS, SHARING
 from crawlprio.show import figures
 from crawlprio.web.scope import SKIP_EXTENSIONS
 

@@ -6,8 +6,8 @@ from crawls import ADDON, Answer, Site, page, run_spider
 from crawlprio import __version__
 from crawlprio.commands.crawl import bundled_settings
 from crawlprio.errors import ConfigError
-from crawlprio.settings_table import SETTINGS
 from crawlprio.settings_table.setting_types import checked
+from crawlprio.settings_table.table import SETTINGS
 from crawlprio.spiders.site import SiteSpider
 
 OURS = f"crawlprio/{__version__}"

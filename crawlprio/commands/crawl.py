@@ -32,7 +32,6 @@ from crawlprio.graph.compiled import notice
 from crawlprio.live.roles import worker_facts
 from crawlprio.orderings import NAMED, make_ordering
 from crawlprio.safe_files import is_missing
-from crawlprio.settings_table import SETTINGS
 from crawlprio.settings_table.config import (
     from_command_line,
     given_components,
@@ -44,6 +43,7 @@ from crawlprio.settings_table.config import (
     user_agent,
 )
 from crawlprio.settings_table.setting_types import Int
+from crawlprio.settings_table.table import SETTINGS
 from crawlprio.store import Store
 
 if TYPE_CHECKING:

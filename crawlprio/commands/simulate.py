@@ -27,8 +27,8 @@ from crawlprio.commands import (
 )
 from crawlprio.errors import ConfigError
 from crawlprio.plugins import load
-from crawlprio.settings_table import DELAY_RULES
 from crawlprio.settings_table.setting_types import OWN_PREFIX, Float, Int, Setting
+from crawlprio.settings_table.table import DELAY_RULES
 
 if TYPE_CHECKING:
     from rich.console import Console

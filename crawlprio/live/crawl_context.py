@@ -36,7 +36,6 @@ from crawlprio.measure.stored_crawl import COVERED, ENDED_KEY, SCRAPYS_ORDER, SE
 from crawlprio.orderings import NAMED, make_ordering
 from crawlprio.orderings.base import Ordering
 from crawlprio.plugins import ADDED, load
-from crawlprio.settings_table import SETTINGS
 from crawlprio.settings_table.config import (
     CrawlConfig,
     limits_of,
@@ -46,6 +45,7 @@ from crawlprio.settings_table.config import (
     scheduler_of,
 )
 from crawlprio.settings_table.setting_types import Bool
+from crawlprio.settings_table.table import SETTINGS
 from crawlprio.store.side_tables import BODIES, TABLES, SideTable
 from crawlprio.web.addresses import PrivateAddresses
 

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from crawlprio.errors import ConfigError, StoreError
 from crawlprio.orderings import NAMED
 from crawlprio.safe_files import is_missing
-from crawlprio.settings_table import SETTINGS
 from crawlprio.settings_table.config import given_settings, read_setting
 from crawlprio.settings_table.setting_types import OWN_NAMES, AnyValue, FileName, Folder, Options
+from crawlprio.settings_table.table import SETTINGS
 from crawlprio.store import Store
 
 if TYPE_CHECKING:

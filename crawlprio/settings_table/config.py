@@ -27,7 +27,6 @@ from crawlprio.measure.stored_crawl import LIMITS, SCRAPY_LIMITS
 from crawlprio.orderings import Ordering, make_ordering
 from crawlprio.plugins import load
 from crawlprio.safe_files import is_missing
-from crawlprio.settings_table import DELAY_RULES, SETTINGS
 from crawlprio.settings_table.setting_types import (
     CONTACT,
     OWN_PREFIX,
@@ -36,7 +35,7 @@ from crawlprio.settings_table.setting_types import (
     can_write,
     checked,
 )
-from crawlprio.settings_table.table import FORMER_NAMES, POLITENESS
+from crawlprio.settings_table.table import DELAY_RULES, FORMER_NAMES, POLITENESS, SETTINGS
 
 logger = logging.getLogger("crawlprio")
 

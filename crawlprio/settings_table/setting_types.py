@@ -408,13 +408,12 @@ class Setting:
         return self.name.startswith(OWN_PREFIX) or self.name in OWN_NAMES
 
 
-class Section(NamedTuple):
+class Section:
     """A group of settings; `is_written` says whether the bundled project sets them."""
 
-    title: str
-    about: str
-    settings: tuple[Setting, ...]
-    is_written: bool = True
+    def __init__(self, title: str, about: str, *settings: Setting, is_written: bool = True) -> None:
+        self.title, self.about = title, about
+        self.settings, self.is_written = settings, is_written
 
 
 def can_write(path: Path) -> bool:
