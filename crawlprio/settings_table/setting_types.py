@@ -411,9 +411,11 @@ class Setting:
 class Section:
     """A group of settings; `is_written` says whether the bundled project sets them."""
 
-    def __init__(self, title: str, about: str, *settings: Setting, is_written: bool = True) -> None:
-        self.title, self.about = title, about
-        self.settings, self.is_written = settings, is_written
+    def __init__(
+        self, title: str, *settings: Setting, about: str = "", is_written: bool = True
+    ) -> None:
+        self.title, self.settings = title, settings
+        self.about, self.is_written = about, is_written
 
 
 def can_write(path: Path) -> bool:

@@ -13,28 +13,8 @@ from typing import Any
 
 from crawlprio import __version__
 from crawlprio.plugins import load_all
-from crawlprio.settings_table.setting_types import (
-    CONTACT,
-    HTTPS_ORIGIN,
-    KEY_NAME,
-    AnyValue,
-    Bool,
-    Choice,
-    Extensions,
-    FileName,
-    Float,
-    Folder,
-    HeaderNames,
-    Int,
-    Networks,
-    Options,
-    Section,
-    Setting,
-    Share,
-    SitemapSources,
-    Slots,
-    Text,
-)
+from crawlprio.settings_table import setting_types as kinds
+from crawlprio.settings_table.setting_types import Section, Setting
 from crawlprio.web.scope import SKIP_EXTENSIONS
 
 _NO_LIMIT = "no limit"
@@ -44,31 +24,30 @@ PLOT_SUFFIXES = (".png", ".svg", ".pdf")
 
 ORDER = Section(
     "Order",
-    "",
     Setting(
         "ORDERING",
-        AnyValue("the name of an ordering, or an import path"),
+        kinds.AnyValue("the name of an ordering, or an import path"),
         "sibling-sampling",
         "Which waiting page is fetched next: the name of an ordering, or the import path of "
         "your own class.",
     ),
-    Setting("ORDERING_OPTIONS", Options(), {}, "Options of the ordering, by name."),
+    Setting("ORDERING_OPTIONS", kinds.Options(), {}, "Options of the ordering, by name."),
     Setting(
         "TOPIC",
-        AnyValue("comma-separated words or phrases"),
+        kinds.AnyValue("comma-separated words or phrases"),
         "",
         "Comma-separated words and phrases; pages about them come first; empty: none.",
     ),
     Setting(
         "TOPIC_OPTIONS",
-        Options(),
+        kinds.Options(),
         {},
         "How pages about the topic are recognized: distance (3 links), title (1 word), body "
         "(10 words), stem (a language; none).",
     ),
     Setting(
         "CRAWLPRIO_VALUE",
-        AnyValue(
+        kinds.AnyValue(
             "words:TERMS, query:WORDS, classifier:FILE.json, fasttext:FILE:LABEL, "
             "language:CODES or an import path",
             none="no model",
@@ -78,7 +57,7 @@ ORDER = Section(
     ),
     Setting(
         "CRAWLPRIO_NOVELTY",
-        Choice(words=("exact", "near"), none="putting off no repeats"),
+        kinds.Choice(words=("exact", "near"), none="putting off no repeats"),
         None,
         "Put off pages that are likely to repeat others: those with the same text (exact), or "
         "with almost the same (near, which needs the extra novelty) ([novelty](novelty.md)).",
@@ -87,17 +66,16 @@ ORDER = Section(
 
 POLITENESS = Section(
     "Politeness",
-    "A site is a host. If several delays apply, the longest one counts.",
     Setting(
         "ROBOTSTXT_OBEY",
-        Bool(),
+        kinds.Bool(),
         True,
         "Fetch nothing that the robots.txt of a site forbids.",
         guest=False,
     ),
     Setting(
         "CRAWLPRIO_ROBOTS_UNREACHABLE",
-        Choice(words=("allow", "forbid")),
+        kinds.Choice(words=("allow", "forbid")),
         "forbid",
         "Whether a site may be fetched from if its robots.txt was not read: no response, a "
         "refused fetch, too many redirects, or a status other than 2xx and 4xx, or 429.",
@@ -105,27 +83,27 @@ POLITENESS = Section(
     ),
     Setting(
         "CRAWLPRIO_CONTACT",
-        Text(*CONTACT, none="nobody"),
+        kinds.Text(*kinds.CONTACT, none="nobody"),
         None,
         "Mail address or URL that the user agent of the bundled project names, for owners of "
         "sites; your own USER_AGENT is left as it is.",
     ),
     Setting(
         "CRAWLPRIO_SIGNING_KEY",
-        FileName(none="no signatures"),
+        kinds.FileName(none="no signatures"),
         None,
         "PEM file of an Ed25519 private key with which each request is signed "
         "([signed requests](signing.md)).",
     ),
     Setting(
         "CRAWLPRIO_SIGNATURE_AGENT",
-        Text(*HTTPS_ORIGIN, none="no signatures"),
+        kinds.Text(*kinds.HTTPS_ORIGIN, none="no signatures"),
         None,
         "Where the public key is published; each signed request names it.",
     ),
     Setting(
         "DOWNLOAD_DELAY",
-        Float(),
+        kinds.Float(),
         1,
         "Minimum delay on a site, from the end of a fetch to the start of the next, or from "
         "start to start if a site may have several concurrent fetches.",
@@ -135,7 +113,7 @@ POLITENESS = Section(
     ),
     Setting(
         "CONCURRENT_REQUESTS",
-        Int(),
+        kinds.Int(),
         16,
         "Maximum number of concurrent fetches over all sites, of which one registered domain "
         "has at most half while others wait; 0: no limit, which the spider `site` refuses.",
@@ -143,7 +121,7 @@ POLITENESS = Section(
     ),
     Setting(
         "CRAWLPRIO_MAX_CONCURRENT_REQUESTS",
-        Int(1, none="CONCURRENT_REQUESTS"),
+        kinds.Int(1, none="CONCURRENT_REQUESTS"),
         100,
         "Number up to which concurrent fetches grow from CONCURRENT_REQUESTS, by one for each "
         "registered domain that the crawl has fetched from. Has no effect where you set "
@@ -153,7 +131,7 @@ POLITENESS = Section(
     ),
     Setting(
         "CONCURRENT_REQUESTS_PER_DOMAIN",
-        Int(),
+        kinds.Int(),
         1,
         "Maximum number of concurrent fetches on one site; 0: no limit.",
         "fetches",
@@ -161,14 +139,14 @@ POLITENESS = Section(
     ),
     Setting(
         "CRAWLPRIO_PAGES_PER_VISIT",
-        Int(1),
+        kinds.Int(1),
         1,
         "Pages fetched from a site in a row before its delay applies.",
         "pages",
     ),
     Setting(
         "CRAWLPRIO_SMALL_SITE_DELAY",
-        Float(none="the delay of other sites"),
+        kinds.Float(none="the delay of other sites"),
         None,
         "Replaces DOWNLOAD_DELAY on a site of which few pages are known.",
         "seconds",
@@ -176,7 +154,7 @@ POLITENESS = Section(
     ),
     Setting(
         "CRAWLPRIO_SMALL_SITE_PAGES",
-        Int(),
+        kinds.Int(),
         100,
         "Number of known pages below which a site is small.",
         "pages",
@@ -184,14 +162,14 @@ POLITENESS = Section(
     ),
     Setting(
         "CRAWLPRIO_ADAPTIVE_DELAY",
-        Float(),
+        kinds.Float(),
         0,
         "Minimum delay on a site, as a multiple of the duration of the last fetch there.",
         rule="adaptive",
     ),
     Setting(
         "CRAWLPRIO_MAX_ADAPTIVE_DELAY",
-        Float(),
+        kinds.Float(),
         60,
         "Maximum delay that CRAWLPRIO_ADAPTIVE_DELAY causes. Mercator's, ten times the last "
         "fetch, has no maximum in the paper.",
@@ -200,7 +178,7 @@ POLITENESS = Section(
     ),
     Setting(
         "CRAWLPRIO_SITE_BANDWIDTH",
-        Float(),
+        kinds.Float(),
         0,
         "Maximum bytes per second to fetch from a site: a fetch and the delay after it take as "
         "long together as the body takes at that speed; 0: no limit.",
@@ -209,7 +187,7 @@ POLITENESS = Section(
     ),
     Setting(
         "CRAWLPRIO_MAX_CRAWL_DELAY",
-        Float(),
+        kinds.Float(),
         300,
         "Maximum Crawl-delay of a robots.txt that is obeyed; 0: none is.",
         "seconds",
@@ -217,29 +195,31 @@ POLITENESS = Section(
     ),
     Setting(
         "CRAWLPRIO_MAX_BACK_OFF",
-        Float(),
+        kinds.Float(),
         3600,
         "Maximum pause that Retry-After, or consecutive 429 and 503 responses, cause.",
         "seconds",
         rule="max_back_off",
     ),
-    Setting("DOWNLOAD_TIMEOUT", Float(), 60, "Maximum duration of a fetch.", "seconds", guest=180),
+    Setting(
+        "DOWNLOAD_TIMEOUT", kinds.Float(), 60, "Maximum duration of a fetch.", "seconds", guest=180
+    ),
     Setting(
         "DOWNLOAD_MAXSIZE",
-        Int(),
+        kinds.Int(),
         10_485_760,
         "Maximum size of a body, before and after decompression; 0: no limit.",
         "bytes",
         guest=1_073_741_824,
     ),
+    about="A site is a host. If several delays apply, the longest one counts.",
 )
 
 BOUNDS = Section(
     "Limits of a crawl",
-    "These apply to every spider. The stats count what they refuse, under `crawlprio/refused/`.",
     Setting(
         "CRAWLPRIO_MAX_PAGES_PER_SITE",
-        Int(1, none=_NO_LIMIT),
+        kinds.Int(1, none=_NO_LIMIT),
         25_000,
         "Maximum number of pages of one site that a crawl takes in.",
         "pages",
@@ -247,7 +227,7 @@ BOUNDS = Section(
     ),
     Setting(
         "CRAWLPRIO_MAX_PAGES_PER_DOMAIN",
-        Int(1, none=_NO_LIMIT),
+        kinds.Int(1, none=_NO_LIMIT),
         250_000,
         "Maximum number of pages of one registered domain that a crawl takes in.",
         "pages",
@@ -255,7 +235,7 @@ BOUNDS = Section(
     ),
     Setting(
         "CRAWLPRIO_MAX_PAGES_PER_PATTERN",
-        Int(1, none=_NO_LIMIT),
+        kinds.Int(1, none=_NO_LIMIT),
         5_000,
         "Maximum number of pages that a crawl takes in whose URLs differ only in digits and in "
         "the values of parameters.",
@@ -264,7 +244,7 @@ BOUNDS = Section(
     ),
     Setting(
         "CRAWLPRIO_MAX_SITES",
-        Int(1, none=_NO_LIMIT),
+        kinds.Int(1, none=_NO_LIMIT),
         1_000_000,
         "Maximum number of sites that links may add to those known, each of which takes some 0.6 "
         "kB of memory. The links of one page may add 1,000, and the pages of one domain a quarter "
@@ -274,7 +254,7 @@ BOUNDS = Section(
     ),
     Setting(
         "CRAWLPRIO_MAX_WAITING",
-        Int(1, none=_NO_LIMIT),
+        kinds.Int(1, none=_NO_LIMIT),
         None,
         "Maximum number of waiting pages, give or take a tenth; the least promising ones "
         "beyond are dropped.",
@@ -282,7 +262,7 @@ BOUNDS = Section(
     ),
     Setting(
         "CRAWLPRIO_MAX_PAGES",
-        Int(1, none=_NO_LIMIT),
+        kinds.Int(1, none=_NO_LIMIT),
         None,
         "Stop once this run has fetched this many pages, all workers together; a "
         "page counts if it was got, and files such as robots.txt do not count.",
@@ -290,7 +270,7 @@ BOUNDS = Section(
     ),
     Setting(
         "CRAWLPRIO_STOP_AT_COVERAGE",
-        Share(none="no computation"),
+        kinds.Share(none="no computation"),
         None,
         "Stop once the fetched pages are known to hold at least this share of the "
         "importance, counted from the seeds, or (likely:SHARE) are estimated to hold it "
@@ -298,7 +278,7 @@ BOUNDS = Section(
     ),
     Setting(
         "CRAWLPRIO_PRIVATE_ADDRESSES",
-        Choice(words=("allow", "refuse", "seeds")),
+        kinds.Choice(words=("allow", "refuse", "seeds")),
         "seeds",
         "Which private addresses and local names a page may lead to: those of the seeds "
         "(seeds), all of them (allow), or none (refuse); see [security](security.md).",
@@ -306,45 +286,46 @@ BOUNDS = Section(
     ),
     Setting(
         "CRAWLPRIO_PRIVATE_NETWORKS",
-        Networks(none="no others"),
+        kinds.Networks(none="no others"),
         None,
         "Further networks, addresses and local names that pages may lead to.",
     ),
+    about="These apply to every spider. The stats count what they refuse, under "
+    "`crawlprio/refused/`.",
 )
 
 SITE = Section(
     "Links that the spider `site` follows",
-    "Links that are not followed are still recorded. Seeds are fetched regardless of these.",
     Setting(
         "CRAWLPRIO_SKIP_EXTENSIONS",
-        Extensions(),
+        kinds.Extensions(),
         SKIP_EXTENSIONS,
         "Extensions of links that are not followed. All other links are, and the content type "
         "of their pages decides whether they are HTML.",
     ),
     Setting(
         "CRAWLPRIO_FOLLOW_NOFOLLOW",
-        Bool(),
+        kinds.Bool(),
         False,
         "Follow links marked nofollow, and links of pages that say nofollow in a robots meta "
         "tag or an X-Robots-Tag header.",
     ),
     Setting(
         "CRAWLPRIO_HEURISTICS",
-        Bool(),
+        kinds.Bool(),
         True,
         "Follow nothing under /cgi-bin/, and apply the settings below.",
     ),
     Setting(
         "CRAWLPRIO_MAX_STATIC_DEPTH",
-        Int(none=_NO_LIMIT),
+        kinds.Int(none=_NO_LIMIT),
         15,
         "Maximum number of links from a seed to a page.",
         "links",
     ),
     Setting(
         "CRAWLPRIO_MAX_DYNAMIC_DEPTH",
-        Int(none=_NO_LIMIT),
+        kinds.Int(none=_NO_LIMIT),
         5,
         "Maximum number of links from a seed to a page whose URL has a query or a script's "
         "extension.",
@@ -352,65 +333,65 @@ SITE = Section(
     ),
     Setting(
         "CRAWLPRIO_MAX_PATH_SEGMENTS",
-        Int(none=_NO_LIMIT),
+        kinds.Int(none=_NO_LIMIT),
         20,
         "Maximum number of segments of a path.",
         "segments",
     ),
     Setting(
         "CRAWLPRIO_MAX_REPEATED_SEGMENTS",
-        Int(none=_NO_LIMIT),
+        kinds.Int(none=_NO_LIMIT),
         3,
         "How often one segment may occur in a path.",
         "times",
     ),
     Setting(
         "CRAWLPRIO_MAX_QUERY_PARAMETERS",
-        Int(none=_NO_LIMIT),
+        kinds.Int(none=_NO_LIMIT),
         16,
         "Maximum number of parameters of a query.",
         "parameters",
     ),
     Setting(
         "CRAWLPRIO_STRIP_SESSIONS",
-        Bool(),
+        kinds.Bool(),
         True,
         "Remove jsessionid, PHPSESSID and other well-known session ids from links.",
     ),
+    about="Links that are not followed are still recorded. Seeds are fetched regardless of these.",
 )
 
 SITEMAPS = Section(
     "Sitemaps",
-    "See [sitemaps](sitemaps.md).",
     Setting(
         "CRAWLPRIO_SITEMAPS",
-        SitemapSources(none="no sitemaps"),
+        kinds.SitemapSources(none="no sitemaps"),
         None,
         "Read the sitemaps that the robots.txt files of the crawled sites name (robots), or "
         "those at these URLs, or both.",
     ),
     Setting(
         "CRAWLPRIO_SITEMAP_PAGES",
-        Choice(words=("last", "seeds", "record")),
+        kinds.Choice(words=("last", "seeds", "record")),
         "last",
         "What to do with the pages that sitemaps name: fetch them once no linked page waits "
         "(last), fetch them as seeds (seeds), or only record them (record).",
     ),
     Setting(
         "CRAWLPRIO_MAX_SITEMAP_URLS",
-        Int(1),
+        kinds.Int(1),
         1_000_000,
         "Maximum number of URLs of one site that are taken from sitemaps.",
         "URLs",
     ),
+    about="See [sitemaps](sitemaps.md).",
 )
 
 REQUISITES = Section(
     "Page requisites",
-    "See [the archive](archive.md#what-pages-need-to-look-like-themselves).",
     Setting(
         "CRAWLPRIO_REQUISITES",
-        Choice(words=("domain", "all"), none="nothing"),
+        kinds.Choice(words=("domain", "all"), none="nothing"),
         None,
         "Archive the images, styles, scripts, fonts and icons of fetched pages, after the last "
         "page: those on the registered domain of the page that needs them (domain), or on any "
@@ -418,73 +399,73 @@ REQUISITES = Section(
     ),
     Setting(
         "CRAWLPRIO_MAX_REQUISITES",
-        Int(1),
+        kinds.Int(1),
         100_000,
         "Maximum number of page requisites of a crawl.",
         "requisites",
     ),
     Setting(
         "CRAWLPRIO_MAX_REQUISITE_BYTES",
-        Int(1),
+        kinds.Int(1),
         10_000_000_000,
         "Total size of the page requisites of a crawl at which no more are fetched.",
         "bytes",
     ),
     Setting(
         "CRAWLPRIO_MAX_REQUISITES_PER_PAGE",
-        Int(1),
+        kinds.Int(1),
         300,
         "Maximum number of requisites of one page, including those that its styles name.",
         "requisites",
     ),
     Setting(
         "CRAWLPRIO_MAX_REQUISITE_BYTES_PER_PAGE",
-        Int(1),
+        kinds.Int(1),
         50_000_000,
         "Total size of the requisites fetched for one page at which no more are fetched for "
         "it. A requisite counts for the first page that needs it.",
         "bytes",
     ),
+    about="See [the archive](archive.md#what-pages-need-to-look-like-themselves).",
 )
 
 RENDERING = Section(
     "Rendering",
-    "See [rendering](render.md).",
     Setting(
         "CRAWLPRIO_RENDER",
-        Choice(words=("never", "auto", "always"), off="never", none="never"),
+        kinds.Choice(words=("never", "auto", "always"), off="never", none="never"),
         "never",
         "Render pages in a browser without network before they are read: those that look as if "
         "made by script, and whose kind gained by it (auto), or each (always).",
     ),
     Setting(
         "CRAWLPRIO_BROWSER",
-        FileName(none="the first chromium, google-chrome or chromium-browser on PATH"),
+        kinds.FileName(none="the first chromium, google-chrome or chromium-browser on PATH"),
         None,
         "The Chromium or Chrome that renders.",
     ),
     Setting(
         "CRAWLPRIO_RENDER_HOSTS",
-        Choice(words=("domain", "all")),
+        kinds.Choice(words=("domain", "all")),
         "domain",
         "Where the scripts of a rendered page may fetch from: its own registered domain "
         "(domain), or any host (all); robots.txt, delays and the guard of private addresses "
         "hold for all of it.",
     ),
+    about="See [rendering](render.md).",
 )
 
 OUTPUT = Section(
     "Output",
-    "",
     Setting(
         "CRAWLPRIO_STORE",
-        FileName(none="no store"),
+        kinds.FileName(none="no store"),
         "crawl.sqlite",
         "The crawl store, inside JOBDIR if that is set.",
     ),
     Setting(
         "CRAWLPRIO_KEEP_STORES",
-        Int(none="all"),
+        kinds.Int(none="all"),
         None,
         "How many stores of earlier crawls to keep under numbered names (`crawl.1.sqlite`); a "
         "new crawl without JOBDIR deletes the oldest.",
@@ -492,7 +473,7 @@ OUTPUT = Section(
     ),
     Setting(
         "CRAWLPRIO_RECEIPT",
-        Bool(),
+        kinds.Bool(),
         True,
         "When a crawl with a store ends, write `receipt.json` beside it: what was asked, got, "
         "refused and missed, and the share of the importance, counted from the "
@@ -500,21 +481,21 @@ OUTPUT = Section(
     ),
     Setting(
         "CRAWLPRIO_ITEMS",
-        Bool(),
+        kinds.Bool(),
         False,
         "Keep the items of a spider in the crawl store, each with the visit of its page, so "
         "that a crawl that is killed and resumed has each item exactly once.",
     ),
     Setting(
         "CRAWLPRIO_BODIES",
-        Bool(),
+        kinds.Bool(),
         False,
         "Keep the body of each page in the crawl store, with the visit of its page (the extra "
         "`bodies`); `CRAWLPRIO_WARC` keeps more, in files.",
     ),
     Setting(
         "CRAWLPRIO_KEEP_TEXT",
-        Bool(),
+        kinds.Bool(),
         False,
         "Keep the text of each page in the crawl store, with the visit of its page, its "
         "language and the licence that it names (the extra `texts`); `crawlprio texts export` "
@@ -522,7 +503,7 @@ OUTPUT = Section(
     ),
     Setting(
         "CRAWLPRIO_UPDATE",
-        Choice(words=("changed", "new"), none="no update"),
+        kinds.Choice(words=("changed", "new"), none="no update"),
         None,
         "Fetch the pages of the crawl in JOBDIR again, those first whose fetch gains most "
         "([updates](update.md)): all pages that may have changed, or only those that may lead "
@@ -530,7 +511,7 @@ OUTPUT = Section(
     ),
     Setting(
         "CRAWLPRIO_BUFFER",
-        Int(1, none="all pages"),
+        kinds.Int(1, none="all pages"),
         None,
         "Keep the bodies (`CRAWLPRIO_BODIES`) and texts (`CRAWLPRIO_KEEP_TEXT`) of so many "
         "pages only. Once there are more, those of the page with the fewest links from fetched "
@@ -538,7 +519,7 @@ OUTPUT = Section(
     ),
     Setting(
         "CRAWLPRIO_KEPT_HEADERS",
-        HeaderNames(none="all"),
+        kinds.HeaderNames(none="all"),
         None,
         "The headers to store with the waiting requests of a crawl with JOBDIR. A downloader "
         "middleware must set the others (Authorization and Cookie, say) again, even in the "
@@ -546,28 +527,28 @@ OUTPUT = Section(
     ),
     Setting(
         "CRAWLPRIO_WARC",
-        Folder(none="no archive"),
+        kinds.Folder(none="no archive"),
         None,
         "The folder in which to archive all requests and responses as WARC files, each with "
         "the visit of its page.",
     ),
     Setting(
         "CRAWLPRIO_WARC_SECRET_HEADERS",
-        HeaderNames(),
+        kinds.HeaderNames(),
         "Authorization,Proxy-Authorization,Cookie,X-Api-Key,Api-Key,X-Auth-Token,X-Access-Token,X-Csrf-Token,X-Amz-Security-Token",
         "Headers of requests and responses that `CRAWLPRIO_WARC` leaves out of its files; a "
         "list of your own replaces this one. Bodies of requests are archived as they are sent.",
     ),
     Setting(
         "CRAWLPRIO_MAX_WARC_BYTES",
-        Int(1),
+        kinds.Int(1),
         1_000_000_000,
         "Size at which a WARC file is complete and a new one begins.",
         "bytes",
     ),
     Setting(
         "CRAWLPRIO_MAX_STORE_BYTES",
-        Int(1_048_576, none="no limit"),
+        kinds.Int(1_048_576, none="no limit"),
         100_000_000_000,
         "The size of the store at which the crawl closes, as on a full disk; it can resume "
         "with a larger limit.",
@@ -576,14 +557,14 @@ OUTPUT = Section(
     ),
     Setting(
         "CRAWLPRIO_MAX_UNPACKED_BYTES",
-        Int(1, none="fifty times the size of the file, or 256 MB"),
+        kinds.Int(1, none="fifty times the size of the file, or 256 MB"),
         None,
         "Maximum size of a compressed graph file once decompressed.",
         "bytes",
     ),
     Setting(
         "CRAWLPRIO_PLOT",
-        FileName(none="no plot", suffixes=PLOT_SUFFIXES, in_folder=True),
+        kinds.FileName(none="no plot", suffixes=PLOT_SUFFIXES, in_folder=True),
         "crawl.png",
         "The plot of the curves, inside JOBDIR if that is set, drawn if the whole web is known "
         "(demo web, replay).",
@@ -591,21 +572,21 @@ OUTPUT = Section(
     ),
     Setting(
         "CRAWLPRIO_PRINT",
-        Bool(),
+        kinds.Bool(),
         True,
         "Print the final report to the terminal; otherwise log it.",
         guest=False,
     ),
     Setting(
         "CRAWLPRIO_PROGRESS",
-        Bool(),
+        kinds.Bool(),
         True,
         "Show a progress line if stderr is a terminal.",
         guest=False,
     ),
     Setting(
         "CRAWLPRIO_MONITOR",
-        Int(0, 65_535, none="no live view"),
+        kinds.Int(0, 65_535, none="no live view"),
         None,
         "The port of 127.0.0.1 on which a page shows the crawl while it runs, and can pause "
         "and stop it ([live view](monitor.md)); 0: any free port.",
@@ -614,10 +595,9 @@ OUTPUT = Section(
 
 PROCESS = Section(
     "The process",
-    "",
     Setting(
         "CRAWLPRIO_COMPILE",
-        Bool(),
+        kinds.Bool(),
         True,
         "Compile performance-critical code in another process while the crawl goes on, after "
         "500 pages, and then use it, which takes 120 MB and changes no order; otherwise "
@@ -625,14 +605,14 @@ PROCESS = Section(
     ),
     Setting(
         "CRAWLPRIO_TUNE_GC",
-        Bool(),
+        kinds.Bool(),
         True,
         "Run Python's garbage collector less often, in the whole process, while a crawl runs.",
         guest=False,
     ),
     Setting(
         "CRAWLPRIO_LENIENT_HTTP",
-        Bool(),
+        kinds.Bool(),
         True,
         "Fetch plain http and https pages by a client of crawlprio's own, which reads faulty "
         "responses as browsers do ([HTTP](reliability.md#faulty-http)), unless "
@@ -643,42 +623,43 @@ PROCESS = Section(
 
 DEMO = Section(
     "The demo web",
-    "The spider `site` crawls it if it is given no seeds.",
-    Setting("CRAWLPRIO_DEMO_PAGES", Int(10, 100_000_000), 20_000, "Number of pages.", "pages"),
+    Setting(
+        "CRAWLPRIO_DEMO_PAGES", kinds.Int(10, 100_000_000), 20_000, "Number of pages.", "pages"
+    ),
     Setting(
         "CRAWLPRIO_DEMO_SITES",
-        Int(1, none="a tenth of its pages, at most 200"),
+        kinds.Int(1, none="a tenth of its pages, at most 200"),
         None,
         "Number of sites, at most the number of pages.",
         "sites",
     ),
-    Setting("CRAWLPRIO_DEMO_SEED", Int(0, 2**31), 0, "Random seed of the web."),
+    Setting("CRAWLPRIO_DEMO_SEED", kinds.Int(0, 2**31), 0, "Random seed of the web."),
     Setting(
         "CRAWLPRIO_DEMO_PORT",
-        Int(0, 65_535),
+        kinds.Int(0, 65_535),
         0,
         "The port of the loopback server of a demo web or a replay; 0: any free port.",
     ),
     Setting(
         "CRAWLPRIO_SERVER_LOG",
-        FileName(none="no log", in_folder=True),
+        kinds.FileName(none="no log", in_folder=True),
         None,
         "The file to which that server writes a line of JSON for each request.",
     ),
+    about="The spider `site` crawls it if it is given no seeds.",
 )
 
 INTERNAL = Section(
     "Set by crawlprio itself",
-    "",
     Setting(
         "CRAWLPRIO_REPLAY",
-        FileName(none="no replay"),
+        kinds.FileName(none="no replay"),
         None,
         "The recording that the spider `site` crawls; `crawlprio replay` sets it.",
     ),
     Setting(
         "CRAWLPRIO_LOOPBACK",
-        AnyValue("127.0.0.1:PORT", none="the real web"),
+        kinds.AnyValue("127.0.0.1:PORT", none="the real web"),
         None,
         "The loopback server from which `crawlprio.demo.handler.LoopbackHandler` fetches every "
         "page; a demo crawl or a replay sets it.",
@@ -688,70 +669,71 @@ INTERNAL = Section(
 
 SCRAPYS = Section(
     "Other settings of Scrapy",
-    "crawlprio reads these too, with their usual meaning.",
     Setting(
         "JOBDIR",
-        Folder(none="a crawl that cannot be resumed"),
+        kinds.Folder(none="a crawl that cannot be resumed"),
         None,
         "The folder in which a crawl keeps all that it needs to be resumed, including the store.",
     ),
-    Setting("DOWNLOAD_SLOTS", Slots(), {}, "Delay and concurrency of individual hosts."),
+    Setting("DOWNLOAD_SLOTS", kinds.Slots(), {}, "Delay and concurrency of individual hosts."),
     Setting(
         "DEPTH_LIMIT",
-        Int(),
+        kinds.Int(),
         0,
         "Maximum number of links from a seed to a page; 0: no limit.",
         "links",
     ),
     Setting(
         "USER_AGENT",
-        AnyValue("a text"),
+        kinds.AnyValue("a text"),
         f"crawlprio/{__version__} (a Scrapy crawler)",
         "The User-Agent header of requests.",
         guest="Scrapy/VERSION (+https://scrapy.org)",
     ),
     Setting(
         "ROBOTSTXT_USER_AGENT",
-        AnyValue("a text", none="USER_AGENT"),
+        kinds.AnyValue("a text", none="USER_AGENT"),
         None,
         "The user agent to look up in a robots.txt, for Crawl-delay too.",
     ),
-    Setting("REDIRECT_MAX_TIMES", Int(), 20, "Maximum number of redirects that a request follows."),
+    Setting(
+        "REDIRECT_MAX_TIMES", kinds.Int(), 20, "Maximum number of redirects that a request follows."
+    ),
     Setting(
         "DUPEFILTER_CLASS",
-        AnyValue("a class or its import path"),
+        kinds.AnyValue("a class or its import path"),
         "scrapy.dupefilters.RFPDupeFilter",
         "A filter of your own is asked before a request is queued.",
     ),
-    Setting("DUPEFILTER_DEBUG", Bool(), False, "Log every duplicate request."),
+    Setting("DUPEFILTER_DEBUG", kinds.Bool(), False, "Log every duplicate request."),
     Setting(
         "DOWNLOAD_FAIL_ON_DATALOSS",
-        Bool(),
+        kinds.Bool(),
         True,
         "Fail a page whose body the server breaks off.",
     ),
     Setting(
         "DOWNLOAD_HANDLERS",
-        Options(),
+        kinds.Options(),
         {},
         "Handlers by scheme; a demo crawl or a replay replaces those for http and https.",
     ),
     Setting(
         "TWISTED_REACTOR_ENABLED",
-        Bool(),
+        kinds.Bool(),
         True,
         "Without a reactor, private addresses are recognized only where URLs contain them.",
     ),
     Setting(
         "AUTOTHROTTLE_ENABLED",
-        Bool(),
+        kinds.Bool(),
         False,
         "Let Scrapy's AutoThrottle set the delay of each site. Crawl-delay and the other rules "
         "above still apply if they ask for a longer one.",
     ),
     Setting(
         "AUTOTHROTTLE_START_DELAY",
-        Float(),
+        kinds.Float(),
         5,
         "Delay of a site until AutoThrottle has seen its first response, unless "
         "DOWNLOAD_DELAY is longer.",
@@ -759,33 +741,33 @@ SCRAPYS = Section(
     ),
     Setting(
         "CONCURRENT_REQUESTS_PER_IP",
-        Int(),
+        kinds.Int(),
         0,
         "Has no effect and logs a warning; use CONCURRENT_REQUESTS_PER_DOMAIN instead.",
     ),
     is_written=False,
+    about="crawlprio reads these too, with their usual meaning.",
 )
 
 SHARING = Section(
     "Many machines",
-    "See [distributed.md](distributed.md). Names without our prefix are those of scrapy-redis.",
     Setting(
         "CRAWLPRIO_FRONTIER",
-        Choice(words=("local", "redis")),
+        kinds.Choice(words=("local", "redis")),
         "local",
         "Where pages wait: in this process, or, for any number of workers that hear of it "
         "through Redis, in one that they elect.",
     ),
     Setting(
         "CRAWLPRIO_WORKERS",
-        Int(1, none="fetching in this process"),
+        kinds.Int(1, none="fetching in this process"),
         None,
         "Processes on this machine that fetch and parse pages for `crawlprio crawl`; another "
         "one has frontier and store. `crawlprio crawl --workers` sets it.",
     ),
     Setting(
         "CRAWLPRIO_COORDINATOR",
-        Choice(words=("auto", "never", "only")),
+        kinds.Choice(words=("auto", "never", "only")),
         "auto",
         "With CRAWLPRIO_FRONTIER `redis`: whether this worker may start the process that has "
         "frontier and store (`auto`), leaves that to others (`never`), or is that process and "
@@ -793,13 +775,13 @@ SHARING = Section(
     ),
     Setting(
         "CRAWLPRIO_REDIS_CRAWL",
-        Text(*KEY_NAME, none="the name of the spider"),
+        kinds.Text(*kinds.KEY_NAME, none="the name of the spider"),
         None,
         "The name of the crawl in Redis; workers with the same name share the crawl.",
     ),
     Setting(
         "CRAWLPRIO_LEASE_SECONDS",
-        Float(),
+        kinds.Float(),
         60,
         "Silence after which a worker is considered dead and its leased pages are queued "
         "again. Workers that wait for answers are not silent.",
@@ -807,29 +789,31 @@ SHARING = Section(
     ),
     Setting(
         "REDIS_URL",
-        AnyValue("a URL"),
+        kinds.AnyValue("a URL"),
         "redis://localhost:6379/0",
         "The Redis server that carries the mail. rediss:// uses TLS; "
         "redis+sentinel://HOST:PORT,HOST:PORT/SERVICE/0 asks sentinels for the primary; "
         "redis+cluster://HOST:PORT,HOST:PORT lists nodes of a cluster.",
     ),
-    Setting("REDIS_PARAMS", Options(secret=True), {}, "Arguments of redis-py's client, by name."),
+    Setting(
+        "REDIS_PARAMS", kinds.Options(secret=True), {}, "Arguments of redis-py's client, by name."
+    ),
     Setting(
         "SCHEDULER_PERSIST",
-        Bool(),
+        kinds.Bool(),
         False,
         "Keep what Redis knows of the crawl after it has ended. Its store stays in any case.",
     ),
     Setting(
         "SCHEDULER_FLUSH_ON_START",
-        Bool(),
+        kinds.Bool(),
         False,
         "Delete the crawl of this name from Redis before starting, and begin another in a "
         "folder of its own; set it on the first worker only.",
     ),
     Setting(
         "REDIS_START_URLS_KEY",
-        Text(*KEY_NAME, none="no key"),
+        kinds.Text(*kinds.KEY_NAME, none="no key"),
         None,
         "The Redis key from which any spider reads start URLs while it runs, where `%(name)s` "
         "stands for the spider's name: of a list, popped from its head, a sorted set, popped "
@@ -837,19 +821,21 @@ SHARING = Section(
     ),
     Setting(
         "REDIS_START_URLS_BATCH_SIZE",
-        Int(least=1, none="CONCURRENT_REQUESTS"),
+        kinds.Int(least=1, none="CONCURRENT_REQUESTS"),
         None,
         "Start URLs to pop at a time.",
     ),
     Setting(
         "MAX_IDLE_TIME_BEFORE_CLOSE",
-        Float(),
+        kinds.Float(),
         0,
         "Close an idle spider with a REDIS_START_URLS_KEY after this long without a start URL; "
         "0: never.",
         "seconds",
     ),
     is_written=False,
+    about="See [distributed.md](distributed.md). Names without our prefix are those of "
+    "scrapy-redis.",
 )
 
 SECTIONS: tuple[Section, ...] = (
