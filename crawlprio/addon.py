@@ -111,7 +111,7 @@ class Addon:
         with suppress(ConfigError):  # refused later
             if read_setting(settings, "CRAWLPRIO_WORKERS") is not None:
                 return _path("coordinator" if worker_facts() is None else "worker")
-        if self._frontier(settings) == "local":
+        if self._frontier(settings) != "redis":
             return _LOCAL
         is_coordinator = coordinator_facts() is not None
         with suppress(ConfigError):  # refused later

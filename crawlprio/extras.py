@@ -11,23 +11,6 @@ from types import ModuleType
 from typing import Any
 
 from crawlprio.errors import ConfigError, CrawlprioError
-from crawlprio.plugins import SETTINGS, require_plugin
-
-_OFF = (None, False, "", "None", "False", "false", "0")
-
-NEEDED = (
-    ("CRAWLPRIO_FRONTIER", "redis", "redis", "redis"),
-    ("CRAWLPRIO_BODIES", "", "zstandard", "bodies"),
-    ("CRAWLPRIO_KEEP_TEXT", "", "py3langid", "texts"),
-    ("CRAWLPRIO_NOVELTY", "near", "rensa", "novelty"),
-    ("CRAWLPRIO_RENDER", "a", "playwright", "render"),
-    ("CRAWLPRIO_VALUE", "language:", "py3langid", "texts"),
-    ("CRAWLPRIO_VALUE", "fasttext:", "fasttext", "fasttext"),
-)
-"""A setting, what its value begins with, the module that it then needs, and the extra with that."""
-
-NEEDY = tuple(dict.fromkeys(row[0] for row in (*SETTINGS, *NEEDED)))
-"""The settings that need a plugin or a package."""
 
 
 def require(module: str, extra: str, what: str) -> None:
@@ -40,18 +23,6 @@ def require(module: str, extra: str, what: str) -> None:
         raise ConfigError(
             f"{what} needs {module}, which is not installed; run pip install 'crawlprio[{extra}]'."
         )
-
-
-def require_for(name: str, value: object) -> None:
-    """Raise ConfigError if this value of a setting needs a plugin or package that is missing."""
-    if value in _OFF:
-        return
-    for needing, beginning, plugin in SETTINGS:
-        if name == needing and str(value).startswith(beginning):
-            require_plugin(plugin, f"{name} {value!r}" if beginning else name)
-    for needing, beginning, module, extra in NEEDED:
-        if name == needing and str(value).startswith(beginning):
-            require(module, extra, f"{name} {value!r}" if beginning else name)
 
 
 def imported(

@@ -5,6 +5,8 @@ import importlib.util
 import logging
 import os
 import re
+import subprocess
+import sys
 import tempfile
 from pathlib import Path
 
@@ -17,8 +19,10 @@ from twisted.internet.defer import Deferred
 from crawlprio.errors import ConfigError
 from crawlprio.live.replay_server import plot_path
 from crawlprio.middlewares import RefusalMiddleware
+from crawlprio.plugins import ADDED, load, shared
+from crawlprio.settings_table import config
 from crawlprio.settings_table.config import CrawlConfig, misspelt_names, read_setting
-from crawlprio.settings_table.table import INTERNAL, PLOT_SUFFIXES, SECTIONS, SETTINGS, SHARING
+from crawlprio.settings_table.table import INTERNAL, PLOT_SUFFIXES, SECTIONS, SETTINGS
 from crawlprio.show import figures
 from crawlprio.web.scope import SKIP_EXTENSIONS
 
@@ -63,8 +67,8 @@ def test_both_defaults_are_what_a_crawl_gets():
 
 def test_for_scrapys_settings_the_add_on_default_is_scrapys():
     without = {"CONCURRENT_REQUESTS_PER_IP", "USER_AGENT"}  # deprecated; with Scrapy's version
-    shared = {setting.name for setting in SHARING.settings}  # of scrapy-redis
-    scrapys = [name for name, one in SETTINGS.items() if not one.is_ours and name not in shared]
+    redis = {setting.name for setting in shared.SECTION.settings}  # of scrapy-redis
+    scrapys = [name for name, one in SETTINGS.items() if not one.is_ours and name not in redis]
     for name in set(scrapys) - without:
         assert getattr(default_settings, name) == SETTINGS[name].guest_default
 
@@ -75,6 +79,21 @@ def test_every_setting_is_in_one_section_and_described_in_a_sentence_or_two():
     for setting in SETTINGS.values():
         assert setting.meaning.endswith(".")
         assert setting.meaning.count(". ") <= 1
+
+
+def test_a_plugin_has_the_settings_that_its_rows_name():
+    for name in ADDED["sections"]:
+        assert name in {setting.name for setting in load("sections", name).settings}
+
+
+def test_the_table_and_a_plugins_settings_load_nothing_slow_whichever_comes_first():
+    slow = {"scrapy", "twisted", "numpy", "numba", "redis", "playwright", "cryptography"}
+    for first in ("crawlprio.settings_table.table", "crawlprio.plugins.shared"):
+        code = f"import sys, {first}, crawlprio.settings_table.table; print(*sys.modules)"
+        line = [sys.executable, "-c", code]
+        loaded = subprocess.run(line, capture_output=True, text=True, check=True).stdout.split()
+        assert "crawlprio.plugins.value" in loaded
+        assert slow & set(loaded) == set()
 
 
 # Who reads settings.
@@ -267,6 +286,14 @@ def test_an_unknown_crawlprio_setting_stops_the_crawl(name, nearest):
         run = run_spider(Plain, {**ADDON, name: 5}, site=site)
         assert site.fetches == []
     assert run.messages() == [sentence]
+
+
+def test_the_refusal_of_an_unknown_setting_names_the_plugins_that_are_missing(monkeypatch):
+    monkeypatch.setattr(config, "missing", lambda kind: {"CRAWLPRIO_RENDER": "render"})
+    assert refusal(CRAWLPRIO_RENDER_WHERE="all") == (
+        "CRAWLPRIO_RENDER_WHERE is not a setting of this copy of crawlprio, which lacks plugins "
+        "(render); the nearest is CRAWLPRIO_RENDER."
+    )
 
 
 def test_shards_that_are_set_are_refused_and_one_is_what_every_crawl_is():

@@ -22,8 +22,15 @@ FULL = "job/crawl.sqlite"
 
 LACKING = {
     "archive": [f"{CRAWL} --warc new/warc", f"{CRAWL} --warc new/warc --requisites all"],
-    "render": [f"{CRAWL} --render auto", f"{CRAWL} -s CRAWLPRIO_RENDER=always"],
-    "signing": [f"{CRAWL} -s CRAWLPRIO_SIGNING_KEY=key.pem"],
+    "render": [
+        f"{CRAWL} --render auto",
+        f"{CRAWL} --browser chromium",
+        f"{CRAWL} -s CRAWLPRIO_RENDER=always",
+    ],
+    "signing": [
+        f"{CRAWL} -s CRAWLPRIO_SIGNING_KEY=key.pem",
+        f"{CRAWL} -s CRAWLPRIO_SIGNATURE_AGENT=https://bot.test",
+    ],
     "papers": [
         f"{CRAWL} --ordering fica",
         f"{CRAWL} --ordering combined",

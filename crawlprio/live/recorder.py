@@ -354,7 +354,7 @@ class Recorder:
                 "from the crawl store, and this process keeps none; give a number instead."
             )
         if self.store is not None:
-            if self.store.is_archived and self._config.warc_folder is None:  # it would leave a gap
+            if self.store.is_archived and self._config.warc is None:  # it would leave a gap
                 raise StoreError(
                     f"{self.store.path}: this crawl is archived, and CRAWLPRIO_WARC is not set; "
                     "name the folder again (--warc FOLDER)."

@@ -342,7 +342,7 @@ class SigningMiddleware:
                     "CRAWLPRIO_SIGNING_KEY and CRAWLPRIO_SIGNATURE_AGENT belong together, but only "
                     "one of them is set; set both, or none."
                 )
-            return cls(load("signers", "CRAWLPRIO_SIGNING_KEY")(key, agent))
+            return cls(load("makers", "CRAWLPRIO_SIGNING_KEY")(key, agent))
         except ConfigError as error:
             CrawlContext.of(crawler).refuse(error)
             raise NotConfigured from None

@@ -44,11 +44,10 @@ ADDED: dict[str, dict[str, str]] = {
         "authorities": ".papers.rare_importances.Authorities",
         "hubs": ".papers.rare_importances.Hubs",
     },
-    "settings": {
+    "makers": {
         "CRAWLPRIO_VALUE": ".value.models.make_model",
-    },
-    "judges of repeats": {
         "CRAWLPRIO_NOVELTY": ".value.novelty.Novelty",
+        "CRAWLPRIO_SIGNING_KEY": ".signing.signatures.Signer",
     },
     "formats": {
         ".graph": ".papers.webgraph.read_webgraph",
@@ -99,16 +98,29 @@ ADDED: dict[str, dict[str, str]] = {
     "DOWNLOADER_MIDDLEWARES of roles": {
         "redis worker": ".shared.redis_worker.CoordinatorPermission",
     },
-    "sections": {},
+    "sections": {
+        "CRAWLPRIO_VALUE": ".value.ORDER",
+        "CRAWLPRIO_NOVELTY": ".value.ORDER",
+        "CRAWLPRIO_KEEP_TEXT": ".value.OUTPUT",
+        "CRAWLPRIO_SIGNING_KEY": ".signing.SECTION",
+        "CRAWLPRIO_SIGNATURE_AGENT": ".signing.SECTION",
+        "CRAWLPRIO_UPDATE": ".update.SECTION",
+        "CRAWLPRIO_BUFFER": ".papers.SECTION",
+        "CRAWLPRIO_WARC": ".archive.WARC",
+        "CRAWLPRIO_REQUISITES": ".archive.REQUISITES",
+        "CRAWLPRIO_RENDER": ".render.SECTION",
+        "CRAWLPRIO_BROWSER": ".render.SECTION",
+        "CRAWLPRIO_MONITOR": ".watch.SECTION",
+        "CRAWLPRIO_FRONTIER": ".shared.SECTION",
+        "CRAWLPRIO_WORKERS": ".shared.SECTION",
+    },
     "report sections": {
         "updates": ".update.changes.report_section",
     },
-    "signers": {
-        "CRAWLPRIO_SIGNING_KEY": ".signing.signatures.Signer",
-    },
 }
-"""What plugins add, by kind and by the name that users give it, which for a part of a crawl is the
-setting that turns it on: an import path, relative to this package for our own."""
+"""What plugins add, by kind and by the name that users give it: an import path, relative to this
+package for our own. A part of a crawl has the name of the setting that turns it on, and a section
+of settings of our own those of its settings that other rooms read or set."""
 
 GROUP = "crawlprio.plugins"
 
@@ -151,20 +163,6 @@ def _reason(error: BaseException) -> str:
 
 _add_installed()
 
-SETTINGS = (
-    ("CRAWLPRIO_BUFFER", "", "papers"),
-    ("CRAWLPRIO_FRONTIER", "redis", "shared"),
-    ("CRAWLPRIO_KEEP_TEXT", "", "value"),
-    ("CRAWLPRIO_NOVELTY", "", "value"),
-    ("CRAWLPRIO_RENDER", "a", "render"),
-    ("CRAWLPRIO_REQUISITES", "", "archive"),
-    ("CRAWLPRIO_SIGNING_KEY", "", "signing"),
-    ("CRAWLPRIO_VALUE", "", "value"),
-    ("CRAWLPRIO_WARC", "", "archive"),
-    ("CRAWLPRIO_WORKERS", "", "shared"),
-)
-"""A setting, what its value begins with, and the plugin that it then needs."""
-
 T = TypeVar("T")
 
 
@@ -189,11 +187,12 @@ def load(kind: str, name: str) -> Any:
 
 
 def load_all(kind: str) -> list[Any]:
-    """Import all that plugins add of a kind; what cannot be imported is a warning."""
+    """Import all that plugins which are there add of a kind; a failed import is a warning."""
+    lost = missing(kind)
     loaded = []
     for name in ADDED[kind]:
         try:
-            loaded.append(load(kind, name))
+            loaded += [] if name in lost else [load(kind, name)]
         except ConfigError as error:
             logger.warning("%s", error)
     return loaded
@@ -201,16 +200,17 @@ def load_all(kind: str) -> list[Any]:
 
 def require_plugin(plugin: str, what: str) -> None:
     """Raise ConfigError, with `what` needs the plugin as its subject, if its folder is missing."""
-    if not has_plugin(plugin):
+    if find_spec(f"{__name__}.{plugin}") is None:
         raise ConfigError(
             f"{what} needs {__name__}.{plugin}, which this copy of crawlprio lacks; install it "
             "whole."
         )
 
 
-def has_plugin(plugin: str) -> bool:
-    """Return whether the folder of a plugin is there."""
-    return find_spec(f"{__name__}.{plugin}") is not None
+def missing(kind: str) -> dict[str, str]:
+    """Return the names that our plugins whose folders are missing add, and the plugin of each."""
+    own = {name: path.split(".")[1] for name, path in ADDED[kind].items() if path[0] == "."}
+    return {name: of for name, of in own.items() if find_spec(f"{__name__}.{of}") is None}
 
 
 class ByName(Mapping[str, T]):

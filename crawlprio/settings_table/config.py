@@ -20,12 +20,11 @@ from scrapy.utils.misc import load_object
 
 from crawlprio import __version__
 from crawlprio.errors import ConfigError
-from crawlprio.extras import NEEDY, require_for
 from crawlprio.frontier import Politeness
 from crawlprio.graph.topic import HotQueue, Topic
 from crawlprio.measure.stored_crawl import LIMITS, SCRAPY_LIMITS
 from crawlprio.orderings import Ordering, make_ordering
-from crawlprio.plugins import load
+from crawlprio.plugins import load, missing
 from crawlprio.safe_files import is_missing
 from crawlprio.settings_table.setting_types import (
     CONTACT,
@@ -75,7 +74,6 @@ class CrawlConfig:
     limit: int
     """CONCURRENT_REQUESTS_PER_DOMAIN, a large number for 0."""
     store_path: Path | None
-    warc_folder: Path | None
     resumes: bool
     """Whether JOBDIR is set, so that the crawl in an existing store is resumed."""
     keeps_items: bool
@@ -97,8 +95,8 @@ class CrawlConfig:
     kept_headers: frozenset[bytes] | None
     max_store_bytes: int | None
     keep_stores: int | None
-    max_warc_bytes: int
     render: str | None
+    warc: str | None
 
     @classmethod
     def from_settings(
@@ -127,11 +125,10 @@ class CrawlConfig:
             )
         model = values["CRAWLPRIO_VALUE"]
         if model is not None:
-            model = load("settings", "CRAWLPRIO_VALUE")(model)
+            model = load("makers", "CRAWLPRIO_VALUE")(model)
         if made.needs_values:
             made.judge = model.judge
         topic, topic_options = topic_of(settings)
-        warc = values["CRAWLPRIO_WARC"] if records else None
         named = {field.name: OWN_PREFIX + field.name.upper() for field in fields(cls)}
         return cls(
             ordering_name=name if isinstance(name, str) else getattr(name, "__name__", str(name)),
@@ -145,7 +142,6 @@ class CrawlConfig:
             keeps_items=_in_store(values, "CRAWLPRIO_ITEMS", "items") and records,
             keeps_bodies=_in_store(values, "CRAWLPRIO_BODIES", "bodies") and records,
             keeps_text=_in_store(values, "CRAWLPRIO_KEEP_TEXT", "texts") and records,
-            warc_folder=Path(warc) if warc else None,
             concurrency=values["CONCURRENT_REQUESTS"],
             **{name: values[own] for name, own in named.items() if own in values},
         )
@@ -162,9 +158,7 @@ class CrawlConfig:
 
     def new_novelty(self) -> Any:
         """Return a new `Novelty` of the kind in CRAWLPRIO_NOVELTY, or None if it is not set."""
-        if self.novelty is None:
-            return None
-        return load("judges of repeats", "CRAWLPRIO_NOVELTY")(self.novelty)
+        return self.novelty and load("makers", "CRAWLPRIO_NOVELTY")(self.novelty)
 
     @property
     def wants_text(self) -> bool:
@@ -189,9 +183,7 @@ def read_setting(settings: BaseSettings, name: str) -> Any:
     of its own. None means Scrapy's default for one of Scrapy's settings, as in Scrapy.
     """
     setting = SETTINGS[name]
-    given = next(
-        (old for old, new in FORMER_NAMES.items() if new == name and old in settings), name
-    )
+    given = setting.former_name if setting.former_name in settings else name
     value = settings[given] if given in settings else setting.guest_default  # noqa: SIM401 - None
     if value is None and not setting.is_ours:
         value = setting.guest_default
@@ -258,7 +250,9 @@ def misspelt_names(settings: BaseSettings) -> list[str]:
             )
         if name.upper().startswith(OWN_PREFIX):
             near = get_close_matches(name.upper(), _OWN_SETTINGS, 1, 0.0)[0]
-            raise ConfigError(f"{name} is not a setting of crawlprio; the nearest is {near}.")
+            lost = ", ".join(sorted(set(missing("sections").values())))
+            whose = f"this copy of crawlprio, which lacks plugins ({lost})" if lost else "crawlprio"
+            raise ConfigError(f"{name} is not a setting of {whose}; the nearest is {near}.")
         near = next(iter(get_close_matches(name.upper(), known, 1, _ALIKE)), "")
         if not near or _holds_many(settings[name]) > _holds_many(stock_default(near)):
             continue
@@ -304,8 +298,8 @@ def changed_settings(settings: BaseSettings) -> dict[str, Any]:
 
 def require_extras(settings: BaseSettings) -> None:
     """Raise ConfigError if a setting needs a plugin or package that is missing; create nothing."""
-    for name in NEEDY:
-        require_for(name, settings.get(name))
+    for name, setting in SETTINGS.items():
+        setting.require(settings.get(name))
 
 
 def limits_of(settings: BaseSettings) -> dict[str, Any]:

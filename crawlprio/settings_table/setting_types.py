@@ -16,12 +16,15 @@ from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
 from crawlprio.errors import ConfigError
+from crawlprio.extras import require
+from crawlprio.plugins import require_plugin
 
 OWN_PREFIX = "CRAWLPRIO_"
 OWN_NAMES = ("ORDERING", "ORDERING_OPTIONS", "TOPIC", "TOPIC_OPTIONS")
 """crawlprio's settings that lack the prefix."""
 
 _SAME = object()
+_OFF = (None, False, "", "None", "False", "false")
 _HOST_NAME = re.compile(
     r"localhost|(?![0-9.]+$)[A-Za-z0-9_][A-Za-z0-9_-]*(\.[A-Za-z0-9_-]+)+"
 ).fullmatch
@@ -97,16 +100,9 @@ class Text(SettingType):
         return value
 
 
-KEY_NAME = "a name without braces", lambda text: text.isprintable() and not {"{", "}"} & set(text)
-"""A name that can stand in the keys of a Redis server, inside a hash tag."""
-
 CONTACT = (
     "a mail address or a URL (http:// or https://) that tells owners of sites who crawls them",
     re.compile(r"https?://[^\s()<>\"\\]+|[^\s()<>@,;:\"\\]+@[^\s()<>@,;:\"\\]+").fullmatch,
-)
-HTTPS_ORIGIN = (
-    "an https URL without a path, as in https://bot.example",
-    re.compile(r"https://[A-Za-z0-9.-]+(:[0-9]{1,5})?").fullmatch,
 )
 """What a `Text` may be, and what matches it."""
 
@@ -381,12 +377,26 @@ class Slots(Options):
 
 
 @dataclass(frozen=True)
+class Missing(SettingType):
+    """What a setting of a missing plugin may be: off, which is None."""
+
+    name: str
+    plugin: str
+
+    def parse(self, value: Any) -> None:
+        if value not in (*_OFF, "never", "local"):
+            require_plugin(self.plugin, self.name)
+
+
+@dataclass(frozen=True)
 class Setting:
     """A setting that crawlprio reads; `meaning` is one sentence for users.
 
     `default` is its value in the bundled project, and `guest` that under the add-on in a project
     that does not set it (Scrapy's default, for Scrapy's own settings), if it is another. `rule` is
-    the field of `crawlprio.frontier.Politeness` that it sets, if any.
+    the field of `crawlprio.frontier.Politeness` that it sets, if any. A row of `needs` is what a
+    value begins with, the module that it then needs, and the extra of crawlprio that installs that.
+    `former_name` is the setting's name in the version before this one.
     """
 
     name: str
@@ -396,6 +406,8 @@ class Setting:
     unit: str = ""
     guest: Any = _SAME
     rule: str = ""
+    needs: tuple[tuple[str, str, str], ...] = ()
+    former_name: str = ""
 
     @property
     def guest_default(self) -> Any:
@@ -406,6 +418,14 @@ class Setting:
     def is_ours(self) -> bool:
         """Whether the setting is crawlprio's, and not one of Scrapy's."""
         return self.name.startswith(OWN_PREFIX) or self.name in OWN_NAMES
+
+    def require(self, value: object) -> None:
+        """Raise ConfigError if this value needs a plugin or package that is missing."""
+        if isinstance(self.kind, Missing):
+            self.kind.parse(value)
+        for beginning, module, extra in () if value in (*_OFF, "0") else self.needs:
+            if str(value).startswith(beginning):
+                require(module, extra, f"{self.name} {value!r}" if beginning else self.name)
 
 
 class Section:

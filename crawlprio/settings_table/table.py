@@ -1,18 +1,19 @@
 """Every setting that crawlprio reads: name, values, defaults, unit and meaning.
 
-The settings of the bundled project, `docs/settings.md`, the delays of `crawlprio simulate` and the
-messages about invalid values come from this table. After a change, run
-`python docs/write_settings.py` to update the page. It imports neither Scrapy nor anything that is
-slow to load.
+Those of a plugin are in its folder, and join the others here. The settings of the bundled project,
+`docs/settings.md`, the delays of `crawlprio simulate` and the messages about invalid values come
+from this table. After a change, run `python docs/write_settings.py` to update the page. It imports
+neither Scrapy nor anything that is slow to load.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from copy import copy
 from typing import Any
 
 from crawlprio import __version__
-from crawlprio.plugins import load_all
+from crawlprio.plugins import load_all, missing
 from crawlprio.settings_table import setting_types as kinds
 from crawlprio.settings_table.setting_types import Section, Setting
 from crawlprio.web.scope import SKIP_EXTENSIONS
@@ -45,23 +46,6 @@ ORDER = Section(
         "How pages about the topic are recognized: distance (3 links), title (1 word), body "
         "(10 words), stem (a language; none).",
     ),
-    Setting(
-        "CRAWLPRIO_VALUE",
-        kinds.AnyValue(
-            "words:TERMS, query:WORDS, classifier:FILE.json, fasttext:FILE:LABEL, "
-            "language:CODES or an import path",
-            none="no model",
-        ),
-        None,
-        "The value model that says what each page is worth ([value](value.md)).",
-    ),
-    Setting(
-        "CRAWLPRIO_NOVELTY",
-        kinds.Choice(words=("exact", "near"), none="putting off no repeats"),
-        None,
-        "Put off pages that are likely to repeat others: those with the same text (exact), or "
-        "with almost the same (near, which needs the extra novelty) ([novelty](novelty.md)).",
-    ),
 )
 
 POLITENESS = Section(
@@ -87,19 +71,6 @@ POLITENESS = Section(
         None,
         "Mail address or URL that the user agent of the bundled project names, for owners of "
         "sites; your own USER_AGENT is left as it is.",
-    ),
-    Setting(
-        "CRAWLPRIO_SIGNING_KEY",
-        kinds.FileName(none="no signatures"),
-        None,
-        "PEM file of an Ed25519 private key with which each request is signed "
-        "([signed requests](signing.md)).",
-    ),
-    Setting(
-        "CRAWLPRIO_SIGNATURE_AGENT",
-        kinds.Text(*kinds.HTTPS_ORIGIN, none="no signatures"),
-        None,
-        "Where the public key is published; each signed request names it.",
     ),
     Setting(
         "DOWNLOAD_DELAY",
@@ -387,74 +358,6 @@ SITEMAPS = Section(
     about="See [sitemaps](sitemaps.md).",
 )
 
-REQUISITES = Section(
-    "Page requisites",
-    Setting(
-        "CRAWLPRIO_REQUISITES",
-        kinds.Choice(words=("domain", "all"), none="nothing"),
-        None,
-        "Archive the images, styles, scripts, fonts and icons of fetched pages, after the last "
-        "page: those on the registered domain of the page that needs them (domain), or on any "
-        "host (all). Needs `CRAWLPRIO_WARC` and a store.",
-    ),
-    Setting(
-        "CRAWLPRIO_MAX_REQUISITES",
-        kinds.Int(1),
-        100_000,
-        "Maximum number of page requisites of a crawl.",
-        "requisites",
-    ),
-    Setting(
-        "CRAWLPRIO_MAX_REQUISITE_BYTES",
-        kinds.Int(1),
-        10_000_000_000,
-        "Total size of the page requisites of a crawl at which no more are fetched.",
-        "bytes",
-    ),
-    Setting(
-        "CRAWLPRIO_MAX_REQUISITES_PER_PAGE",
-        kinds.Int(1),
-        300,
-        "Maximum number of requisites of one page, including those that its styles name.",
-        "requisites",
-    ),
-    Setting(
-        "CRAWLPRIO_MAX_REQUISITE_BYTES_PER_PAGE",
-        kinds.Int(1),
-        50_000_000,
-        "Total size of the requisites fetched for one page at which no more are fetched for "
-        "it. A requisite counts for the first page that needs it.",
-        "bytes",
-    ),
-    about="See [the archive](archive.md#what-pages-need-to-look-like-themselves).",
-)
-
-RENDERING = Section(
-    "Rendering",
-    Setting(
-        "CRAWLPRIO_RENDER",
-        kinds.Choice(words=("never", "auto", "always"), off="never", none="never"),
-        "never",
-        "Render pages in a browser without network before they are read: those that look as if "
-        "made by script, and whose kind gained by it (auto), or each (always).",
-    ),
-    Setting(
-        "CRAWLPRIO_BROWSER",
-        kinds.FileName(none="the first chromium, google-chrome or chromium-browser on PATH"),
-        None,
-        "The Chromium or Chrome that renders.",
-    ),
-    Setting(
-        "CRAWLPRIO_RENDER_HOSTS",
-        kinds.Choice(words=("domain", "all")),
-        "domain",
-        "Where the scripts of a rendered page may fetch from: its own registered domain "
-        "(domain), or any host (all); robots.txt, delays and the guard of private addresses "
-        "hold for all of it.",
-    ),
-    about="See [rendering](render.md).",
-)
-
 OUTPUT = Section(
     "Output",
     Setting(
@@ -492,30 +395,7 @@ OUTPUT = Section(
         False,
         "Keep the body of each page in the crawl store, with the visit of its page (the extra "
         "`bodies`); `CRAWLPRIO_WARC` keeps more, in files.",
-    ),
-    Setting(
-        "CRAWLPRIO_KEEP_TEXT",
-        kinds.Bool(),
-        False,
-        "Keep the text of each page in the crawl store, with the visit of its page, its "
-        "language and the licence that it names (the extra `texts`); `crawlprio texts export` "
-        "writes them as Parquet or JSON lines ([texts](texts.md)).",
-    ),
-    Setting(
-        "CRAWLPRIO_UPDATE",
-        kinds.Choice(words=("changed", "new"), none="no update"),
-        None,
-        "Fetch the pages of the crawl in JOBDIR again, those first whose fetch gains most "
-        "([updates](update.md)): all pages that may have changed, or only those that may lead "
-        "to new ones. In the first run of a crawl, keep what its updates need.",
-    ),
-    Setting(
-        "CRAWLPRIO_BUFFER",
-        kinds.Int(1, none="all pages"),
-        None,
-        "Keep the bodies (`CRAWLPRIO_BODIES`) and texts (`CRAWLPRIO_KEEP_TEXT`) of so many "
-        "pages only. Once there are more, those of the page with the fewest links from fetched "
-        "pages are dropped: the limited buffer of Cho et al.",
+        needs=(("", "zstandard", "bodies"),),
     ),
     Setting(
         "CRAWLPRIO_KEPT_HEADERS",
@@ -524,27 +404,6 @@ OUTPUT = Section(
         "The headers to store with the waiting requests of a crawl with JOBDIR. A downloader "
         "middleware must set the others (Authorization and Cookie, say) again, even in the "
         "same run.",
-    ),
-    Setting(
-        "CRAWLPRIO_WARC",
-        kinds.Folder(none="no archive"),
-        None,
-        "The folder in which to archive all requests and responses as WARC files, each with "
-        "the visit of its page.",
-    ),
-    Setting(
-        "CRAWLPRIO_WARC_SECRET_HEADERS",
-        kinds.HeaderNames(),
-        "Authorization,Proxy-Authorization,Cookie,X-Api-Key,Api-Key,X-Auth-Token,X-Access-Token,X-Csrf-Token,X-Amz-Security-Token",
-        "Headers of requests and responses that `CRAWLPRIO_WARC` leaves out of its files; a "
-        "list of your own replaces this one. Bodies of requests are archived as they are sent.",
-    ),
-    Setting(
-        "CRAWLPRIO_MAX_WARC_BYTES",
-        kinds.Int(1),
-        1_000_000_000,
-        "Size at which a WARC file is complete and a new one begins.",
-        "bytes",
     ),
     Setting(
         "CRAWLPRIO_MAX_STORE_BYTES",
@@ -583,13 +442,6 @@ OUTPUT = Section(
         True,
         "Show a progress line if stderr is a terminal.",
         guest=False,
-    ),
-    Setting(
-        "CRAWLPRIO_MONITOR",
-        kinds.Int(0, 65_535, none="no live view"),
-        None,
-        "The port of 127.0.0.1 on which a page shows the crawl while it runs, and can pause "
-        "and stop it ([live view](monitor.md)); 0: any free port.",
     ),
 )
 
@@ -749,110 +601,35 @@ SCRAPYS = Section(
     about="crawlprio reads these too, with their usual meaning.",
 )
 
-SHARING = Section(
-    "Many machines",
-    Setting(
-        "CRAWLPRIO_FRONTIER",
-        kinds.Choice(words=("local", "redis")),
-        "local",
-        "Where pages wait: in this process, or, for any number of workers that hear of it "
-        "through Redis, in one that they elect.",
-    ),
-    Setting(
-        "CRAWLPRIO_WORKERS",
-        kinds.Int(1, none="fetching in this process"),
-        None,
-        "Processes on this machine that fetch and parse pages for `crawlprio crawl`; another "
-        "one has frontier and store. `crawlprio crawl --workers` sets it.",
-    ),
-    Setting(
-        "CRAWLPRIO_COORDINATOR",
-        kinds.Choice(words=("auto", "never", "only")),
-        "auto",
-        "With CRAWLPRIO_FRONTIER `redis`: whether this worker may start the process that has "
-        "frontier and store (`auto`), leaves that to others (`never`), or is that process and "
-        "fetches nothing (`only`).",
-    ),
-    Setting(
-        "CRAWLPRIO_REDIS_CRAWL",
-        kinds.Text(*kinds.KEY_NAME, none="the name of the spider"),
-        None,
-        "The name of the crawl in Redis; workers with the same name share the crawl.",
-    ),
-    Setting(
-        "CRAWLPRIO_LEASE_SECONDS",
-        kinds.Float(),
-        60,
-        "Silence after which a worker is considered dead and its leased pages are queued "
-        "again. Workers that wait for answers are not silent.",
-        "seconds",
-    ),
-    Setting(
-        "REDIS_URL",
-        kinds.AnyValue("a URL"),
-        "redis://localhost:6379/0",
-        "The Redis server that carries the mail. rediss:// uses TLS; "
-        "redis+sentinel://HOST:PORT,HOST:PORT/SERVICE/0 asks sentinels for the primary; "
-        "redis+cluster://HOST:PORT,HOST:PORT lists nodes of a cluster.",
-    ),
-    Setting(
-        "REDIS_PARAMS", kinds.Options(secret=True), {}, "Arguments of redis-py's client, by name."
-    ),
-    Setting(
-        "SCHEDULER_PERSIST",
-        kinds.Bool(),
-        False,
-        "Keep what Redis knows of the crawl after it has ended. Its store stays in any case.",
-    ),
-    Setting(
-        "SCHEDULER_FLUSH_ON_START",
-        kinds.Bool(),
-        False,
-        "Delete the crawl of this name from Redis before starting, and begin another in a "
-        "folder of its own; set it on the first worker only.",
-    ),
-    Setting(
-        "REDIS_START_URLS_KEY",
-        kinds.Text(*kinds.KEY_NAME, none="no key"),
-        None,
-        "The Redis key from which any spider reads start URLs while it runs, where `%(name)s` "
-        "stands for the spider's name: of a list, popped from its head, a sorted set, popped "
-        "from its highest score, or a set. Spiders of scrapy-redis read their own keys.",
-    ),
-    Setting(
-        "REDIS_START_URLS_BATCH_SIZE",
-        kinds.Int(least=1, none="CONCURRENT_REQUESTS"),
-        None,
-        "Start URLs to pop at a time.",
-    ),
-    Setting(
-        "MAX_IDLE_TIME_BEFORE_CLOSE",
-        kinds.Float(),
-        0,
-        "Close an idle spider with a REDIS_START_URLS_KEY after this long without a start URL; "
-        "0: never.",
-        "seconds",
-    ),
-    is_written=False,
-    about="See [distributed.md](distributed.md). Names without our prefix are those of "
-    "scrapy-redis.",
-)
 
-SECTIONS: tuple[Section, ...] = (
-    *(ORDER, POLITENESS, BOUNDS, SITE, SITEMAPS, REQUISITES, RENDERING, OUTPUT),
-    *(PROCESS, DEMO, INTERNAL, SHARING, SCRAPYS),
-)
-"""Our own sections, which `docs/settings.md` has."""
+def _with_plugins(sections: Iterable[Section]) -> Iterable[Section]:
+    """Return sections, and those of plugins, whose settings join a section of the same title."""
+    by_title = {section.title: section for section in sections}
+    for section in dict.fromkeys(load_all("sections")):
+        if own := by_title.get(section.title):
+            rows = *own.settings, *section.settings
+            section = Section(own.title, *rows, about=own.about, is_written=own.is_written)
+        by_title[section.title] = section
+    return by_title.values()
+
+
+_OWN = (ORDER, POLITENESS, BOUNDS, SITE, SITEMAPS, OUTPUT, PROCESS, DEMO, INTERNAL, SCRAPYS)
+
+SECTIONS = (*_with_plugins(_OWN[:-2]), *_OWN[-2:])
+"""Every section, as `docs/settings.md` has them."""
 
 SETTINGS = {
-    setting.name: setting
-    for section in (*load_all("sections"), *SECTIONS)
-    for setting in section.settings
+    setting.name: setting for section in (*SECTIONS, *_OWN) for setting in section.settings
+} | {
+    name: Setting(
+        name, kinds.Missing(name, plugin, none="off"), None, "Not in this copy of crawlprio."
+    )
+    for name, plugin in missing("sections").items()
 }
-"""Every setting, by name, those of installed plugins too."""
+"""Every setting, by name; those of a missing plugin that others ask for can only be off."""
 
-FORMER_NAMES = {"CRAWLPRIO_BRAIN": "CRAWLPRIO_COORDINATOR"}
-"""Settings that had another name in the version before this one, which is still read."""
+FORMER_NAMES = {one.former_name: one.name for one in SETTINGS.values() if one.former_name}
+"""The names of settings, by the one that each had in the version before this one."""
 
 DELAY_RULES = {setting.rule: setting for setting in POLITENESS.settings if setting.rule}
 """The settings of the delay rules, by the field of `crawlprio.frontier.Politeness`."""
@@ -862,7 +639,7 @@ def bundled_defaults() -> dict[str, Any]:
     """Return the values that the bundled project sets, by name."""
     return {
         setting.name: copy(setting.default)
-        for section in SECTIONS
+        for section in (*SECTIONS, *_OWN)
         if section.is_written
         for setting in section.settings
     }

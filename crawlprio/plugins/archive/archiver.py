@@ -5,6 +5,7 @@ from __future__ import annotations
 import platform
 from collections.abc import Collection, Sequence
 from http import HTTPStatus
+from pathlib import Path
 from time import time
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -53,9 +54,10 @@ class Archiver(CrawlPart):
 
     def __init__(self, crawl: CrawlContext) -> None:
         super().__init__(crawl)
-        settings, config = crawl.crawler.settings, crawl.config
-        assert config.warc_folder is not None
-        self._archive = Archive(config.warc_folder, config.max_warc_bytes, about(settings))
+        settings = crawl.crawler.settings
+        folder = Path(read_setting(settings, "CRAWLPRIO_WARC"))
+        most_bytes = read_setting(settings, "CRAWLPRIO_MAX_WARC_BYTES")
+        self._archive = Archive(folder, most_bytes, about(settings))
         self._secret = read_setting(settings, "CRAWLPRIO_WARC_SECRET_HEADERS")
         self._max_bytes = read_setting(settings, "DOWNLOAD_MAXSIZE")
         self._fails_on_loss = read_setting(settings, "DOWNLOAD_FAIL_ON_DATALOSS")

@@ -242,7 +242,7 @@ class LocalWorkers(Workers):
 
     def _start(self) -> None:
         facts = {
-            "archives": self.crawl.config.warc_folder is not None,
+            "archives": self.crawl.config.warc is not None,
             "at_once": self.at_once.most,
             "seeds": self._redirected_seeds,
             "lease_timeout": self.lease_timeout,
