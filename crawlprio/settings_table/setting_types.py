@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 from crawlprio.errors import ConfigError
 from crawlprio.extras import require
@@ -49,12 +49,10 @@ class SettingType:
 
     none: str = field(default="", kw_only=True)
 
-    says: ClassVar[str] = "any value"
-
     @property
     def bounds(self) -> str:
-        """The allowed values other than None; default: the class attribute `says`."""
-        return self.says
+        """The allowed values other than None."""
+        return "any value"
 
     def parse(self, value: Any) -> Any:
         """Return a value as crawlprio uses it; raise NotAllowedError if it is not allowed."""
@@ -76,11 +74,7 @@ class SettingType:
 class AnyValue(SettingType):
     """A value that is checked where it is used: an ordering, a topic, a class of Scrapy."""
 
-    what: str = "any value"
-
-    @property
-    def bounds(self) -> str:
-        return self.what
+    bounds: str = "any value"
 
 
 @dataclass(frozen=True)
@@ -144,7 +138,7 @@ class ShareToReach(NamedTuple):
 class Share(SettingType):
     """A `ShareToReach`."""
 
-    says = "a number above 0 and at most 1, or likely:NUMBER"
+    bounds = "a number above 0 and at most 1, or likely:NUMBER"
 
     def convert(self, value: Any) -> ShareToReach:
         word, colon, text = str(value).partition(":")
@@ -182,7 +176,7 @@ class Int(SettingType):
 class Bool(SettingType):
     """True or False, in all the forms that Scrapy accepts."""
 
-    says = "True or False"
+    bounds = "True or False"
 
     def convert(self, value: Any) -> bool:
         if value in ("True", "true", "False", "false"):
@@ -213,7 +207,7 @@ class Options(SettingType):
     """A dict, which is JSON on the command line; `secret`: no message quotes it."""
 
     secret: bool = False
-    says = "a dict, as JSON on the command line: '{\"option\": 1}'"
+    bounds = "a dict, as JSON on the command line: '{\"option\": 1}'"
 
     def convert(self, value: Any) -> dict[Any, Any]:
         if value is None:
@@ -255,7 +249,7 @@ class FileName(SettingType):
 class Folder(SettingType):
     """A writable folder, as a string; it is created if it does not exist."""
 
-    says = "a writable folder, or one that can be created"
+    bounds = "a writable folder, or one that can be created"
 
     def convert(self, value: Any) -> str:
         folder = Path(os.fspath(value))
@@ -288,7 +282,7 @@ class WordList(SettingType):
 class Extensions(WordList):
     """File name extensions, in lower case and without the dot."""
 
-    says = "a list of extensions, comma-separated on the command line"
+    bounds = "a list of extensions, comma-separated on the command line"
 
     def word(self, given: Any) -> str:
         name = given.strip().removeprefix(".").lower() if isinstance(given, str) else ""
@@ -300,7 +294,7 @@ class Extensions(WordList):
 class Networks(WordList):
     """Networks (`10.0.0.0/8`), addresses and host names."""
 
-    says = "a list of networks, addresses or names, comma-separated on the command line"
+    bounds = "a list of networks, addresses or names, comma-separated on the command line"
 
     def word(self, given: Any) -> str:
         if not isinstance(given, str) or not _is_network(given.strip("[]")):
@@ -314,7 +308,7 @@ class HeaderNames(WordList):
     An empty string means no headers, not None.
     """
 
-    says = "a list of header names, comma-separated on the command line"
+    bounds = "a list of header names, comma-separated on the command line"
 
     def parse(self, value: Any) -> frozenset[bytes] | None:
         is_none = self.none and (value is None or value == "None")
@@ -338,7 +332,7 @@ def _is_network(text: str) -> bool:
 class SitemapSources(WordList):
     """`robots`, or URLs of sitemaps."""
 
-    says = '"robots", or http(s) URLs of sitemaps, comma-separated on the command line'
+    bounds = '"robots", or http(s) URLs of sitemaps, comma-separated on the command line'
 
     def parse(self, value: Any) -> Any:
         return None if value == "off" else super().parse(value)
