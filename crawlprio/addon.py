@@ -47,9 +47,6 @@ _LOCAL = "crawlprio.schedulers.Scheduler"
 
 _HTTP = "crawlprio.live.http_handler.HttpHandler"
 
-_MIDDLEWARE_ORDERS = {"SPIDER_MIDDLEWARES": 0, "DOWNLOADER_MIDDLEWARES": 100}
-"""Where the middlewares of a role go, by setting."""
-
 
 class Addon:
     """Installs crawlprio in a project and overrides nothing that the project set itself.
@@ -98,9 +95,9 @@ class Addon:
                 add(name, load_object(path), order)
         add("ITEM_PIPELINES", LinkPairPipeline, 100)
         add("EXTENSIONS", CrawlReport, 100)
-        for name, order in _MIDDLEWARE_ORDERS.items():
-            if _role_of(settings) in ADDED[f"{name} of roles"]:
-                add(name, load(f"{name} of roles", _role_of(settings)), order)
+        if role := _role_of(settings):
+            for name, path, order in getattr(load("roles", role), "middlewares", ()):
+                add(name, load_object(path), order)
         for name, error in invalid_stock_settings(settings):
             CrawlContext.of(self._crawler).refuse(error)
             # This lets Scrapy create its components, and the crawl end cleanly.

@@ -83,20 +83,11 @@ ADDED: dict[str, dict[str, str]] = {
         "collect": ".shared.collect.collect",
         "join": ".shared.collect.join",
     },
-    "schedulers": {
-        "RedisScheduler": ".shared.redis_worker.RedisWorkerScheduler",
-    },
     "roles": {
         "coordinator": ".shared.coordinator_scheduler.CoordinatorScheduler",
         "worker": ".shared.worker_scheduler.LocalWorkerScheduler",
         "redis coordinator": ".shared.redis_coordinator.RedisCoordinatorScheduler",
         "redis worker": ".shared.redis_worker.RedisWorkerScheduler",
-    },
-    "SPIDER_MIDDLEWARES of roles": {
-        "redis coordinator": ".shared.redis_coordinator.NoStart",
-    },
-    "DOWNLOADER_MIDDLEWARES of roles": {
-        "redis worker": ".shared.redis_worker.CoordinatorPermission",
     },
     "sections": {
         "CRAWLPRIO_VALUE": ".value.ORDER",

@@ -432,6 +432,7 @@ class RedisCoordinatorScheduler(CoordinatorScheduler):
     """The scheduler of a coordinator that workers have elected, or that was started by itself."""
 
     workers_class = RemoteWorkers
+    middlewares = (("SPIDER_MIDDLEWARES", f"{__name__}.NoStart", 0),)
 
 
 class NoStart:

@@ -64,6 +64,7 @@ class RedisWorkerScheduler(WorkerScheduler):
     """
 
     loses_leases = True
+    middlewares = (("DOWNLOADER_MIDDLEWARES", f"{__name__}.CoordinatorPermission", 100),)
     _is_late = _is_confirming = False
 
     def open(self, spider: Spider) -> None:
