@@ -144,6 +144,19 @@ def test_one_that_cannot_be_used_is_left_out_with_a_warning(site, tmp_path, rows
     assert "Traceback" not in done.stderr
 
 
+def test_a_crawl_goes_on_without_a_part_whose_section_cannot_be_imported(site, tmp_path):
+    rows = {"sections": {"A": "missing_module.A"}, "parts": {"A_PART": "missing_module.B"}}
+    files = {"crawlprio_canonical/__init__.py": f"ADDED = {rows}"}
+    made = Environment(tmp_path / "venv")
+    made.install(built(tmp_path / "source", **files))
+    line = ["crawl", f"http://{site.address}/", "--folder", "job", "--delay", "0", "--pages", "2"]
+    done = made.crawlprio(*line, cwd=tmp_path)
+    assert (done.returncode, "Traceback" in done.stderr) == (0, False), done.stderr
+    asked = made.crawlprio(*line, "-s", "A_PART=1", cwd=tmp_path)
+    assert (asked.returncode, "Traceback" in asked.stderr) == (2, False), asked.stderr
+    assert "'A_PART' is of a plugin that cannot be used" in asked.stderr
+
+
 def test_no_entry_point_of_the_working_folder_is_used(environment, site, tmp_path):
     wheel = built(tmp_path / "source", **{"crawlprio_canonical/__init__.py": "print('has run')"})
     with zipfile.ZipFile(wheel) as unpacked:

@@ -13,7 +13,7 @@ from copy import copy
 from typing import Any
 
 from crawlprio import __version__
-from crawlprio.plugins import load_all, missing
+from crawlprio.plugins import ADDED, load_all, missing
 from crawlprio.settings_table import setting_types as kinds
 from crawlprio.settings_table.setting_types import Section, Setting
 from crawlprio.web.scope import SKIP_EXTENSIONS
@@ -621,12 +621,13 @@ SECTIONS = (*_with_plugins(_OWN[:-2]), *_OWN[-2:])
 SETTINGS = {
     setting.name: setting for section in (*SECTIONS, *_OWN) for setting in section.settings
 } | {
-    name: Setting(
-        name, kinds.Missing(name, plugin, none="off"), None, "Not in this copy of crawlprio."
-    )
+    name: Setting(name, kinds.Missing(name, plugin, none="off"), None, "Its plugin is missing.")
     for name, plugin in missing("sections").items()
 }
 """Every setting, by name; those of a missing plugin that others ask for can only be off."""
+
+for name in ADDED["parts"].keys() - SETTINGS:  # of plugins whose sections cannot be imported
+    SETTINGS[name] = Setting(name, kinds.AnyValue(none="off"), None, "Has no section.")
 
 FORMER_NAMES = {one.former_name: one.name for one in SETTINGS.values() if one.former_name}
 """The names of settings, by the one that each had in the version before this one."""
