@@ -18,17 +18,22 @@ HOSTS = ["victim.test", "evil.test", "www.victim.test"]
 VICTIM, EVIL, WWW = range(3)
 
 
+def domain_of(site):
+    """Return the registered domain of a site; any beyond `HOSTS` has one of its own."""
+    return registered_domain(HOSTS[site] if site < len(HOSTS) else f"h{site}.test")
+
+
 class Web:
     """Budgets, and the pages that they admitted."""
 
     def __init__(self, **limits):
         self.sites = []
         self.urls = []
-        self.budgets = Budgets(registered_domain, self.sites.count, **limits)
+        self.budgets = Budgets(domain_of, self.sites.count, **limits)
 
     def take(self, path, site=VICTIM, source=NO_SITE):
         url = f"http://{HOSTS[site]}{path}"
-        refusal = self.budgets.take(site, HOSTS[site], url, len(self.sites), source)
+        refusal = self.budgets.take(site, url, len(self.sites), source)
         if not refusal:
             self.sites.append(site)
             self.urls.append(url)
@@ -39,7 +44,7 @@ class Web:
 
 
 def evil_page(web):
-    web.budgets.add(EVIL, HOSTS[EVIL], "http://evil.test/")
+    web.budgets.add(EVIL, "http://evil.test/")
     web.sites.append(EVIL)
     web.urls.append("http://evil.test/")
 
@@ -77,11 +82,9 @@ def test_replayed_pages_are_the_same_claims_as_before():
         assert web.take(f"/{n}", VICTIM, EVIL) == ""
     web.succeed(1)
     again = Web(**limits)
-    again.budgets.replay(
-        EVIL, "evil.test", [(1, VICTIM, "victim.test"), (2, VICTIM, "victim.test")]
-    )
+    again.budgets.replay(EVIL, [(1, VICTIM), (2, VICTIM)])
     again.budgets.replay_fetched(1, VICTIM)
-    again.budgets.add_all((s, HOSTS[s], u) for s, u in zip(web.sites, web.urls, strict=True))
+    again.budgets.add_all(zip(web.sites, web.urls, strict=True))
     again.sites[:], again.urls[:] = web.sites, web.urls
     for one in (web, again):
         assert [one.take(f"/{n}", VICTIM, EVIL) for n in range(5, 8)] == ["", *["claim-budget"] * 2]
@@ -105,10 +108,10 @@ def test_nobody_can_choose_whose_pattern_shares_their_slot():
         if pattern_of(other) != pattern_of(url):
             pairs.append((other, url))
     for first, second in pairs:
-        budgets = Budgets(registered_domain, lambda site: 0, per_pattern=1)
-        assert budgets.take(0, "x.test", first, 0) == ""
-        assert budgets.refuses(0, "x.test", first) == "pattern-budget"
-        assert budgets.refuses(0, "x.test", second) == ""
+        budgets = Budgets(domain_of, lambda site: 0, per_pattern=1)
+        assert budgets.take(0, first, 0) == ""
+        assert budgets.refuses(0, first) == "pattern-budget"
+        assert budgets.refuses(0, second) == ""
 
 
 def junk_web(host, path):
@@ -172,40 +175,37 @@ def test_sites_added_by_one_page_and_by_all_pages_are_bounded(most, known):
 
 def test_no_domain_leads_to_more_than_a_quarter_of_all_sites():
     """Otherwise a domain with one page per thousand sites would leave none to the others."""
-    web = Budgets(registered_domain, lambda site: 0, max_sites=40)
-    evil = [web.take_site(n, 3 + n, EVIL, HOSTS[EVIL]) for n in range(20)]
+    web = Budgets(domain_of, lambda site: 0, max_sites=40)
+    evil = [web.take_site(n, 3 + n, EVIL) for n in range(20)]
     assert evil == [True] * 10 + [False] * 10
-    others = [web.take_site(n, 13 + n, WWW, HOSTS[WWW]) for n in range(20)]
+    others = [web.take_site(n, 13 + n, WWW) for n in range(20)]
     assert others == [True] * 10 + [False] * 10
-    assert not web.take_site(0, 40, 3, "a.third.test")
+    assert not web.take_site(0, 40, 3)
 
 
 def test_the_sites_a_domain_led_to_are_counted_again_after_a_restart():
-    again = Budgets(registered_domain, lambda site: 0, max_sites=40)
-    shown = [(3 + n, 3 + n, f"h{n}.test") for n in range(6)]
-    again.replay(EVIL, HOSTS[EVIL], [*shown, (9, 3, "h0.test")])
-    assert [again.take_site(n, 9 + n, EVIL, HOSTS[EVIL]) for n in range(6)] == [True] * 4 + [
-        False
-    ] * 2
+    again = Budgets(domain_of, lambda site: 0, max_sites=40)
+    again.replay(EVIL, [*((3 + n, 3 + n) for n in range(6)), (9, 3)])
+    assert [again.take_site(n, 9 + n, EVIL) for n in range(6)] == [True] * 4 + [False] * 2
 
 
 def test_a_domain_shows_a_few_thousand_sites_until_some_of_them_answer():
     """Invented hosts were a quarter of a million sites, at half a kilobyte each."""
     limit = 2_000
-    before = Budgets(registered_domain, lambda site: 0, max_sites=64 * limit)
-    shown = [before.take_site(n % 900, 3 + n, EVIL, HOSTS[EVIL]) for n in range(limit + 5)]
+    before = Budgets(domain_of, lambda site: 0, max_sites=64 * limit)
+    shown = [before.take_site(n % 900, 3 + n, EVIL) for n in range(limit + 5)]
     assert shown == [True] * limit + [False] * 5
-    assert before.take_site(1, 3 + limit, WWW, HOSTS[WWW])
+    assert before.take_site(1, 3 + limit, WWW)
 
-    resumed = Budgets(registered_domain, lambda site: 0, max_sites=64 * limit)
-    resumed.replay(EVIL, HOSTS[EVIL], [(n, n, f"h{n}.test") for n in range(3, 3 + limit)])
+    resumed = Budgets(domain_of, lambda site: 0, max_sites=64 * limit)
+    resumed.replay(EVIL, [(n, n) for n in range(3, 3 + limit)])
     resumed.replay_fetched(10, 10)
     before.fetched(10, 10)
     for web in (before, resumed):
         web.fetched(11, 11)
         web.fetched(11, 11)
         web.fetched(0, VICTIM)
-        further = [web.take_site(1, 4 + limit + n, EVIL, HOSTS[EVIL]) for n in range(3)]
+        further = [web.take_site(1, 4 + limit + n, EVIL) for n in range(3)]
         assert further == [True, True, False]
 
 
@@ -254,13 +254,12 @@ def test_invented_sites_do_not_keep_real_ones_from_being_found(ordering):
 
 def test_a_site_takes_few_bytes_of_the_budgets():
     """A domain's name and four dictionary entries once took 205 bytes per invented site."""
-    budgets = Budgets(registered_domain, lambda site: 0, per_site=999, per_domain=999)
-    budgets.add(0, "a.test", "http://a.test/")
+    budgets = Budgets(domain_of, lambda site: 0, per_site=999, per_domain=999)
+    budgets.add(0, "http://a.test/")
     tracemalloc.start()
     n_sites = 20_000
     for number in range(1, n_sites):
-        host = f"h{number}.h{number}.test"
-        assert budgets.take(number, host, f"http://{host}/", number, 0) == ""
+        assert budgets.take(number, f"http://h{number}.test/", number, 0) == ""
     n_bytes, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert n_bytes < 20 * n_sites

@@ -141,8 +141,8 @@ def rest_of(folder, *, from_state, **settings):
             list(recorder.figures.visited),
             [budgets.is_claim(page) for page in range(len(recorder.pages))],
             [
-                recorder.discovery._budgets.refuses(
-                    site, recorder.pages.host(site), url_of(site), 0
+                budgets._refusal(
+                    site, budgets.domain(site), budgets._slot(url_of(site)), is_claim=True
                 )
                 for site in range(recorder.pages.n_sites)
             ],

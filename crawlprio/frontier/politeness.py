@@ -10,7 +10,6 @@ A registered domain never holds all fetches while pages of others wait.
 from __future__ import annotations
 
 import math
-from array import array
 from collections import deque, namedtuple
 from collections.abc import Callable
 from dataclasses import dataclass, fields
@@ -431,10 +430,10 @@ class DomainShares:
     many they are. While nobody else waits there is no limit, and the order is that of the queue.
 
     The sites of a domain at its limit are held back as they come first in the queue, and return one
-    by one as its fetches end. `domain_of` returns the number of the registered domain of a site, 32
-    bits and not 0.
+    by one as its fetches end. `domain_of` returns the number of the registered domain of a site,
+    which is not 0; it is asked twice a page.
 
-    Cost: 0.9 µs of processor time per page and 4 bytes per site; O(log n) for each site held back.
+    Cost: 0.9 µs of processor time per page; O(log n) for each site held back.
     Once in `LATELY` seconds, a domain that is alone has all its ready sites held back and returned,
     to find out.
     """
@@ -443,7 +442,6 @@ class DomainShares:
         self._queue = queue
         self._most = most
         self._domain_of = domain_of
-        self._domains = array("I")  # by site, 0 until needed
         self._in_flight: dict[int, int] = {}
         self._suspended: dict[int, deque[int]] = {}
         self._latest, self._latest_left_at = 0, -math.inf
@@ -460,7 +458,7 @@ class DomainShares:
                     continue
                 return NO_PAGE
             site = int(queue.pages.sites[page])
-            domain = self._domain(site)
+            domain = self._domain_of(site)
             n = in_flight.get(domain, 0)
             if n < self._most or (domain == self._alone and now < self._alone_until):
                 break
@@ -479,12 +477,12 @@ class DomainShares:
 
     def began(self, site: int) -> None:
         """Note that a page of a site is in flight that was not handed out here."""
-        domain = self._domain(site)
+        domain = self._domain_of(site)
         self._in_flight[domain] = self._in_flight.get(domain, 0) + 1
 
     def ended(self, site: int) -> None:
         """Note that a page of a site that was handed out is no longer in flight."""
-        domain = self._domain(site)
+        domain = self._domain_of(site)
         n = self._in_flight[domain] = self._in_flight[domain] - 1
         if not n:
             del self._in_flight[domain]
@@ -497,15 +495,6 @@ class DomainShares:
             self._queue.hold(suspended.popleft(), -_HELD)
             if not suspended:
                 del self._suspended[domain]
-
-    def _domain(self, site: int) -> int:
-        domains = self._domains
-        if site >= len(domains):
-            domains.frombytes(bytes(4 * (site + 4_096 - len(domains))))
-        domain = domains[site]
-        if not domain:
-            domain = domains[site] = self._domain_of(site)
-        return domain
 
     def _find_alone(self, now: float) -> bool:
         """Let a domain fetch alone if no other had a page lately; return whether there is one."""

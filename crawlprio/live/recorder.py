@@ -68,17 +68,18 @@ class Discovery:
         self.identity_of = identities.of_url
         self._refused = refused
         self._budgets = Budgets(
-            registered_domain,
+            lambda site: registered_domain(pages.host(site)),
             pages.site_size,
             per_site=config.max_pages_per_site,
             per_domain=config.max_pages_per_domain,
             per_pattern=config.max_pages_per_pattern,
             max_sites=config.max_sites,
         )
+        self.domain_of = self._budgets.domain
 
     def add_page(self, identity: str, url: str, site: int, depth: int) -> int:
         """Add a new page under the next id, whether or not the budgets have room for it."""
-        self._budgets.add(site, self._pages.host(site), url)
+        self._budgets.add(site, url)
         return self._pages.add(identity, url, site, depth)
 
     def page_of(self, identity: str, url: str, host: str, depth: int) -> int:
@@ -88,13 +89,9 @@ class Discovery:
             page = self.add_page(identity, url, self._pages.site(host), depth)
         return page
 
-    def domain_of(self, site: int) -> int:
-        """Return a 32-bit number, never 0, for the registered domain of a site."""
-        return self._budgets.domain(site, self._pages.host(site))
-
     def has_room(self, site: int, url: str) -> bool:
         """Return whether the budgets of a site, its domain and its pattern have room for a page."""
-        refusal = self._budgets.refuses(site, self._pages.host(site), url)
+        refusal = self._budgets.refuses(site, url)
         if refusal:
             self._refused(refusal, url)
         return not refusal
@@ -126,13 +123,11 @@ class Discovery:
                 host = host_of(url)
                 if bounds_sites and not pages.knows_host(host):
                     n_new_sites += 1
-                    if not self._budgets.take_site(
-                        n_new_sites, pages.n_sites, source_site, pages.host(source_site)
-                    ):
+                    if not self._budgets.take_site(n_new_sites, pages.n_sites, source_site):
                         self._refused("sites", url)
                         continue
                 site = site_of(host)
-                refusal = take(site, host, url, len(pages), source_site)
+                refusal = take(site, url, len(pages), source_site)
                 if refusal:
                     self._refused(refusal, url)
                 else:
@@ -214,12 +209,12 @@ class Discovery:
         """Replay a visit of the resumed crawl; pages from `first_new` on are new in it."""
         if visit.page == NO_PAGE:
             return
-        sites, host = self._pages.sites, self._pages.host
+        sites = self._pages.sites
         source = int(sites[visit.page])
-        new = visit.targets[visit.targets >= first_new].tolist()
-        if new:
-            rows = ((page, int(sites[page]), host(int(sites[page]))) for page in new)
-            self._budgets.replay(source, host(source), rows)
+        new = visit.targets[visit.targets >= first_new]
+        if len(new):
+            pages = zip(new.tolist(), sites[new].tolist(), strict=True)
+            self._budgets.replay(source, pages)
         if 200 <= visit.status < 300:
             self._budgets.replay_fetched(visit.page, source)
 
@@ -230,10 +225,7 @@ class Discovery:
         """
         for page in asked_for:
             self._budgets.replay_asked_for(page)
-        sites, host = self._pages.sites[first:].tolist(), self._pages.host
-        self._budgets.add_all(
-            (site, host(site), url) for site, url in zip(sites, urls, strict=True)
-        )
+        self._budgets.add_all(zip(self._pages.sites[first:].tolist(), urls, strict=True))
 
     def save(self, state: SavedState) -> None:
         """Put the counts of the budgets into a saved state."""

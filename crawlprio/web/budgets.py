@@ -62,8 +62,8 @@ class Budgets:
     (`CLAIMED_SHARE`) of each budget, so that pages of one owner cannot use up the budget of
     another.
 
-    `domain_of` returns the registered domain of a host, and `pages_of` the number of known pages of
-    a site; it must include each page after `take` or `add`. `max_sites` bounds the sites that links
+    `domain_of` returns the registered domain of a site, and `pages_of` the number of known pages of
+    one; it must include each page after `take` or `add`. `max_sites` bounds the sites that links
     may introduce, of which links of one domain may introduce a quarter. The others are maximum
     numbers of pages. None is no limit. The pattern of a URL is the URL without digits and without
     parameter values; a URL with neither has no pattern.
@@ -77,7 +77,7 @@ class Budgets:
 
     def __init__(
         self,
-        domain_of: Callable[[str], str],
+        domain_of: Callable[[int], str],
         pages_of: Callable[[int], int],
         *,
         per_site: int | None = None,
@@ -117,29 +117,27 @@ class Budgets:
         """Whether the number of sites is limited."""
         return self._max_sites is not None
 
-    def refuses(self, site: int, host: str, url: str, source: int = NO_SITE) -> str:
-        """Return which budget has no room for a page, or an empty string.
+    def refuses(self, site: int, url: str) -> str:
+        """Return which budget has no room for a page that is no claim, or an empty string.
 
-        The reasons are `site-budget`, `domain-budget` and `pattern-budget`, and `claim-budget` if
-        only claims have no room. `source` is the site of the page that links to it.
+        The reasons are `site-budget`, `domain-budget` and `pattern-budget`.
         """
         if not self._bounds:
             return ""
-        domain = self.domain(site, host)
-        is_claim = source not in (site, NO_SITE) and not self._is_of(source, domain)
-        return self._refusal(site, domain, self._slot(url), is_claim)
+        return self._refusal(site, self.domain(site), self._slot(url), False)
 
-    def take(self, site: int, host: str, url: str, page: int, source: int = NO_SITE) -> str:
+    def take(self, site: int, url: str, page: int, source: int = NO_SITE) -> str:
         """Count a page under its future number if there is room; else return which budget is full.
 
-        Pages are numbered from 0; `source` is as in `refuses`.
+        The reasons are those of `refuses`, and `claim-budget` if only claims have no room. Pages
+        are numbered from 0; `source` is the site of the page that links to it.
         """
         if not self._bounds:
             return ""
         slot = self._slot(url)
         # The most frequent call of a crawl, so function calls are avoided where possible.
         domains = self._domains
-        domain = (domains[site] if site < len(domains) else 0) or self.domain(site, host)
+        domain = (domains[site] if site < len(domains) else 0) or self.domain(site)
         is_claim = source != site and source >= 0 and not self._is_of(source, domain)
         refusal = self._refusal(site, domain, slot, is_claim)
         if not refusal:
@@ -151,18 +149,18 @@ class Budgets:
                 self._claim(site, domain, slot, page)
         return refusal
 
-    def take_site(self, n_new: int, n_sites: int, source: int, host: str) -> bool:
+    def take_site(self, n_new: int, n_sites: int, source: int) -> bool:
         """Return whether a page may introduce one more site, and count the site.
 
         Pages of one domain may introduce at most a quarter (`CLAIMED_SHARE`) of all sites, and
         fewer sites that have not been fetched successfully yet (`SILENT_SHARE`), so that invented
         hosts use up neither the sites of others nor much memory. `n_new` are the sites that this
-        page has tried to introduce, including this one, and `n_sites` all known ones; `source` and
-        `host` are the page's own site and its name.
+        page has tried to introduce, including this one, and `n_sites` all known ones; `source` is
+        the page's own site.
         """
         if self._max_sites is None:
             return True
-        place = self.domain(source, host) >> _FURTHER_BITS
+        place = self.domain(source) >> _FURTHER_BITS
         if (
             n_new > MAX_NEW_SITES
             or n_sites >= self._max_sites
@@ -173,21 +171,21 @@ class Budgets:
         self._lead_to(n_sites, place)
         return True
 
-    def add(self, site: int, host: str, url: str) -> None:
+    def add(self, site: int, url: str) -> None:
         """Count a page even if there is no room."""
-        self._count(site, host, self._slot(url))
+        self._count(site, self._slot(url))
 
-    def add_all(self, pages: Iterable[tuple[int, str, str]]) -> None:
-        """Count the pages that are not counted yet, given site, host and URL of each, in order.
+    def add_all(self, pages: Iterable[tuple[int, str]]) -> None:
+        """Count the pages that are not counted yet, given site and URL of each, in order.
 
         Pages that `replay` has marked as claims are counted as claims.
         """
         n_judged = len(self._claimed)
-        for page, (site, host, url) in enumerate(pages, self._n_counted):
+        for page, (site, url) in enumerate(pages, self._n_counted):
             slot = self._slot(url)
-            self._count(site, host, slot)
+            self._count(site, slot)
             if page < n_judged and self._claimed[page]:
-                self._claim(site, self.domain(site, host), slot, page)
+                self._claim(site, self.domain(site), slot, page)
 
     def is_claim(self, page: int) -> bool:
         """Return whether a page is still a claim."""
@@ -202,21 +200,21 @@ class Budgets:
         self._claimed[page] = 0
         self._count_claim(site, self._domains[site], slot, -1)
 
-    def replay(self, source: int, host: str, new: Iterable[tuple[int, int, str]]) -> None:
-        """Replay the new pages (page, site and host) of a visit of an earlier run.
+    def replay(self, source: int, new: Iterable[tuple[int, int]]) -> None:
+        """Replay the new pages (page and site) of a visit of an earlier run.
 
-        `source` and `host` are the site of the visit. Call it for all visits, and `replay_fetched`
-        for those that succeeded, before `add_all`.
+        `source` is the site of the visit. Call it for all visits, and `replay_fetched` for those
+        that succeeded, before `add_all`.
         """
-        domain = self.domain(source, host)
-        for page, site, its_host in new:
+        domain = self.domain(source)
+        for page, site in new:
             if site >= self._n_replayed_sites:
                 self._n_replayed_sites = site + 1
                 if self._max_sites is not None:
                     self._lead_to(site, domain >> _FURTHER_BITS)
             if not self._bounds:
                 continue
-            if site != source and self.domain(site, its_host) != domain:
+            if site != source and self.domain(site) != domain:
                 self._mark(page, NO_SLOT)
 
     def replay_fetched(self, page: int, site: int) -> None:
@@ -264,8 +262,8 @@ class Budgets:
             self._silent[self._shown_by[site] - 1] -= 1
             self._shown_by[site] = 0
 
-    def _count(self, site: int, host: str, slot: int) -> None:
-        domain = self.domain(site, host) if self._bounds else 0
+    def _count(self, site: int, slot: int) -> None:
+        domain = self.domain(site) if self._bounds else 0
         if self._bounds and self._per_domain is not None:
             self._domain_pages[domain >> _FURTHER_BITS] += 1
         if slot != NO_SLOT:
@@ -287,8 +285,8 @@ class Budgets:
             self._claimed.frombytes(bytes(4 * (page + 4_096 - len(self._claimed))))
         self._claimed[page] = slot + 2
 
-    def domain(self, site: int, host: str) -> int:
-        """Return the hash of the domain of a site; make room for the counts of the site."""
+    def domain(self, site: int) -> int:
+        """Return a 32-bit hash, never 0, of the domain of a site; make room for its counts."""
         known = len(self._domains)
         domain = self._domains[site] if site < known else 0
         if not domain:
@@ -296,9 +294,8 @@ class Budgets:
                 more = bytes(4 * (site + 4_096 - known))
                 self._domains.frombytes(more)
                 self._site_claims.frombytes(more)
-            domain = self._domains[site] = (
-                _hash(self._hash_of, self._domain_of(host).encode()) >> 32 | 1
-            )
+            name = self._domain_of(site).encode()
+            domain = self._domains[site] = _hash(self._hash_of, name) >> 32 | 1
         return domain
 
     def _is_of(self, site: int, domain: int) -> bool:
