@@ -23,10 +23,17 @@ from crawlprio.live.clock import AwaitedClock
 
 
 class Queue:
-    """Sites whose times a `SiteClock` sets; each may have one fetch at a time."""
+    """Sites whose times a `SiteClock` sets, and their pages; each may have one fetch at a time."""
 
     def __init__(self):
         self.ready_at = {}
+        self.n_pages = 0
+
+    def site(self, host):
+        return host
+
+    def site_size(self, site):
+        return self.n_pages
 
     def site_limit(self, site):
         return 1
@@ -50,14 +57,14 @@ class Queue:
 class Pauses:
     """Asks a clock for the pause after each of a series of fetches that end at time 0."""
 
-    def __init__(self, *, n_pages=0, **rules):
-        self.n_pages = n_pages
-        self.clock = SiteClock(Politeness(**rules), Queue(), lambda site: self.n_pages)
+    def __init__(self, **rules):
+        self.sites = Queue()
+        self.clock = SiteClock(Politeness(**rules), self.sites, self.sites, lambda: 0.0)
 
     def pause(self, site, *, status=200, elapsed=0.0, n_pages=0, **said):
-        self.n_pages = n_pages
-        self.clock.started(site, 0.0, was_handed_out=True)
-        self.clock.ended(site, 0.0, was_handed_out=True, status=status, elapsed=elapsed, **said)
+        self.sites.n_pages = n_pages
+        self.clock.started(site, was_handed_out=True)
+        self.clock.ended(site, was_handed_out=True, status=status, elapsed=elapsed, **said)
         return self.clock.next_start(site)
 
 
@@ -120,10 +127,10 @@ def test_a_fetch_gives_its_turn_up_while_its_site_is_busy():
 def test_crawl_delay_only_lengthens_the_delay_and_is_bounded():
     pauses = Pauses(delay=5.0, max_crawl_delay=60.0)
     clock = pauses.clock
-    obeyed = [clock.obey_crawl_delay(n, seconds, 0.0) for n, seconds in enumerate((1.0, 30.0, 1e9))]
+    obeyed = [clock.obey_crawl_delay(n, seconds) for n, seconds in enumerate((1.0, 30.0, 1e9))]
     assert obeyed == [1.0, 30.0, 60.0]
     assert [pauses.pause(site) for site in range(4)] == [5.0, 30.0, 60.0, 5.0]
-    assert clock.obey_crawl_delay(0, -1.0, 0.0) == 0.0
+    assert clock.obey_crawl_delay(0, -1.0) == 0.0
 
 
 @pytest.mark.parametrize("status", [429, 503])

@@ -129,8 +129,7 @@ class PlanSpider(SiteSpider):
         """Return what was found of a site."""
         crawl = CrawlContext.of(self.crawler)
         visits = self._visits.get(host, [])
-        site = crawl.recorder.pages.site(host)
-        delays = clock.sites if isinstance(clock, HostClock) else None
+        delays = clock if isinstance(clock, HostClock) else None
         urls: list[str] = []
         if n_named and crawl.recorder.store is not None:
             stored = crawl.recorder.store.sitemaps().urls_of(host, 0, N_JUDGED)
@@ -145,8 +144,8 @@ class PlanSpider(SiteSpider):
             "home": (failure_of(visits[-1]) or f"HTTP {visits[-1].status}") if visits else None,
             "links": self._n_links.get(host),
             "seconds": round(sum(visit.elapsed for visit in visits) / max(len(visits), 1), 3),
-            "crawl_delay": None if delays is None else delays.crawl_delay(site),
-            "delay": 0.0 if delays is None else delays.delay(site),
+            "crawl_delay": None if delays is None else delays.learned(host).crawl_delay,
+            "delay": 0.0 if delays is None else delays.delay(host),
             "in_sitemaps": n_named,
             "pages": round(n_named * share) if n_named else None,
             "refused": dict(Counter(filter(None, refusals)).most_common()),

@@ -14,11 +14,13 @@ from collections import deque, namedtuple
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from functools import cached_property
-from typing import Any, NamedTuple
+from time import monotonic
+from typing import Any
 
 from crawlprio.frontier.page_queue import PageQueue
 from crawlprio.graph.compiled import njit
-from crawlprio.graph.pages import NO_PAGE
+from crawlprio.graph.pages import NO_PAGE, PageTable
+from crawlprio.store.crawl_state import SiteState
 
 BACK_OFF_STATUSES = frozenset({429, 503})
 """HTTP statuses with which a site asks for fewer fetches."""
@@ -199,22 +201,11 @@ PauseRules = namedtuple("PauseRules", _OF_ALL_SITES)  # type: ignore[misc]
 """The fields of a `Politeness` that determine every site's pause, as floats for compiled code."""
 
 
-class Learned(NamedTuple):
-    """What a crawl has learned about a site, kept for a later run.
-
-    Its Crawl-delay as applied, in seconds, if it has one; its consecutive refusals (429, 503); the
-    seconds that it rests after the last of them.
-    """
-
-    crawl_delay: float | None
-    n_refusals: int
-    pause: float
-
-
 @dataclass(slots=True)
 class _Site:
-    """A site that was fetched from or has its own settings. Times are monotonic."""
+    """A site by its id, fetched from or with its own settings. Times are monotonic."""
 
+    id: int
     own_delay: float = NO_DELAY
     crawl_delay: float | None = None
     started_at: float = -math.inf
@@ -230,135 +221,137 @@ class _Site:
 class SiteClock:
     """Says when a fetch may start on a site, given the fetches so far.
 
-    The queue hands out no page of a site before its time or beyond its limit; `n_pages_of` returns
-    the number of known pages of a site. Sites are ids; `now` is a monotonic clock, the same for all
-    calls. Every call costs O(log sites). Memory: 150 bytes for each site that was fetched from.
+    Sites are hosts; the queue knows them by their ids in `pages`, and hands out no page of one
+    before its time or beyond its limit. `now` returns the time on the clock of the queue. If other
+    processes fetch too, `is_held` returns whether one of them may be fetching from a site. Every
+    call costs O(log sites). Memory: 160 bytes for each site that was fetched from.
     """
 
     def __init__(
-        self, politeness: Politeness, queue: PageQueue, n_pages_of: Callable[[int], int]
+        self,
+        politeness: Politeness,
+        queue: PageQueue,
+        pages: PageTable,
+        now: Callable[[], float] = monotonic,
     ) -> None:
         self.politeness = politeness
+        self.is_held: Callable[[str], bool] = lambda site: False
         self._queue = queue
-        self._n_pages_of = n_pages_of
-        self._sites: dict[int, _Site] = {}
+        self._pages = pages
+        self._now = now
+        self._sites: dict[str, _Site] = {}
 
-    def set_site(self, site: int, *, delay: float | None = None, limit: int | None = None) -> None:
+    def set_site(self, site: str, *, delay: float | None = None, limit: int | None = None) -> None:
         """Set the delay, in seconds, or the limit of concurrent fetches of one site."""
+        known = self._of(site)
         if delay is not None:
-            self._of(site).own_delay = delay
-        self._queue.set_site(site, delay=self.delay(site), limit=limit)
-        if self._queue.site_limit(site) > 1:
-            self._delay_until(site, self.next_start(site))
+            known.own_delay = delay
+        self._queue.set_site(known.id, delay=self.delay(site), limit=limit)
+        if self._queue.site_limit(known.id) > 1:
+            self._delay_until(known, self.next_start(site))
         else:
-            self._delay_until(site, self._of(site).ended_at + self.delay(site))
+            self._delay_until(known, known.ended_at + self.delay(site))
 
-    def delay(self, site: int) -> float:
+    def delay(self, site: str) -> float:
         """Return the seconds that a site rests after every fetch."""
         known = self._of(site)
         return self.politeness.usual_pause(
             own_delay=known.own_delay,
             crawl_delay=known.crawl_delay or 0.0,
-            n_pages=self._n_pages_of(site),
+            n_pages=self._pages.site_size(known.id),
         )
 
-    def crawl_delay(self, site: int) -> float | None:
-        """Return the Crawl-delay of a site as applied, in seconds; None if it has none."""
-        return self._of(site).crawl_delay
-
-    def obey_crawl_delay(self, site: int, seconds: float, now: float) -> float:
+    def obey_crawl_delay(self, site: str, seconds: float) -> float:
         """Obey the Crawl-delay of a site from now on; return the delay applied, in seconds."""
         known = self._of(site)
-        known.crawl_delay = self.politeness.obeyed_crawl_delay(seconds)
+        before, known.crawl_delay = known.crawl_delay, self.politeness.obeyed_crawl_delay(seconds)
         delay = self.delay(site)
-        self._queue.set_site(site, delay=delay)
-        since = known.ended_at if known.ended_at > -math.inf else now
-        self._delay_until(site, since + delay)
+        self._queue.set_site(known.id, delay=delay)
+        since = known.ended_at if known.ended_at > -math.inf else self._now()
+        self._delay_until(known, since + delay)
+        if known.crawl_delay != before:
+            self._has_learned(site)
         return known.crawl_delay
 
-    def next_start(self, site: int) -> float:
+    def next_start(self, site: str) -> float:
         """Return the time before which no fetch may start on a site; -inf if there is none.
 
         With several fetches at once, the queue's own time advances when it hands out a page, so
         the time here is computed from the last start instead.
         """
-        if self._queue.site_limit(site) == 1:
-            return self._queue.site_ready_at(site)
         known = self._of(site)
+        if self._queue.site_limit(known.id) == 1:
+            return self._queue.site_ready_at(known.id)
         return max(known.started_at + self.delay(site), known.paused_until)
 
-    def has_room(self, site: int) -> bool:
-        """Return whether a site has fewer fetches in flight than its limit."""
-        return self._of(site).n_fetching < self._queue.site_limit(site)
+    def has_room(self, site: str) -> bool:
+        """Return whether a site has fewer fetches in flight than its limit, and is not held."""
+        return self._has_room_for(self._of(site), 0) and not self.is_held(site)
 
-    def is_idle(self, site: int, now: float) -> bool:
-        """Return whether a fetch that was not handed out may start on a site now.
+    def is_ready(self, site: str, *, counts_unstarted: bool = False) -> bool:
+        """Return whether a fetch may start on a site now, as far as this process fetches.
 
-        What was handed out has ended, or leaves room for more.
+        With `counts_unstarted`, also what was handed out has ended, or leaves room for more.
         """
         known = self._of(site)
-        n_fetches = known.n_fetching + known.n_unstarted
-        return n_fetches < self._queue.site_limit(site) and self.next_start(site) <= now
+        has_room = self._has_room_for(known, known.n_unstarted if counts_unstarted else 0)
+        return has_room and self.next_start(site) <= self._now()
 
-    def may_start(self, site: int, now: float) -> bool:
-        """Return whether a fetch may start on a site now."""
-        return self.has_room(site) and self.next_start(site) <= now
-
-    def hold(self, site: int, n_fetches: int = 1) -> None:
+    def hold(self, site: str, n_fetches: int = 1) -> None:
         """Count a fetch that the queue did not hand out against its site; -1 ends it."""
-        self._queue.hold(site, n_fetches)
+        self._queue.hold(self._of(site).id, n_fetches)
 
-    def handed_out(self, site: int, now: float) -> None:
+    def handed_out(self, site: str) -> None:
         """Note that the queue handed out a page whose fetch has not started yet.
 
         With several fetches at once the next page of the site leaves after its delay, which depends
         on how many pages it has by now.
         """
-        self._of(site).n_unstarted += 1
-        if self.politeness.small_site_delay is not None and self._queue.site_limit(site) > 1:
-            self._queue.set_ready_at(site, now + self.delay(site))
+        known = self._of(site)
+        known.n_unstarted += 1
+        if self.politeness.small_site_delay is not None and self._queue.site_limit(known.id) > 1:
+            self._queue.set_ready_at(known.id, self._now() + self.delay(site))
 
-    def not_fetched(self, site: int, now: float) -> None:
+    def not_fetched(self, site: str) -> None:
         """Note that a page that was handed out will not be fetched, so its site need not rest.
 
         For example, a cache answered the request, or a middleware dropped it.
         """
         known = self._of(site)
         known.n_unstarted -= 1
-        if known.n_unstarted == 0 and self._queue.site_limit(site) > 1:
-            self._queue.set_ready_at(site, self.next_start(site))
+        if known.n_unstarted == 0 and self._queue.site_limit(known.id) > 1:
+            self._queue.set_ready_at(known.id, self.next_start(site))
 
-    def started(self, site: int, now: float, *, was_handed_out: bool) -> float:
+    def started(self, site: str, *, was_handed_out: bool) -> float:
         """Note that a fetch starts; return the seconds since the last one on the site ended.
 
         The gap is inf for the first fetch, and if the site may have several at once.
         """
-        known = self._of(site)
+        known, now = self._of(site), self._now()
         known.n_fetching += 1
         known.n_unstarted -= was_handed_out
         known.started_at = now
-        if self._queue.site_limit(site) == 1:
+        if self._queue.site_limit(known.id) == 1:
             return now - known.ended_at
-        self._delay_until(site, self.next_start(site))
+        self._delay_until(known, self.next_start(site))
         return math.inf
 
     def ended(
         self,
-        site: int,
-        now: float,
+        site: str,
         *,
         was_handed_out: bool,
         elapsed: float,
-        n_bytes: int = 0,
-        status: int = 200,
+        status: int,
         retry_after: float | None = None,
-    ) -> bool:
-        """Note that a fetch ended and start the delay; return whether `learned` changed.
+        n_bytes: int = 0,
+    ) -> None:
+        """Note that a fetch ended, and start the delay.
 
         The fetch took `elapsed` seconds; its `status` is 0 if no response came; `retry_after` are
         the seconds that the response asked to wait, if it did. A redirect or an error may ask.
         """
-        known = self._of(site)
+        known, now = self._of(site), self._now()
         known.ended_at = now
         known.n_fetching -= 1
         usual = self.delay(site)
@@ -378,40 +371,48 @@ class SiteClock:
             pause = self.politeness.back_off(pause, known.n_refusals, retry_after)
         if is_new:
             known.pause = pause if asks else 0.0
-        if self._queue.site_limit(site) == 1:
+        if self._queue.site_limit(known.id) == 1:
             ends_visit = asks or not was_handed_out
-            self._queue.end_fetch(site, now + pause, ends_visit=ends_visit)
+            self._queue.end_fetch(known.id, now + pause, ends_visit=ends_visit)
         elif pause > usual:
             known.paused_until = max(known.paused_until, now + pause)
-            self._delay_until(site, known.paused_until)
-        return is_new
+            self._delay_until(known, known.paused_until)
+        if is_new:
+            self._has_learned(site)
 
-    def learned(self, site: int) -> Learned:
-        """Return what a later run of the crawl should know about a site."""
+    def learned(self, site: str) -> SiteState:
+        """Return what a later run should know about a site, without the end of its pause."""
         known = self._of(site)
-        return Learned(known.crawl_delay, known.n_refusals, known.pause)
+        return SiteState(site, known.crawl_delay, known.n_refusals, known.pause)
 
-    def restore(self, site: int, learned: Learned) -> None:
+    def _has_learned(self, site: str) -> None:
+        """Called when `learned` has changed; does nothing."""
+
+    def relearn(self, state: SiteState) -> None:
         """Restore what an earlier run learned about a site, within the current limits."""
-        known = self._of(site)
-        if learned.crawl_delay is not None and self.politeness.max_crawl_delay:
-            known.crawl_delay = self.politeness.obeyed_crawl_delay(learned.crawl_delay)
-        known.n_refusals = max(learned.n_refusals, 0)
-        self._queue.set_site(site, delay=self.delay(site))
+        known = self._of(state.host)
+        if state.crawl_delay is not None and self.politeness.max_crawl_delay:
+            known.crawl_delay = self.politeness.obeyed_crawl_delay(state.crawl_delay)
+        known.n_refusals = max(state.refusals, 0)
+        self._queue.set_site(known.id, delay=self.delay(state.host))
 
-    def rest(self, site: int, until: float) -> None:
-        """Start no fetch on a site before `until`."""
+    def rest(self, site: str, seconds: float | None = None) -> None:
+        """Start no fetch on a site for some seconds from now; by default for one delay."""
         known = self._of(site)
+        until = self._now() + (self.delay(site) if seconds is None else seconds)
         known.paused_until = max(known.paused_until, until)
-        self._delay_until(site, until)
+        self._delay_until(known, until)
 
-    def _delay_until(self, site: int, until: float) -> None:
-        self._queue.set_ready_at(site, max(until, self._queue.site_ready_at(site)))
+    def _has_room_for(self, known: _Site, n_more: int) -> bool:
+        return known.n_fetching + n_more < self._queue.site_limit(known.id)
 
-    def _of(self, site: int) -> _Site:
+    def _delay_until(self, known: _Site, until: float) -> None:
+        self._queue.set_ready_at(known.id, max(until, self._queue.site_ready_at(known.id)))
+
+    def _of(self, site: str) -> _Site:
         known = self._sites.get(site)
         if known is None:
-            known = self._sites[site] = _Site()
+            known = self._sites[site] = _Site(self._pages.site(site))
         return known
 
 

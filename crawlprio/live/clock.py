@@ -12,7 +12,6 @@ from twisted.internet.defer import Deferred
 
 from crawlprio.errors import CrawlprioError
 from crawlprio.frontier import PageQueue, SiteClock
-from crawlprio.frontier.politeness import Learned
 from crawlprio.frontier.protocol import FetchClock
 from crawlprio.live.recorder import Recorder
 from crawlprio.settings_table.config import NO_LIMIT, CrawlConfig
@@ -52,105 +51,65 @@ class AwaitedClock(FetchClock):
             waiter.callback(None)
 
 
-class HostClock(AwaitedClock):
-    """The clock over a `SiteClock` in this process.
+class HostClock(SiteClock, AwaitedClock):
+    """The clock of the sites of a queue in this process, whose state is kept in the crawl store.
 
-    The recorder assigns site ids and stores the state of sites; an error of the store goes to
-    `failed`.
+    Sites have the delays and limits of DOWNLOAD_SLOTS. An error of the store goes to `failed`.
     """
 
     def __init__(
-        self, sites: SiteClock, recorder: Recorder, failed: Callable[[CrawlprioError], object]
-    ) -> None:
-        super().__init__()
-        self.sites = sites
-        self.recorder = recorder
-        self.failed = failed
-        self._site = recorder.pages.site
-
-    @classmethod
-    def of_queue(
-        cls,
+        self,
         config: CrawlConfig,
         queue: PageQueue,
         recorder: Recorder,
         failed: Callable[[CrawlprioError], object],
-    ) -> HostClock:
-        """Return the clock of a queue, with the delays and limits of DOWNLOAD_SLOTS."""
-        sites = SiteClock(config.politeness, queue, recorder.pages.site_size)
+    ) -> None:
+        SiteClock.__init__(self, config.politeness, queue, recorder.pages)
+        AwaitedClock.__init__(self)
+        self._recorder = recorder
+        self._failed = failed
         for host, (delay, limit) in config.slots.items():
-            sites.set_site(recorder.pages.site(host), delay=delay, limit=limit)
-        return cls(sites, recorder, failed)
-
-    def next_start(self, site: str) -> float:
-        return self.sites.next_start(self._site(site))
-
-    def has_room(self, site: str) -> bool:
-        return self.sites.has_room(self._site(site))
-
-    def hold(self, site: str, n_fetches: int = 1) -> None:
-        self.sites.hold(self._site(site), n_fetches)
+            self.set_site(host, delay=delay, limit=limit)
 
     def not_fetched(self, site: str) -> None:
-        self.sites.not_fetched(self._site(site), monotonic())
+        super().not_fetched(site)
         self.wake(site)
-
-    def started(self, site: str, *, was_handed_out: bool) -> float:
-        return self.sites.started(self._site(site), monotonic(), was_handed_out=was_handed_out)
 
     def ended(self, site: str, **fetch: Any) -> None:
-        known = self._site(site)
-        if self.sites.ended(known, monotonic(), **fetch):
-            self._save(known)
+        super().ended(site, **fetch)
         self.wake(site)
 
-    def rest(self, site: str) -> None:
-        """Start no fetch on a site for one delay from now."""
-        known = self._site(site)
-        self.sites.rest(known, monotonic() + self.sites.delay(known))
-
     def set_delay(self, site: str, seconds: float) -> None:
-        self.sites.set_site(self._site(site), delay=seconds)
+        self.set_site(site, delay=seconds)
 
     def set_limit(self, site: str, n_fetches: int) -> None:
-        self.sites.set_site(self._site(site), limit=n_fetches or NO_LIMIT)
-
-    def obey_crawl_delay(self, site: str, seconds: float) -> float:
-        known = self._site(site)
-        before = self.sites.crawl_delay(known)
-        obeyed = self.sites.obey_crawl_delay(known, seconds, monotonic())
-        if obeyed != before:
-            self._save(known)
-        return obeyed
+        self.set_site(site, limit=n_fetches or NO_LIMIT)
 
     def restore(self) -> None:
         """Restore the delays and pauses of the resumed crawl. O(sites)."""
-        recorder, sites = self.recorder, self.sites
+        recorder, pages, politeness = self._recorder, self._recorder.pages, self.politeness
         assert recorder.store is not None
-        now, since = monotonic(), time()
-        politeness = sites.politeness
-        pauses: dict[int, float] = {}
+        since = time()
+        pauses: dict[str, float] = {}
         for state in recorder.store.site_states():
-            site = self._site(state.host)
-            sites.restore(site, Learned(state.crawl_delay, state.refusals, state.pause))
+            self.relearn(state)
             rest = politeness.rest_of_pause(state.pause, state.paused_until, since)
-            pauses[site] = max(rest, pauses.get(site, 0.0))
+            pauses[state.host] = rest
         if politeness.follows_fetches:
             for site, fetched_at, elapsed, n_bytes in recorder.store.last_fetches():
-                pause = politeness.pause_for_fetch(elapsed, n_bytes)
+                host, pause = pages.host(site), politeness.pause_for_fetch(elapsed, n_bytes)
                 rest = politeness.rest_of_pause(pause, fetched_at + pause, since)
-                pauses[site] = max(rest, pauses.get(site, 0.0))
+                pauses[host] = max(rest, pauses.get(host, 0.0))
         end = recorder.previous_end
         since_end = None if end is None else since - end
-        for site in range(recorder.pages.n_sites):
-            rest = max(
-                politeness.rest_of_delay(sites.delay(site), since_end), pauses.get(site, 0.0)
-            )
+        for host in map(pages.host, range(pages.n_sites)):
+            rest = politeness.rest_of_delay(self.delay(host), since_end)
+            rest = max(rest, pauses.get(host, 0.0))
             if rest > 0:
-                sites.rest(site, now + rest)
+                self.rest(host, rest)
 
-    def _save(self, site: int) -> None:
+    def _has_learned(self, site: str) -> None:
         try:
-            self.recorder.save_site(site, self.sites.learned(site))
+            self._recorder.save_site(self.learned(site))
         except CrawlprioError as error:
-            self.failed(error)
+            self._failed(error)

@@ -407,7 +407,7 @@ class CrawlContext(ConfiguredCrawl):
             delay=config.politeness.delay,
             plain_until=plain_until(),
         )
-        clock = HostClock.of_queue(config, idle, self.recorder, self.fail)
+        clock = HostClock(config, idle, self.recorder, self.fail)
         if self.recorder.resumes:
             clock.restore()
         return clock

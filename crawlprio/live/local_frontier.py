@@ -177,13 +177,13 @@ class PageLeases:
         queue: PageQueue,
         recorder: Recorder,
         requests: WaitingRequests,
-        sites: SiteClock,
+        clock: SiteClock,
         shares: DomainShares | None,
         *,
         marks: bool,
     ) -> None:
         self._queue, self._recorder, self._pages = queue, recorder, recorder.pages
-        self._requests, self._sites, self._shares = requests, sites, shares
+        self._requests, self._clock, self._shares = requests, clock, shares
         self._marks = marks
         self._leases: dict[int, LeasedPage] = {}
         self._latest = 0
@@ -206,7 +206,7 @@ class PageLeases:
         request, number = self._requests.pop(page)
         self._wait_for_rest(page)
         self._latest += 1
-        leased_page = self._begin(self._latest, page, request, number, now)
+        leased_page = self._begin(self._latest, page, request, number)
         # Of the requests in a job, those that each run makes again are not saved.
         is_bytes = self._recorder.saves_requests and isinstance(request, bytes)
         leased_page.is_again = is_bytes and number is None
@@ -231,19 +231,19 @@ class PageLeases:
         queue.hold(site)
         if self._shares is not None:
             self._shares.began(site)
-        adopted = self._begin(lease, page, request, number, monotonic())
+        adopted = self._begin(lease, page, request, number)
         adopted.is_adopted = True
         return adopted
 
     def _begin(
-        self, lease: int, page: int, request: object | None, number: int | None, now: float
+        self, lease: int, page: int, request: object | None, number: int | None
     ) -> LeasedPage:
         pages, store = self._pages, self._recorder.store
-        site, depth = int(pages.sites[page]), int(pages.depths[page])
-        self._sites.handed_out(site, now)
+        host, depth = pages.host(int(pages.sites[page])), int(pages.depths[page])
+        self._clock.handed_out(host)
         if self._marks and store is not None:
             store.pending.leased.set(page)
-        url, host = pages.url(page), pages.host(site)
+        url = pages.url(page)
         self._leases[lease] = LeasedPage(lease, url, depth, request, host, page, number)
         return self._leases[lease]
 
@@ -349,7 +349,7 @@ class LocalFrontier(Attached):
             # A state is saved of compiled code alone, which is still in the user's cache.
             plain_until=plain_until() if recorder.state is None else 0,
         )
-        self.clock = HostClock.of_queue(config, self.queue, recorder, failed)
+        self.clock = HostClock(config, self.queue, recorder, failed)
         self._requests = WaitingRequests(
             lambda: recorder.store, priority_of, saves=recorder.saves_requests
         )
@@ -362,7 +362,7 @@ class LocalFrontier(Attached):
         # With one fetch at a time, the leased page would be handed out first again anyway.
         marks = recorder.saves_requests and not self._is_exact
         self.leases = PageLeases(
-            self.queue, recorder, self._requests, self.clock.sites, shares, marks=marks
+            self.queue, recorder, self._requests, self.clock, shares, marks=marks
         )
         self._call_soon = call_soon
         self._commits_soon = False

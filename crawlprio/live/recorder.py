@@ -485,13 +485,10 @@ class Recorder:
         if self.store is not None:
             self.store.pending.keep_robots(site, rules)
 
-    def save_site(self, site: int, state: tuple[float | None, int, float]) -> None:
-        """Record the state of a site: Crawl-delay, refusals, and seconds of the pause starting."""
+    def save_site(self, state: SiteState) -> None:
+        """Record the state of a site, whose pause begins now."""
         if self.saves_requests and self.store is not None:
-            crawl_delay, n_refusals, pause = state
-            self.store.keep_site_state(
-                SiteState(self.pages.host(site), crawl_delay, n_refusals, pause, time() + pause)
-            )
+            self.store.keep_site_state(state._replace(paused_until=time() + state.pause))
 
     def replay(self, visit: Visit, first_new: int) -> None:
         """Replay a visit of the resumed crawl; pages from `first_new` on are new in it."""

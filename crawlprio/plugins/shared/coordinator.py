@@ -11,7 +11,6 @@ from typing import Any
 
 from crawlprio.frontier.protocol import LeasedPage, PageVisit
 from crawlprio.items import LinkPairs
-from crawlprio.live.clock import HostClock
 from crawlprio.live.local_frontier import LocalFrontier
 from crawlprio.plugins.shared.messages import (
     ENDED,
@@ -146,6 +145,20 @@ class Coordinator:
     def holds(self, site: str) -> bool:
         """Return whether a worker has a page of a site, or may fetch anything else there."""
         return self._sites[site] > 0 or self.outside[site] > 0
+
+    def may_fetch_outside(self, site: str) -> bool:
+        """Return whether a worker may fetch what is no page from a site now."""
+        is_ready = self.frontier.clock.is_ready(site, counts_unstarted=True)
+        return is_ready and not self.outside[site]
+
+    def may_lease(self, site: str) -> bool:
+        """Return whether a page of a site may be leased now.
+
+        Where a site may have several fetches at once, its delay runs from the start of the last
+        one, which the worker must report first.
+        """
+        clock = self.frontier.clock
+        return not (self.starting[site] and clock.delay(site) > 0) and clock.is_ready(site)
 
     def lease(self, worker: Worker, leased_page: LeasedPage) -> None:
         """Lease a page that has left the queue to a worker."""
@@ -310,30 +323,3 @@ class Coordinator:
             self.on_fetch(site, keywords["elapsed"], keywords["status"])
         getattr(clock, method)(*arguments, **keywords)
         clock.wake(site)  # the worker has one fetch less to start, or other rules
-
-
-class SharedClock(HostClock):
-    """The clock of a coordinator: its own fetches wait for those of workers, and vice versa."""
-
-    def __init__(self, clock: HostClock, coordinator: Coordinator) -> None:
-        super().__init__(clock.sites, clock.recorder, clock.failed)
-        self._coordinator = coordinator
-
-    def has_room(self, site: str) -> bool:
-        return super().has_room(site) and not self._coordinator.holds(site)
-
-    def is_idle(self, site: str) -> bool:
-        """Return whether a worker may fetch what is no page from a site now."""
-        is_idle = self.sites.is_idle(self._site(site), monotonic())
-        return is_idle and not self._coordinator.outside[site]
-
-    def may_lease(self, site: str) -> bool:
-        """Return whether a page of a site may be leased now.
-
-        Where a site may have several fetches at once, its delay runs from the start of the last
-        one, which the worker must report first.
-        """
-        number = self._site(site)
-        if self._coordinator.starting[site] and self.sites.delay(number) > 0:
-            return False
-        return self.sites.may_start(number, monotonic())

@@ -27,7 +27,7 @@ from crawlprio.live.request_json import is_request
 from crawlprio.live.requests import USAGES
 from crawlprio.live.roles import WorkersDied
 from crawlprio.middlewares.permission import RobotsMiddleware
-from crawlprio.plugins.shared.coordinator import Coordinator, SharedClock, Worker
+from crawlprio.plugins.shared.coordinator import Coordinator, Worker
 from crawlprio.plugins.shared.messages import Statement, from_worker
 from crawlprio.plugins.shared.socket_transport import LocalWorker, heartbeat
 from crawlprio.schedulers import Scheduler
@@ -83,7 +83,6 @@ class Workers(CrawlPart):
 
     coordinator: Coordinator
     frontier: LocalFrontier
-    clock: SharedClock
     outlasts_pages = False
 
     def __init__(self, crawl: CrawlContext) -> None:
@@ -100,7 +99,7 @@ class Workers(CrawlPart):
         self.frontier = frontier
         self.coordinator = crawl.worker_pool = Coordinator(frontier)
         self.coordinator.workers = self.live
-        self.clock = frontier.clock = SharedClock(frontier.clock, self.coordinator)
+        frontier.clock.is_held = self.coordinator.holds
         self.handlers: dict[str, Callable[..., object]] = {
             **self.coordinator.handlers,
             "refused": self._refuse_links,
@@ -407,7 +406,7 @@ class CoordinatorScheduler(Scheduler):
         """Lease a permitted page to a worker; return False if none may fetch it now."""
         workers = self._workers
         worker = workers.choose()
-        if worker is None or not workers.clock.may_lease(site) or self._crawler.engine.paused:
+        if worker is None or not workers.coordinator.may_lease(site) or self._crawler.engine.paused:
             return False
         leased_page.usage = USAGES.get(request, "") if request else ""
         workers.coordinator.lease(worker, leased_page)
@@ -416,7 +415,7 @@ class CoordinatorScheduler(Scheduler):
     async def _prepare(self, leased_page: LeasedPage, site: str, request: Request | None) -> None:
         """Lease a page to a worker once robots.txt and the delay of its site allow it."""
         workers = self._workers
-        clock = workers.clock
+        clock = self._frontier.clock
         try:
             cause = await workers.cause_against(request) if request else ""
             if cause:

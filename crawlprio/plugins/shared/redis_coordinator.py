@@ -373,7 +373,7 @@ class Permissions:
     """Permits workers' requests other than pages, such as media: each once its site is ready."""
 
     def __init__(self, workers: RemoteWorkers) -> None:
-        self._workers, self._clock = workers, workers.clock
+        self._workers, self._clock = workers, workers.frontier.clock
         self._outside = workers.coordinator.outside
 
     def reconcile(self, worker: RemoteWorker, asks: list[list[Any]]) -> None:
@@ -402,6 +402,7 @@ class Permissions:
         if not may:
             request.meta[ALLOW_PRIVATE] = False
         workers, clock, site = self._workers, self._clock, site_of(request)
+        may_fetch = workers.coordinator.may_fetch_outside
 
         def is_over() -> bool:
             return workers.is_closed or worker.outside.get(number) != ""
@@ -409,9 +410,7 @@ class Permissions:
         cause = await workers.cause_against(request)
         if not cause:
             clock.hold(site)
-            await clock.turn(
-                site, lambda: is_over() or (not workers.silent and clock.is_idle(site))
-            )
+            await clock.turn(site, lambda: is_over() or (not workers.silent and may_fetch(site)))
             clock.hold(site, -1)
         if is_over():
             return

@@ -424,16 +424,16 @@ def _sites_waiting(frontier: LocalFrontier) -> Iterator[str]:
 
 def _resting(frontier: LocalFrontier, host: Callable[[int], str]) -> Iterator[list[str]]:
     """Yield the sites that rest longest, and why."""
-    sites, clock, now = frontier.queue.site_records, frontier.clock.sites, monotonic()
+    sites, clock, now = frontier.queue.site_records, frontier.clock, monotonic()
     resting = np.flatnonzero((sites["n_waiting"] > 0) & (sites["ready_at"] > now))
     if len(resting) > N_ROWS:
         longest = np.argpartition(-sites["ready_at"][resting], N_ROWS)[:N_ROWS]
         resting = resting[longest]
     for site in resting[np.argsort(-sites["ready_at"][resting], kind="stable")].tolist():
-        learned, delay = clock.learned(site), clock.delay(site)
+        learned, delay = clock.learned(host(site)), clock.delay(host(site))
         why = f"delay of {delay:g} s"
-        if learned.n_refusals:
-            why = f"asked for a pause (429 or 503), {learned.n_refusals:,} times in a row"
+        if learned.refusals:
+            why = f"asked for a pause (429 or 503), {learned.refusals:,} times in a row"
         elif learned.pause:
             why = "asked for a pause (Retry-After)"
         elif learned.crawl_delay and learned.crawl_delay >= delay:
