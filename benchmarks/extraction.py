@@ -56,10 +56,7 @@ def read_pages(path: str, n_pages: int) -> list[Page]:
 
 def extract_ours(pages: list[Page]) -> list[list[str]]:
     """Return the links of each page, by parse_page."""
-    return [
-        [link.url for link in parse_page(page.body, page.url, content_type=page.content_type).links]
-        for page in pages
-    ]
+    return [parse_page(page.body, page.url, content_type=page.content_type).urls for page in pages]
 
 
 def extract_theirs(pages: list[Page]) -> list[list[str]]:

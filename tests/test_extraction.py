@@ -1,6 +1,7 @@
 """What parse_page finds in a page, and how normalise_url normalises a URL."""
 
 from html import escape
+from typing import NamedTuple
 from urllib.parse import urljoin
 
 import can_ada
@@ -15,7 +16,7 @@ from scrapy.linkextractors import LinkExtractor
 from scrapy.utils.httpobj import urlparse_cached
 
 from crawlprio.web.anchors import read_anchors, read_title
-from crawlprio.web.html import MAX_ANCHOR_LENGTH, MAX_LINKS, Link, parse_page
+from crawlprio.web.html import MAX_ANCHOR_LENGTH, MAX_LINKS, parse_page
 from crawlprio.web.urls import MAX_URL_LENGTH, host_of, normalise_url
 
 PAGE = "http://example.org/dir/page.html?q=1"
@@ -23,11 +24,21 @@ PAGE = "http://example.org/dir/page.html?q=1"
 
 def urls(body, page=PAGE, content_type=""):
     raw = body.encode() if isinstance(body, str) else body
-    return [link.url for link in parse_page(raw, page, content_type=content_type).links]
+    return parse_page(raw, page, content_type=content_type).urls
+
+
+class Link(NamedTuple):
+    url: str
+    anchor: str
+    nofollow: bool
+
+
+def links_of(page):
+    return list(map(Link, page.urls, page.anchors, page.nofollows))
 
 
 def links(body):
-    return parse_page(body.encode(), PAGE).links
+    return links_of(parse_page(body.encode(), PAGE))
 
 
 def test_links_of_a_and_area_are_absolute_and_in_page_order():
@@ -176,7 +187,7 @@ def test_the_anchor_is_the_text_or_else_the_picture_or_else_the_title(inside, an
 
 def test_anchors_and_titles_are_truncated():
     page = parse_page(f"<title>{'t ' * 999}</title><a href=x>{'é' * 9999}</a>".encode(), PAGE)
-    assert page.links[0].anchor == "é" * MAX_ANCHOR_LENGTH
+    assert page.anchors[0] == "é" * MAX_ANCHOR_LENGTH
     assert page.title == ("t " * 999)[: MAX_ANCHOR_LENGTH - 1]
 
 
@@ -192,7 +203,7 @@ def test_anchors_and_titles_are_truncated():
 )
 def test_what_is_not_http_or_not_a_url_is_not_a_link(href):
     page = parse_page(f'<a href="{href}">x</a>'.encode(), PAGE)
-    assert (page.links, page.n_dropped) == ([], 0)
+    assert (page.urls, page.n_dropped) == ([], 0)
 
 
 @pytest.mark.parametrize(
@@ -224,7 +235,7 @@ def test_too_long_urls_are_dropped_and_counted():
     hrefs = [f"/{fits}", f"/{fits}y", "/" + "é" * 500, far, f"HTTP://h/{far}", f"javascript:{far}"]
     hrefs += [f"http://example.org/{fits}", f"http://example.org/{fits}y"]
     page = parse_page("".join(f"<a href='{href}'></a>" for href in hrefs).encode(), PAGE)
-    assert [len(link.url) for link in page.links] == [MAX_URL_LENGTH]
+    assert list(map(len, page.urls)) == [MAX_URL_LENGTH]
     assert page.n_dropped == 5
 
 
@@ -240,7 +251,7 @@ def test_too_long_urls_are_dropped_and_counted():
 )
 def test_the_path_is_utf_8_and_the_query_has_the_encoding_of_the_page(body, content_type):
     page = parse_page(body, PAGE, content_type=content_type)
-    assert page.links == [Link("http://example.org/dir/%C3%BC?%FC", "ü", False)]
+    assert links_of(page) == [Link("http://example.org/dir/%C3%BC?%FC", "ü", False)]
 
 
 @pytest.mark.parametrize(
@@ -309,7 +320,7 @@ def test_shadow_roots_are_content_and_other_templates_are_not():
         <x-foot><template shadowrootmode="closed"><a href=4>four</a></template>
         <template shadowrootmode="open"><a href=no>no second</a></template></x-foot>"""
     page = parse_page(body.encode(), PAGE, want_text=True)
-    assert [link.url.rpartition("/")[2] for link in page.links] == ["1", "2", "3", "4"]
+    assert [url.rpartition("/")[2] for url in page.urls] == ["1", "2", "3", "4"]
     assert page.anchors == ["one", "two", "three", "four"]
     assert page.text == "onebold inner two three four"
 
@@ -349,12 +360,12 @@ def test_text_is_the_visible_text_and_only_on_request():
         <template>template</template><ul><li>six<li>seven</ul></body></html>"""
     page = parse_page(body, PAGE, want_text=True)
     assert page.text == "One two three! four five six seven"
-    assert [link.url for link in page.links] == [
+    assert page.urls == [
         "http://example.org/dir/x",
         "http://example.org/dir/y",
     ]
     assert parse_page(body, PAGE).text == ""
-    assert parse_page(body, PAGE).links == page.links
+    assert links_of(parse_page(body, PAGE)) == links_of(page)
 
 
 def test_an_xlink_outside_svg_and_mathml_is_not_a_link():
@@ -397,7 +408,7 @@ def test_absolute_links_are_found_without_a_page_url(page):
 
 def test_links_inside_links_are_all_found_and_anchors_are_read_near_their_links():
     nested = b"<svg>" + b"".join(b"<a href=/%d>" % i for i in range(2000)) + b"deep"
-    found = parse_page(nested, PAGE).links
+    found = links_of(parse_page(nested, PAGE))
     assert [link.url for link in found] == [f"http://example.org/{i}" for i in range(2000)]
     assert [link.anchor for link in found] == 1801 * [""] + 199 * ["deep"]
 
@@ -444,15 +455,15 @@ FRAGMENTS = st.sampled_from(
 @example(body=b"", page="", content_type="")
 def test_any_bytes_are_a_page_with_normalised_links(body, page, content_type):
     parsed = parse_page(body, page, content_type=content_type, want_text=True)
-    found = [link.url for link in parsed.links]
+    found = parsed.urls
     assert found == list(dict.fromkeys(found))
     assert found == [normalise_url(url) for url in found]
     assert normalise_url(page) not in found
-    assert all(len(link.anchor) <= MAX_ANCHOR_LENGTH for link in parsed.links)
+    assert all(len(anchor) <= MAX_ANCHOR_LENGTH for anchor in parsed.anchors)
     assert [parsed.title, parsed.text] == [
         " ".join(text.split()) for text in (parsed.title, parsed.text)
     ]
-    assert parse_page(body, page, content_type=content_type).links == parsed.links
+    assert links_of(parse_page(body, page, content_type=content_type)) == links_of(parsed)
 
 
 def resolved(href, page):

@@ -225,8 +225,12 @@ class WarcWeb(_Pages):
         if _SCHEME_ALONE.search(answer.body):
             addresses = [f"{scheme}://{url.partition('://')[2]}" for scheme in ("http", "https")]
         parsed = [parse_page(answer.body, each, content_type=kind.header) for each in addresses]
-        links = (link for each in parsed if not each.nofollow for link in each.links)
-        return [link.url for link in links if not link.nofollow]
+        return [
+            url
+            for each in parsed
+            for url, nofollow in zip(each.urls, each.nofollows, strict=True)
+            if not (each.nofollow or nofollow)
+        ]
 
     def _record(self, place: _Place) -> Any:
         file = self._files[place.file]
