@@ -197,11 +197,14 @@ class TestRecording:
     def test_requests_and_marks_recorded_together_keep_their_order(self, path):
         pages = letters(4)
         with Store.create(path) as store:
-            store.record_pages(pages, requests=[(1, 1, b"first")])
+            store.pending.put_request(1, 1, b"first")
+            store.record_pages(pages)
             for page in (1, 2, 3):
                 store.pending.leased.set(page)
             store.record(visit(1), pages, ended=1, commits=False)
-            store.record(visit(2), pages, [(2, 1, b"again"), (3, 0, b"new")], commits=False)
+            store.record(visit(2), pages, commits=False)
+            store.pending.put_request(2, 1, b"again")
+            store.pending.put_request(3, 0, b"new")
             store.pending.leased.set(1)
             store.record(visit(0), pages, ended=3)
             assert list(store.requests()) == [(2, 1, b"again")]
@@ -209,7 +212,8 @@ class TestRecording:
         with Store.open(path) as store:
             store.record(visit(1), pages, ended=2)
             assert list(store.requests()) == []
-            store.record(visit(2), pages, [(3, 0, b"new")], commits=False)
+            store.record(visit(2), pages, commits=False)
+            store.pending.put_request(3, 0, b"new")
             store.record(visit(0), pages, ended=3)
             assert list(store.requests()) == []
             store.pending.leased.set(1)
@@ -372,10 +376,13 @@ class TestRequests:
         pages = letters(3)
         with Store.create(path) as store:
             assert store.last_request == 0
-            store.record_pages(pages, requests=[(1, 1, b"a"), (2, 2, b"b"), (3, 1, b"c")])
+            for number, page, request in ((1, 1, b"a"), (2, 2, b"b"), (3, 1, b"c")):
+                store.pending.put_request(number, page, request)
+            store.record_pages(pages)
             store.record(visit(1), pages)
             assert store.requests_of(1) == [(1, 1, b"a"), (3, 1, b"c")]
-            store.record(visit(1), pages, [(7, 0, b"d")], ended=1)
+            store.pending.put_request(7, 0, b"d")
+            store.record(visit(1), pages, ended=1)
         with Store.open(path) as store:
             assert list(store.requests()) == [(2, 2, b"b"), (3, 1, b"c"), (7, 0, b"d")]
             assert (store.last_request, store.request(7)) == (7, b"d")
@@ -396,7 +403,8 @@ class TestRequests:
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder, "crawl.sqlite")
             with Store.create(path) as store:
-                store.record_pages(letters(1), requests=[(1, 0, request)])
+                store.pending.put_request(1, 0, request)
+                store.record_pages(letters(1))
                 assert store.request(1) == request
             rows = query(path, "SELECT typeof(request), json_valid(request) FROM requests")
         assert rows == [("text", 1)]

@@ -245,7 +245,7 @@ class WaitingRequests:
         if number is None:
             number = self._next_number
             self._next_number += 1
-        self._pending.requests[number] = RequestRow(number, page, request)
+        self._pending.put_request(number, page, request)
         return number
 
     def is_of_earlier_run(self, number: int) -> bool:

@@ -178,9 +178,13 @@ class Pending:
         self.refusals = Refusals()
         self._robots: dict[str, str | None] = {}
 
+    def put_request(self, number: int, page: int, request: bytes) -> None:
+        """Save a request, in place of any with this number, which grows from one to the next."""
+        self.requests[number] = RequestRow(number, page, request)
+
     def end_request(self, number: int, page: int) -> None:
         """Delete a request."""
-        self.requests[number] = RequestRow(number, page, b"")
+        self.put_request(number, page, b"")
 
     def keep_robots(self, site: str, rules: str) -> None:
         """Keep what the robots.txt of a site, by host and port, tells this crawl's robot.

@@ -9,7 +9,6 @@ from pathlib import Path
 
 from crawlprio.errors import StoreError
 from crawlprio.graph.pages import NO_PAGE, PageTable, Visit
-from crawlprio.store.crawl_state import RequestRow
 from crawlprio.store.files import (
     Connection,
     NameTaken,
@@ -167,7 +166,6 @@ class Store(StoreTransactions):
         self,
         visit: Visit,
         pages: PageTable,
-        requests: Sequence[RequestRow] = (),
         *,
         ended: int | None = None,
         items: Sequence[str] = (),
@@ -177,9 +175,7 @@ class Store(StoreTransactions):
 
         Page and targets of the visit are pages of `pages`, the page table of this crawl: always
         the same one, or the one that `load_pages` or `stored_pages` returned. A visit of `NO_PAGE`
-        marks its targets as seeds. `requests` were queued since the last call and are more than a
-        link: number, page, and JSON in UTF-8. The caller chooses numbers, each larger than
-        `last_request` and those before. The request with the number `ended` is deleted. `items` are
+        marks its targets as seeds. The request with the number `ended` is deleted. `items` are
         those scraped from the page, as JSON. `commits=False` leaves everything in memory until
         `commit`, which is far cheaper for several visits.
 
@@ -199,7 +195,6 @@ class Store(StoreTransactions):
         pending.pages = pages
         pending.visits.append(visit)
         pending.items += [(visit.page, item) for item in items]
-        pending.requests |= {row[0]: RequestRow(*row) for row in requests}
         if ended is not None:
             pending.end_request(ended, visit.page)
         if visit.page == NO_PAGE:
@@ -215,12 +210,7 @@ class Store(StoreTransactions):
             self._write(self.pending.pages, counts_can_wait=True)
 
     def record_pages(
-        self,
-        pages: PageTable,
-        seeds: Sequence[int] = (),
-        requests: Sequence[RequestRow] = (),
-        *,
-        commits: bool = True,
+        self, pages: PageTable, seeds: Sequence[int] = (), *, commits: bool = True
     ) -> None:
         """Write the new pages of the table, without visits; mark `seeds` among them.
 
@@ -229,7 +219,6 @@ class Store(StoreTransactions):
         pending = self.pending
         pending.pages = pages
         pending.seeds += map(int, seeds)
-        pending.requests |= {row[0]: RequestRow(*row) for row in requests}
         if commits:
             self._write(pages)
 

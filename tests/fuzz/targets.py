@@ -446,7 +446,7 @@ def _stored():
             pages.add(name, name, pages.site(f"a{number % 3}.test"))
         with Store.create(path) as opened:
             pages.alias("also", 1)
-            opened.record_pages(pages, [0], [])
+            opened.record_pages(pages, [0])
             opened.keep_site_state(SiteState("a1.test", 2.0, 1, 4.0, 1e9))
             opened.pending.unfiltered.set(5)
             for number in range(19):
@@ -462,7 +462,8 @@ def _stored():
                     status=302 if number < 3 else 200,
                 )
                 opened.pending.leased.set(number + 1)
-                opened.record(visit, pages, [(number + 1, number, b'{"url":"http://b.test/"}')])
+                opened.pending.put_request(number + 1, number, b'{"url":"http://b.test/"}')
+                opened.record(visit, pages)
         # The content of the journal belongs to the file, which is read without it.
         connection = sqlite3.connect(path)
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")

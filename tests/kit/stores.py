@@ -44,11 +44,8 @@ def write_full(path):
         store.pending.unfiltered.set(7)
         for page in range(6):
             about = {"anchors": ["six", "seven"], "outside": [("http://b.example/", "b")]}
-            store.record(
-                visit(page, 6, 7, text="text" * (page == 0), **about),
-                pages,
-                [(page + 1, page, b'{"url":"http://b.example/"}')],
-            )
+            store.pending.put_request(page + 1, page, b'{"url":"http://b.example/"}')
+            store.record(visit(page, 6, 7, text="text" * (page == 0), **about), pages)
 
 
 def query(store, sql, *values):
