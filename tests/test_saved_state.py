@@ -132,7 +132,7 @@ def rest_of(folder, *, from_state, **settings):
         state_keeper.state_path(folder / "crawl.sqlite").unlink(missing_ok=True)
     with crawl_in(folder, **settings) as (frontier, recorder):
         assert (recorder.state is not None) == from_state
-        budgets = recorder.discovery._budgets
+        budgets = recorder.budgets
         counts = [
             recorder.figures.n_unique,
             recorder.figures.n_links,

@@ -357,8 +357,7 @@ class LocalFrontier(Attached):
         self._refused: dict[int, str] = {}
         shares = None
         if config.concurrency > 1:  # else, or without a limit, no domain can hold all of them
-            domain_of = recorder.discovery.domain_of
-            shares = DomainShares(self.queue, config.concurrency // 2, domain_of)
+            shares = DomainShares(self.queue, config.concurrency // 2, recorder.budgets.domain)
         # With one fetch at a time, the leased page would be handed out first again anyway.
         marks = recorder.saves_requests and not self._is_exact
         self.leases = PageLeases(

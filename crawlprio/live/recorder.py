@@ -52,13 +52,12 @@ if TYPE_CHECKING:
 class Discovery:
     """Finds the pages of links in the page table, and adds those that are new.
 
-    When a budget of `config` has no room for a page, `refused` is called with the reason and the
-    URL.
+    When a budget has no room for a page, `refused` is called with the reason and the URL.
     """
 
     def __init__(
         self,
-        config: CrawlConfig,
+        budgets: Budgets,
         pages: PageTable,
         identities: Identities,
         refused: Callable[[str, str], object],
@@ -67,15 +66,7 @@ class Discovery:
         self._identities = identities
         self.identity_of = identities.of_url
         self._refused = refused
-        self._budgets = Budgets(
-            lambda site: registered_domain(pages.host(site)),
-            pages.site_size,
-            per_site=config.max_pages_per_site,
-            per_domain=config.max_pages_per_domain,
-            per_pattern=config.max_pages_per_pattern,
-            max_sites=config.max_sites,
-        )
-        self.domain_of = self._budgets.domain
+        self._budgets = budgets
 
     def add_page(self, identity: str, url: str, site: int, depth: int) -> int:
         """Add a new page under the next id, whether or not the budgets have room for it."""
@@ -201,43 +192,6 @@ class Discovery:
             extras=dict(pairs.extras),
         )
 
-    def got(self, page: int) -> None:
-        """Count a fetched page, which raises the budget of its site for links from others."""
-        self._budgets.fetched(page, int(self._pages.sites[page]))
-
-    def replay(self, visit: Visit, first_new: int) -> None:
-        """Replay a visit of the resumed crawl; pages from `first_new` on are new in it."""
-        if visit.page == NO_PAGE:
-            return
-        sites = self._pages.sites
-        source = int(sites[visit.page])
-        new = visit.targets[visit.targets >= first_new]
-        if len(new):
-            pages = zip(new.tolist(), sites[new].tolist(), strict=True)
-            self._budgets.replay(source, pages)
-        if 200 <= visit.status < 300:
-            self._budgets.replay_fetched(visit.page, source)
-
-    def end_replay(self, asked_for: Iterable[int], urls: Iterable[str], first: int) -> None:
-        """Count the pages of the resumed crawl, from `first` on, which have these URLs.
-
-        `asked_for` are pages that the project's own requests wait for; they do not count as claims.
-        """
-        for page in asked_for:
-            self._budgets.replay_asked_for(page)
-        self._budgets.add_all(zip(self._pages.sites[first:].tolist(), urls, strict=True))
-
-    def save(self, state: SavedState) -> None:
-        """Put the counts of the budgets into a saved state."""
-        state.put({f"budgets.{name}": each for name, each in self._budgets.arrays().items()})
-
-    def restore(self, state: SavedState) -> None:
-        """Load the counts of a saved state."""
-        _, n_pages, n_sites = n_known(state)
-        self._budgets.restore(
-            lambda name, kind: state.take(f"budgets.{name}", kind), n_pages, n_sites
-        )
-
 
 def _recorded_of_refused(pairs: LinkPairs, found: list[int]) -> Iterator[tuple[str, str]]:
     """Yield URL and anchor of the first links that no budget had room for, up to `REFUSED_TEXT`."""
@@ -268,7 +222,7 @@ class Recorder:
     the next one, unless a resume has to see every visit again. `previous_end` is the Unix time at
     which the previous run ended cleanly; None if there was none, or it was killed. `remark` is one
     sentence on the store for the user (an existing file was renamed, say), or empty. `discovery`
-    finds the pages of links, and `goal` knows when the run has enough.
+    finds the pages of links, within `budgets`, and `goal` knows when the run has enough.
 
     `refused` and `enough` are called with a reason: when a budget has no room for a page, and its
     URL; and after each visit once the run has enough. `on_visit` are called with each visit, those
@@ -319,10 +273,18 @@ class Recorder:
         if self.store is not None:
             self.seeds = dict.fromkeys(self.store.seeds())
         self.goal.add_seeds(list(self.seeds))
-        self.discovery = Discovery(config, self.pages, identities, refused)
+        self.budgets = Budgets(
+            lambda site: registered_domain(self.pages.host(site)),
+            self.pages.site_size,
+            per_site=config.max_pages_per_site,
+            per_domain=config.max_pages_per_domain,
+            per_pattern=config.max_pages_per_pattern,
+            max_sites=config.max_sites,
+        )
+        self.discovery = Discovery(self.budgets, self.pages, identities, refused)
         self._items_before: Counter[str] = Counter()
         if self.state is not None:
-            self.discovery.restore(self.state)
+            self.budgets.restore(self.state.take, *n_known(self.state)[1:])
             self.figures.restore(self.state)
         self._writing = _Writing()
         self.archive: Archive | None = None
@@ -400,7 +362,7 @@ class Recorder:
             self.store.record(visit, self.pages, ended=ended, items=items, commits=False)
         page = visit.page
         if page != NO_PAGE and 200 <= visit.status < 300:
-            self.discovery.got(page)
+            self.budgets.fetched(page, int(self.pages.sites[page]))
         self._count(visit)
         self.goal.check()
 
@@ -492,16 +454,29 @@ class Recorder:
 
     def replay(self, visit: Visit, first_new: int) -> None:
         """Replay a visit of the resumed crawl; pages from `first_new` on are new in it."""
-        self.discovery.replay(visit, first_new)
-        if visit.page != NO_PAGE:
-            self._count(visit)
+        if visit.page == NO_PAGE:
+            return
+        sites = self.pages.sites
+        source = int(sites[visit.page])
+        new = visit.targets[visit.targets >= first_new]
+        if len(new):
+            self.budgets.replay(source, zip(new.tolist(), sites[new].tolist(), strict=True))
+        if 200 <= visit.status < 300:
+            self.budgets.replay_fetched(visit.page, source)
+        self._count(visit)
 
     def end_replay(self, asked_for: Iterable[int]) -> None:
-        """End the replay of the resumed crawl, in which saved requests wait for some pages."""
+        """End the replay of the resumed crawl, in which the project's requests wait for some pages.
+
+        These do not count as claims.
+        """
         assert self.store is not None
         self.figures.n_before = self.figures.n_fetched
+        for page in asked_for:
+            self.budgets.replay_asked_for(page)
         first = 0 if self.state is None else n_known(self.state)[1]
-        self.discovery.end_replay(asked_for, self.store.page_urls(first), first)
+        sites = self.pages.sites[first:].tolist()
+        self.budgets.add_all(zip(sites, self.store.page_urls(first), strict=True))
 
     def save_state(
         self, queue: PageQueue, refused: dict[int, str], *, is_last: bool = False
@@ -525,7 +500,7 @@ class Recorder:
             assert isinstance(self.pages, StoredPages)
             state = states.begun(store, len(self.pages), self.pages.n_sites)
             self.pages.save(state)
-            self.discovery.save(state)
+            state.put(self.budgets.arrays())
             self.figures.save(state, refused.values())
             state.put(arrays_of(queue, list(refused)))
             states.write(state, store)

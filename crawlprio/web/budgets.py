@@ -263,9 +263,8 @@ class Budgets:
             self._shown_by[site] = 0
 
     def _count(self, site: int, slot: int) -> None:
-        domain = self.domain(site) if self._bounds else 0
-        if self._bounds and self._per_domain is not None:
-            self._domain_pages[domain >> _FURTHER_BITS] += 1
+        if self._per_domain is not None:
+            self._domain_pages[self.domain(site) >> _FURTHER_BITS] += 1
         if slot != NO_SLOT:
             self._pattern_pages[slot] += 1
 
@@ -315,12 +314,12 @@ class Budgets:
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return all counts but zeros and where they are, with the key of their hash."""
-        found: dict[str, NDArray[Any]] = {"key": np.frombuffer(self._hash_of.key, np.uint8)}
+        found: dict[str, NDArray[Any]] = {"budgets.key": np.frombuffer(self._hash_of.key, np.uint8)}
         for name in _COUNTS:
             counts = np.asarray(vars(self)[name])
-            places = np.flatnonzero(counts).astype(np.uint32)
-            found |= {name: counts[places], f"{name}.places": places}
-            found[f"{name}.size"] = np.array([len(counts)])
+            places, saved = np.flatnonzero(counts).astype(np.uint32), f"budgets.{name}"
+            found |= {saved: counts[places], f"{saved}.places": places}
+            found[f"{saved}.size"] = np.array([len(counts)])
         return found
 
     def restore(
@@ -331,12 +330,13 @@ class Budgets:
         The same budgets must be set. Later visits are then replayed as ever, and `add_all` given
         the pages from `n_pages` on.
         """
-        self._set_hash(KeyedHash(take("key", np.uint8).tobytes()))
+        self._set_hash(KeyedHash(take("budgets.key", np.uint8).tobytes()))
         self._n_counted, self._n_replayed_sites = n_pages, n_sites
         for name in _COUNTS:
-            kind, (size,) = vars(self)[name].typecode, take(f"{name}.size", np.int64)
+            saved, kind = f"budgets.{name}", vars(self)[name].typecode
+            (size,) = take(f"{saved}.size", np.int64)
             vars(self)[name] = counts = array(kind, bytes(4 * size))
-            np.asarray(counts)[take(f"{name}.places", np.uint32)] = take(name, kind)
+            np.asarray(counts)[take(f"{saved}.places", np.uint32)] = take(saved, kind)
 
 
 def _hash(hash_of: KeyedHash, text: bytes) -> int:
