@@ -305,8 +305,9 @@ class Dispatcher:
         observe_fetches(crawler, self.leases)
         self._downloader = own_downloader(crawler)
         if self._downloader is not None:
-            can_abort = frontier.loses_leases
-            self._downloader.attach(self, self.at_once.most, can_abort=can_abort)
+            self._downloader.is_filled = self.fills_downloader
+            self._downloader.can_abort = frontier.loses_leases
+            self._downloader.total_concurrency = self.at_once.most
         engine.watch_requests(crawler, outcome=self._outcome, done=self._done)
         if frontier.carries_json_only:
             engine.watch_errbacks(crawler, self.yielded)

@@ -10,7 +10,8 @@ import errno
 import logging
 import os
 from asyncio import CancelledError
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from scrapy import Request, signals
 from scrapy.core.downloader import Downloader as StockDownloader
@@ -65,13 +66,6 @@ class FetchGate(FetchObserver):
     """A downloader middleware that lets no fetch through before its site may be fetched from."""
 
 
-class Backlog(Protocol):
-    """The requests that wait for a downloader."""
-
-    def fills_downloader(self) -> bool:
-        """Return whether as many wait for their sites as Scrapy's downloader would hold."""
-
-
 class FetchAborted(Exception):
     """A fetch was ended by `Downloader.abort`."""
 
@@ -83,8 +77,9 @@ class Downloader(StockDownloader):
     starts a task for each turn of it, to enforce delays and limits that crawlprio already enforces.
     Signals, `meta["download_slot"]`, `slots` and the middlewares work as they do there. Without a
     `FetchGate` among the middlewares it behaves exactly like Scrapy's own. It is full with
-    `total_concurrency` fetches in flight (0: with no number of them), and whenever the backlog
-    says so.
+    `total_concurrency` fetches in flight (0: with no number of them), and whenever `is_filled` says
+    that as many requests wait for their sites as Scrapy's own would hold. Each fetch costs 20 µs
+    more if `abort` can end it.
     """
 
     def __init__(self, crawler: Crawler) -> None:
@@ -94,26 +89,12 @@ class Downloader(StockDownloader):
         self._fetching: dict[Request, Deferred[Response]] = {}
         self._aborted: set[Request] = set()
         self._has_warned = False
-        self._backlog: Backlog | None = None
-        self._can_abort = False
-
-    def attach(self, backlog: Backlog, most: int, *, can_abort: bool) -> None:
-        """Fetch at most so many pages of a backlog at once.
-
-        It costs each fetch 20 µs if `abort` can end it.
-        """
-        self._backlog, self._can_abort = backlog, can_abort
-        self.total_concurrency = most
+        self.is_filled: Callable[[], bool] = lambda: False
+        self.can_abort = False
 
     def needs_backout(self) -> bool:
-        """Return whether fetches in flight, or requests waiting for sites, fill the downloader.
-
-        Scrapy's own downloader holds requests that wait for their sites. Here they wait in the
-        frontier, which the backlog knows.
-        """
-        if super().needs_backout():
-            return True
-        return self._backlog is not None and self._backlog.fills_downloader()
+        """Return whether fetches in flight, or requests waiting for sites, fill the downloader."""
+        return super().needs_backout() or self.is_filled()
 
     def fetch(self, request: Request) -> Deferred[Response | Request]:  # type: ignore[override]
         """Fetch a page through the middlewares and return their result."""
@@ -176,7 +157,7 @@ class Downloader(StockDownloader):
 
     async def _fetch_with_handler(self, request: Request) -> Response:
         """Fetch a page with its download handler, which `abort` can cancel."""
-        if not self._can_abort:
+        if not self.can_abort:
             return await self.handlers.download_request_async(request)
         fetching = deferred_from_coro(self.handlers.download_request_async(request))
         self._fetching[request] = fetching
