@@ -24,8 +24,8 @@ from twisted.internet.interfaces import (
 )
 from zope.interface import implementer  # type: ignore[import-untyped]
 
-from crawlprio.errors import StoreError
 from crawlprio.settings_table.config import read_setting
+from crawlprio.store.files import damaged
 from crawlprio.web.addresses import (
     PrivateAddresses,
     SeedAddresses,
@@ -108,9 +108,7 @@ def record_in(store: Store | None) -> Share:
     except ValueError:
         is_sound = False
     if not is_sound:
-        raise StoreError(
-            f"{store.path}: the file is damaged (addresses of its seeds); restore a backup."
-        )
+        raise damaged(store.path, "addresses of its seeds")
 
     def share(found: SeedAddresses) -> SeedAddresses:
         for host in found.keys() - known.keys():

@@ -21,6 +21,7 @@ from crawlprio.settings_table.config import given_settings, read_setting
 from crawlprio.settings_table.setting_types import OWN_NAMES, AnyValue, FileName, Folder, Options
 from crawlprio.settings_table.table import SETTINGS
 from crawlprio.store import Store
+from crawlprio.store.files import damaged
 
 if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
@@ -107,10 +108,7 @@ def read_arguments(store: Store) -> RecordedArguments:
         kept |= _files(values, store.path.parent)
         lost = {*filter(SETTINGS.__contains__, values), *map(str, found.get("lost", ()))}
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-        raise StoreError(
-            f"{store.path}: the file is damaged (arguments of its crawl: {type(error).__name__}); "
-            "restore a backup."
-        ) from None
+        raise damaged(store.path, f"arguments of its crawl: {type(error).__name__}") from None
     return RecordedArguments(arguments, kept, sorted(lost - kept.keys()))
 
 

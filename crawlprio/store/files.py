@@ -56,6 +56,11 @@ def too_large(path: Path) -> StoreError:
     )
 
 
+def damaged(path: Path, what: str) -> StoreError:
+    """Return the error for a store that crawlprio has not written as it is."""
+    return StoreError(f"{path}: the file is damaged ({what}); restore a backup.")
+
+
 def primary_code(error: BaseException) -> int:
     """Return SQLite's primary result code of an error; 0 if the error is not SQLite's own."""
     return int(getattr(error, "sqlite_errorcode", 0)) & 0xFF
@@ -71,13 +76,9 @@ def store_errors(path: Path) -> Iterator[None]:
     except sqlite3.Error as error:
         raise store_error(path, error) from None
     except RecursionError:
-        raise StoreError(
-            f"{path}: the file is damaged (JSON nested too deep); restore a backup."
-        ) from None
+        raise damaged(path, "JSON nested too deep") from None
     except (ValueError, TypeError, OverflowError, LookupError, zlib.error) as error:
-        raise StoreError(
-            f"{path}: the file is damaged ({printable(error, MAX_QUOTED)}); restore a backup."
-        ) from None
+        raise damaged(path, printable(error, MAX_QUOTED)) from None
     except MemoryError:
         raise StoreError(
             f"{path}: there is too little memory, or the file is damaged; restore a backup."

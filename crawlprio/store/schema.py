@@ -13,6 +13,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from crawlprio.errors import StoreError, printable
+from crawlprio.store.files import damaged
 from crawlprio.web.urls import INDEX_FILES
 
 SCHEMA_VERSION = 3
@@ -137,10 +138,7 @@ def check_schema(path: Path, db: sqlite3.Connection, *, writes: bool) -> None:
         )
     for name, sql in _tables(int(stored)).items():
         if tables.get(name) != sql:
-            raise StoreError(
-                f"{path}: the file is damaged (its table {name} is not as crawlprio creates it); "
-                "restore a backup."
-            )
+            raise damaged(path, f"its table {name} is not as crawlprio creates it")
     if not writes:
         return
     if stored == str(PICKLED_VERSION):
