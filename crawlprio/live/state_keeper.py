@@ -8,7 +8,6 @@ from importlib.metadata import version
 from pathlib import Path
 from threading import Thread
 
-from crawlprio.graph.pages import Visit
 from crawlprio.settings_table.config import CrawlConfig
 from crawlprio.store import Store
 from crawlprio.store.saved_state import SavedState
@@ -57,7 +56,7 @@ class StateKeeper:
             maker, mark, seq, n_pages, _, *last = state.facts["crawl"]
             if mark != store.get_meta(_MARK) or seq > store.last_seq or n_pages > store.n_pages:
                 raise ValueError("it belongs to another store, or to an earlier state of this one")
-            if last != _facts_of(_visit(store, seq)):
+            if last != _facts_of_visit(store, seq):
                 raise ValueError("the store has other visits")
         except FileNotFoundError:
             return None
@@ -82,7 +81,7 @@ class StateKeeper:
             mark = secrets.token_hex(16)
             store.set_meta(_MARK, mark)
         self._saved_at = seq = store.last_seq
-        last = _facts_of(_visit(store, seq))
+        last = _facts_of_visit(store, seq)
         state = SavedState()
         state.facts["crawl"] = [self._maker, mark, seq, n_pages, n_sites, *last]
         return state
@@ -113,13 +112,9 @@ def n_known(state: SavedState) -> tuple[int, int, int]:
     return seq, n_pages, n_sites
 
 
-def _visit(store: Store, seq: int) -> Visit:
-    """Return the visit of a number."""
-    return next(store.visits(texts=False, anchors=False, history=True, after=seq - 1))
-
-
-def _facts_of(visit: Visit) -> list[object]:
-    """Return what tells a visit from others."""
+def _facts_of_visit(store: Store, seq: int) -> list[object]:
+    """Return what tells the visit of a number from others."""
+    visit = next(store.visits(texts=False, anchors=False, history=True, after=seq - 1))
     return [visit.page, visit.fetched_at, visit.content_hash, len(visit.targets)]
 
 
