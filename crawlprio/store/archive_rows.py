@@ -72,20 +72,16 @@ def put_archived(
     _FILES.put(cursor, files)
 
 
-class Original(NamedTuple):
-    """An archived response, which others of the same body refer to."""
-
-    url: str
-    fetched_at: float
+_COLUMNS = ", ".join(ArchivedRow._fields)
 
 
-def find_original(cursor: sqlite3.Cursor, digest: bytes) -> Original | None:
-    """Return the first response with a body; None if there is none."""
+def find_original(cursor: sqlite3.Cursor, digest: bytes) -> ArchivedRow | None:
+    """Return the first record with a body; None if there is none."""
     found = cursor.execute(
-        "SELECT url, fetched_at FROM archived WHERE digest = ? AND revisit = 0 ORDER BY id LIMIT 1",
+        f"SELECT {_COLUMNS} FROM archived WHERE digest = ? AND revisit = 0 ORDER BY id LIMIT 1",
         (digest,),
     ).fetchone()
-    return found and Original(*found)
+    return found and ArchivedRow(*found)
 
 
 def archive_files(db: sqlite3.Connection) -> list[FileRow]:
@@ -95,30 +91,20 @@ def archive_files(db: sqlite3.Connection) -> list[FileRow]:
 
 def archived(db: sqlite3.Connection) -> Iterator[ArchivedRow]:
     """Yield all records, in the order written."""
-    for row in _ARCHIVED.rows(db, ", ".join(ArchivedRow._fields), "id"):
+    for row in _ARCHIVED.rows(db, _COLUMNS, "id"):
         yield ArchivedRow(*row)
 
 
-class RecordPlace(NamedTuple):
-    """Where a record is in its file."""
-
-    offset: int
-    length: int
-
-
-def last_place(cursor: sqlite3.Cursor, file: int) -> RecordPlace | None:
-    """Return where the last record of a file is; None if it has none."""
-    found = cursor.execute(
-        "SELECT offset, length FROM archived WHERE file = ? ORDER BY id DESC LIMIT 1", (file,)
-    ).fetchone()
-    return found and RecordPlace(*found)
+def last_record(cursor: sqlite3.Cursor, file: int) -> ArchivedRow | None:
+    """Return the last record of a file; None if it has none."""
+    query = f"SELECT {_COLUMNS} FROM archived WHERE file = ? ORDER BY id DESC LIMIT 1"
+    found = cursor.execute(query, (file,)).fetchone()
+    return found and ArchivedRow(*found)
 
 
-def drop_last(cursor: sqlite3.Cursor, file: FileRow, place: RecordPlace) -> FileRow:
+def drop_last(cursor: sqlite3.Cursor, file: FileRow, last: ArchivedRow) -> FileRow:
     """Forget the last record of a file, inside a transaction; return the file without it."""
-    cursor.execute(
-        "DELETE FROM archived WHERE file = ? AND offset = ?", (file.number, place.offset)
-    )
-    shorter = file._replace(n_bytes=place.offset)
+    cursor.execute("DELETE FROM archived WHERE file = ? AND offset = ?", (file.number, last.offset))
+    shorter = file._replace(n_bytes=last.offset)
     _FILES.put(cursor, [shorter])
     return shorter

@@ -35,13 +35,11 @@ from crawlprio.safe_files import open_file, replacing
 from crawlprio.store.archive_rows import (
     ArchivedRow,
     FileRow,
-    Original,
-    RecordPlace,
     archive_files,
     archived,
     drop_last,
     find_original,
-    last_place,
+    last_record,
     open_archive,
     put_archived,
 )
@@ -79,7 +77,7 @@ class Fetched:
         return sha1(self.body, usedforsecurity=False).digest()
 
 
-def packed(fetched: Fetched, digest: bytes, original: Original | None) -> HttpRecord:
+def packed(fetched: Fetched, digest: bytes, original: ArchivedRow | None) -> HttpRecord:
     """Return the records of a fetch; with an `original` of the same body, without the body."""
     date = warc_date(fetched.fetched_at)
     number = _new_id()
@@ -483,7 +481,7 @@ class Archive:
         self._rows: list[ArchivedRow] = []
         self._changed: dict[int, FileRow] = {}
         self._recorded = FileRow(0, "", 0)
-        self._new: dict[bytes, Original] = {}
+        self._new: dict[bytes, ArchivedRow] = {}
         self._info = ""
         self._is_alone = False
         self.needs: Callable[[Sequence[str], str], object] = lambda urls, page: None
@@ -522,8 +520,8 @@ class Archive:
         """Cut the last file of an earlier run to what is recorded and on disk."""
         cut(self._folder, last.name, last.n_bytes)
         n_lost = 0
-        while (place := last_place(self._cursor, last.number)) and not self._is_whole(last, place):
-            last = drop_last(self._cursor, last, place)
+        while (row := last_record(self._cursor, last.number)) and not self._is_whole(last, row):
+            last = drop_last(self._cursor, last, row)
             n_lost += 1
         if n_lost:
             cut(self._folder, last.name, last.n_bytes)
@@ -535,13 +533,13 @@ class Archive:
             )
         return last
 
-    def _is_whole(self, file: FileRow, place: RecordPlace) -> bool:
+    def _is_whole(self, file: FileRow, last: ArchivedRow) -> bool:
         """Return whether the last record of a file is on disk."""
         path = self._folder / file.name
         try:
             with open_file(path, "rb") as stream:
-                stream.seek(place.offset)
-                zlib.decompress(stream.read(place.length), zlib.MAX_WBITS | 16)
+                stream.seek(last.offset)
+                zlib.decompress(stream.read(last.length), zlib.MAX_WBITS | 16)
                 return bool(stream.seek(0, 2) >= file.n_bytes)
         except zlib.error:
             return False
@@ -582,7 +580,7 @@ class Archive:
         if exchange.requisites:
             self.needs(exchange.requisites, exchange.url)
         if not exchange.is_revisit:
-            self._new.setdefault(exchange.digest, Original(exchange.url, exchange.fetched_at))
+            self._new.setdefault(exchange.digest, self._rows[-1])
         if self._is_alone:
             self.write(self._cursor)
             self.committed()
