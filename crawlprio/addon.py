@@ -15,11 +15,12 @@ from crawlprio.graph.compiled import set_log_level
 from crawlprio.live.crawl_context import MIDDLEWARES, CrawlContext, without_parts_elsewhere
 from crawlprio.live.crawl_report import CrawlReport
 from crawlprio.live.roles import (
-    coordinator_facts,
+    COORDINATOR,
+    WORKER,
     coordinator_folder,
+    facts_of,
     remote_coordinator_settings,
     remote_worker_settings,
-    worker_facts,
     worker_settings,
 )
 from crawlprio.middlewares import BoundedCompression, RobotsMiddleware
@@ -107,10 +108,10 @@ class Addon:
         """Return the scheduler of this process, which may be one of several of the crawl."""
         with suppress(ConfigError):  # refused later
             if read_setting(settings, "CRAWLPRIO_WORKERS") is not None:
-                return _path("coordinator" if worker_facts() is None else "worker")
+                return _path("coordinator" if facts_of(WORKER) is None else "worker")
         if self._frontier(settings) != "redis":
             return _LOCAL
-        is_coordinator = coordinator_facts() is not None
+        is_coordinator = facts_of(COORDINATOR) is not None
         with suppress(ConfigError):  # refused later
             is_coordinator = (
                 is_coordinator or read_setting(settings, "CRAWLPRIO_COORDINATOR") == "only"
@@ -119,7 +120,7 @@ class Addon:
 
     def _of_role(self, settings: BaseSettings) -> dict[str, object]:
         """Return the settings of a process that is one of several of a crawl."""
-        facts, role = worker_facts(), _role_of(settings)
+        facts, role = facts_of(WORKER), _role_of(settings)
         shares = facts is not None or role.startswith("redis ")
         if shares:
             CrawlContext.of(self._crawler).asked_for = settings.copy()

@@ -12,7 +12,7 @@ from forked import run_forked
 from shared_crawls import DELAY, OnOneMachine, shared_crawl
 from stores import query
 
-from crawlprio.live.roles import COORDINATOR_VARIABLE
+from crawlprio.live.roles import COORDINATOR
 from crawlprio.plugins.shared.crawl_administration import CrawlAdministration
 
 crawl = shared_crawl
@@ -223,7 +223,7 @@ def test_a_coordinator_that_starts_when_its_worker_has_ended_begins_no_other_cra
     crawl.web.n_pages = 20
     crawl.start(1, SCHEDULER_PERSIST=False)
     crawl.end()
-    monkeypatch.setenv(COORDINATOR_VARIABLE, '{"crawl": "site", "name": "late", "worker": 1}')
+    monkeypatch.setenv(COORDINATOR, '{"crawl": "site", "name": "late", "worker": 1}')
     crawl.start(1)
     crawl.end_whole()
     assert crawl.client.keys("*") == []

@@ -13,7 +13,7 @@ import pytest
 from shared_crawls import DELAY, InRedis, OnOneMachine, is_alive, shared_crawl
 from watched_crawls import ADDRESS, Client
 
-from crawlprio.live.roles import COORDINATOR_VARIABLE, VARIABLE, coordinator_facts, worker_facts
+from crawlprio.live.roles import COORDINATOR, WORKER, facts_of
 
 N_RUNS = int(os.environ.get("CRAWLPRIO_FAULT_RUNS", "1"))
 """Runs with random faults; `make shared-kills` does ten for each kind of crawl."""
@@ -287,10 +287,10 @@ def test_workers_that_die_at_once_end_the_crawl(crawl, monkeypatch):
 
 
 def test_a_crawl_that_a_worker_starts_is_none_of_its_workers(monkeypatch):
-    for variable, facts in ((VARIABLE, worker_facts), (COORDINATOR_VARIABLE, coordinator_facts)):
-        monkeypatch.setenv(variable, '{"at_once": 4}')
-        facts.cache_clear()
-        assert (facts(), facts()) == ({"at_once": 4}, {"at_once": 4})
-        assert variable not in os.environ
-        facts.cache_clear()
-        assert facts() is None
+    for role in (WORKER, COORDINATOR):
+        monkeypatch.setenv(role, '{"at_once": 4}')
+        facts_of.cache_clear()
+        assert (facts_of(role), facts_of(role)) == ({"at_once": 4}, {"at_once": 4})
+        assert role not in os.environ
+        facts_of.cache_clear()
+        assert facts_of(role) is None

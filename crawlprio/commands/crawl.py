@@ -29,7 +29,7 @@ from crawlprio.commands import (
 from crawlprio.errors import ConfigError, CrawlprioError, printable
 from crawlprio.extras import load_named
 from crawlprio.graph.compiled import notice
-from crawlprio.live.roles import worker_facts
+from crawlprio.live.roles import WORKER, facts_of
 from crawlprio.orderings import NAMED, make_ordering
 from crawlprio.safe_files import is_missing
 from crawlprio.settings_table.config import (
@@ -173,7 +173,7 @@ class SiteCrawlCommand(Described, BaseRunSpiderCommand):
     def process_options(self, args: list[str], opts: argparse.Namespace) -> None:
         """Refuse invalid input before Scrapy creates an event loop that nothing would close."""
         super().process_options(args, opts)
-        if worker_facts() is not None:
+        if facts_of(WORKER) is not None:
             self.set("CRAWLPRIO_PRINT", False)
         try:
             refuse_unknown_options(args)

@@ -57,8 +57,11 @@ class WorkerPool(Protocol):
         """Yield the URL of each page that a worker has, for how many seconds, and its name."""
 
 
-VARIABLE = "WORKER_OF_CRAWL"
+WORKER = "WORKER_OF_CRAWL"
 """The environment variable by which a coordinator makes a process its worker."""
+
+COORDINATOR = "COORDINATOR_OF_CRAWL"
+"""The environment variable by which a worker makes a process the coordinator of its crawl."""
 
 _LIMITS = (
     "ERRORCOUNT",
@@ -72,18 +75,11 @@ _LIMITS = (
 FACTS = "mailbox"
 """The fact in a store that holds the id of its crawl in Redis, and the messages carried out."""
 
-COORDINATOR_VARIABLE = "COORDINATOR_OF_CRAWL"
-"""The environment variable by which a worker makes a process the coordinator of its crawl."""
-
 
 @cache
-def worker_facts() -> dict[str, Any] | None:
-    """Return the facts with which a coordinator started this process; None if it is no worker."""
-    return _facts_in(VARIABLE)
-
-
-def _facts_in(variable: str) -> dict[str, Any] | None:
-    facts = os.environ.pop(variable, None)  # a crawl that this process starts is another one
+def facts_of(role: str) -> dict[str, Any] | None:
+    """Return the facts with which this process was made a `WORKER` or `COORDINATOR`, or None."""
+    facts = os.environ.pop(role, None)  # a crawl that this process starts is another one
     return None if facts is None else dict(json.loads(facts))
 
 
@@ -107,12 +103,6 @@ def worker_settings(facts: dict[str, Any]) -> dict[str, Any]:
         "ROBOTSTXT_OBEY": False,
         "TELNETCONSOLE_ENABLED": False,
     }
-
-
-@cache
-def coordinator_facts() -> dict[str, Any] | None:
-    """Return the facts with which a worker started this process as the coordinator, or None."""
-    return _facts_in(COORDINATOR_VARIABLE)
 
 
 def coordinator_folder(crawl: str) -> Path:

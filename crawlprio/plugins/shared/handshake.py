@@ -20,7 +20,7 @@ from redis.exceptions import RedisError
 
 from crawlprio.errors import ConfigError, CrawlprioError, printable
 from crawlprio.live.crawl_context import CrawlContext
-from crawlprio.live.roles import COORDINATOR_VARIABLE, FACTS, coordinator_facts, coordinator_folder
+from crawlprio.live.roles import COORDINATOR, FACTS, coordinator_folder, facts_of
 from crawlprio.plugins.shared.connection import checked_client, client_of, when_available
 from crawlprio.plugins.shared.coordinator import Coordinator, RemoteWorker
 from crawlprio.plugins.shared.coordinator_scheduler import check_limits
@@ -106,7 +106,7 @@ class JoinedCrawl:
 
     def as_coordinator(self, **facts: Any) -> dict[str, Any]:
         """Return how a process with this command line starts as the coordinator."""
-        variable = {COORDINATOR_VARIABLE: json.dumps({"crawl": self.name, **facts})}
+        variable = {COORDINATOR: json.dumps({"crawl": self.name, **facts})}
         return {"args": [sys.executable, *sys.orig_argv[1:]], "env": os.environ | variable}
 
 
@@ -167,7 +167,7 @@ class Election:
 
     def __init__(self, crawl: CrawlContext, joined: JoinedCrawl) -> None:
         self._crawl, self._joined = crawl, joined
-        facts, streams = coordinator_facts(), joined.streams
+        facts, streams = facts_of(COORDINATOR), joined.streams
         self.is_of_worker = facts is not None
         if facts is not None and facts["crawl"] != joined.name:
             raise ConfigError(

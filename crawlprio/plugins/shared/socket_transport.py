@@ -23,7 +23,7 @@ from twisted.internet.protocol import Factory, connectionDone
 from twisted.protocols.basic import Int32StringReceiver
 from twisted.python.failure import Failure
 
-from crawlprio.live.roles import VARIABLE
+from crawlprio.live.roles import WORKER
 from crawlprio.plugins.shared.coordinator import Worker
 from crawlprio.plugins.shared.messages import Schema, Statement, read, skip, written
 
@@ -87,7 +87,7 @@ class LocalWorker(Worker):
             # Ctrl-C is for the coordinator alone, which lets its workers finish.
             self._process = subprocess.Popen(
                 [sys.executable, *sys.orig_argv[1:]],
-                env={**os.environ, VARIABLE: json.dumps(facts)},
+                env={**os.environ, WORKER: json.dumps(facts)},
                 pass_fds=[theirs.fileno()],
                 start_new_session=True,
                 stdin=subprocess.DEVNULL,

@@ -20,7 +20,7 @@ from crawlprio.live import engine
 from crawlprio.live.downloader import observe_fetches
 from crawlprio.live.leases import LeaseState
 from crawlprio.live.request_json import is_request
-from crawlprio.live.roles import worker_facts
+from crawlprio.live.roles import WORKER, facts_of
 from crawlprio.plugins import load
 from crawlprio.plugins.shared.messages import (
     ENDED,
@@ -170,7 +170,7 @@ class LocalWorkerScheduler(WorkerScheduler):
     """The scheduler of a worker that the coordinator has started, on the same machine."""
 
     def open(self, spider: Spider) -> None:
-        facts = worker_facts()
+        facts = facts_of(WORKER)
         assert facts is not None
         _die_with(facts["coordinator"])
         self._facts = facts
