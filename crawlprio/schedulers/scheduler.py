@@ -175,17 +175,12 @@ class Scheduler(BaseScheduler):
         elif not repeats and isinstance(self.df, SeenRequests) and self.df.was_shown(request):
             dispatcher.drop(request)
             return self._is_duplicate(request)
-        n_in_memory = self._n_unserializable()
+        n_in_memory = self._crawler.stats.get_value("scheduler/unserializable", 0)
         if not dispatcher.enqueue(request, repeats=repeats):
             return self._is_duplicate(request)
-        self._count_enqueued(1, in_memory=self._n_unserializable() > n_in_memory)
+        n_now = self._crawler.stats.get_value("scheduler/unserializable", 0)
+        self._count_enqueued(1, in_memory=n_now > n_in_memory)
         return True
-
-    def _n_unserializable(self) -> int:
-        """Return how many requests so far stay in memory, although others are stored."""
-        if self._crawl.frontier is None or not self._crawl.frontier.carries_json_only:
-            return 0
-        return int(self._crawler.stats.get_value("scheduler/unserializable", 0))
 
     def add_seeds(self, urls: Sequence[str]) -> None:
         """Queue URLs as seeds in one batch, in this order; duplicates count once."""
