@@ -86,9 +86,8 @@ def check_invariants(frontier):
     for side, count in ((READY, "n_ready"), (DELAYED, "n_delayed")):
         standing = []
         for at in range(int(totals[count])):
-            priority_class, at_round, key, tie, site = frontier._heap[at ^ side].tolist()
-            standing.append((-priority_class, at_round, -key, tie, site))
-            assert sites["position"][int(site)] == at ^ side
+            standing.append(tuple(frontier._heap[at ^ side].tolist()))
+            assert sites["position"][int(standing[at][-1])] == at ^ side
             if at:
                 assert standing[(at - 1) // 4] < standing[at]
         assert sorted(standing) == sorted(should_stand[side])

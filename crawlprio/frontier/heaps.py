@@ -78,26 +78,14 @@ def grown(heap: Records, n_sites: int, n_delayed: int) -> Records:
 
 
 @njit(cache=True, keeps_arrays=False)
-def _comes_before(heap: Records, row: int, entry: HeapEntry) -> bool:
-    """Whether the entry in a row comes before the given one."""
-    if heap[row].priority_class != entry.priority_class:
-        return bool(heap[row].priority_class > entry.priority_class)
-    if heap[row].round != entry.round:
-        return bool(heap[row].round < entry.round)
-    if heap[row].key != entry.key:
-        return bool(heap[row].key > entry.key)
-    return bool(heap[row].tie < entry.tie)
-
-
-@njit(cache=True, keeps_arrays=False)
 def _read(heap: Records, row: int) -> HeapEntry:
     one = heap[row]
-    return HeapEntry(one.priority_class, one.round, one.key, one.tie, one.site)
+    return HeapEntry(one.minus_class, one.round, one.key, one.tie, one.site)
 
 
 @njit(cache=True, keeps_arrays=False)
 def _write(sites: Records, heap: Records, row: int, entry: HeapEntry) -> None:
-    heap[row].priority_class = entry.priority_class
+    heap[row].minus_class = entry.minus_class
     heap[row].round = entry.round
     heap[row].key = entry.key
     heap[row].tie = entry.tie
@@ -110,9 +98,10 @@ def _sift_up(sites: Records, heap: Records, side: int, at: int, entry: HeapEntry
     """Write an entry at the hole `at` or above it; return its position."""
     while at > 0:
         parent = (at - 1) >> 2
-        if _comes_before(heap, parent ^ side, entry):
+        above = _read(heap, parent ^ side)
+        if above < entry:
             break
-        _write(sites, heap, at ^ side, _read(heap, parent ^ side))
+        _write(sites, heap, at ^ side, above)
         at = parent
     _write(sites, heap, at ^ side, entry)
     return at
@@ -127,10 +116,10 @@ def _sift_down(sites: Records, heap: Records, side: int, n: int, at: int, entry:
             break
         first = _read(heap, child ^ side)
         for other in range(child + 1, min(child + 4, n)):
-            if _comes_before(heap, other ^ side, first):
-                child = other
-                first = _read(heap, child ^ side)
-        if not _comes_before(heap, child ^ side, entry):
+            below = _read(heap, other ^ side)
+            if below < first:
+                child, first = other, below
+        if entry < first:
             break
         _write(sites, heap, at ^ side, first)
         at = child
@@ -161,18 +150,10 @@ def leave(queue: Addresses, site: int) -> None:
 
 
 @njit(cache=True, keeps_arrays=False)
-def enter(
-    queue: Addresses,
-    site: int,
-    side: int,
-    priority_class: float,
-    at_round: float,
-    key: float,
-    tie: float,
-) -> None:
+def enter(queue: Addresses, side: int, entry: HeapEntry) -> None:
     """Put a site into the heap of a side, moving it there if it was elsewhere. O(log sites)."""
     _, sites, heap, totals = QUEUE(queue)
-    entry = HeapEntry(priority_class, at_round, key, tie, float(site))
+    site = int(entry.site)
     row = wide(sites[site].position)
     if row != NOWHERE and (row < 0) != (side < 0):
         leave(queue, site)
@@ -185,12 +166,7 @@ def enter(
             at = totals[0].n_delayed
             totals[0].n_delayed += 1
         _sift_up(sites, heap, side, at, entry)
-    elif (
-        heap[row].priority_class != priority_class
-        or heap[row].round != at_round
-        or heap[row].key != key
-        or heap[row].tie != tie
-    ):
+    elif _read(heap, row) != entry:
         at = row ^ side
         n = totals[0].n_ready if side == READY else totals[0].n_delayed
         if _sift_up(sites, heap, side, at, entry) == at:
@@ -201,7 +177,7 @@ def enter(
 def soonest(queue: Addresses) -> float:
     """Return the time at which the first delayed site becomes ready; there must be one."""
     heap = QUEUE(queue).heap
-    return float(-heap[-1].key)
+    return float(heap[-1].key)
 
 
 @njit(cache=True, keeps_arrays=False)
@@ -237,13 +213,15 @@ def _place_by_time(queue: Addresses, site: int) -> None:
     _, sites, _, totals = QUEUE(queue)
     head = wide(sites[site].head)
     if sites[site].ready_at > totals[0].now:
-        enter(queue, site, wide(DELAYED), 0.0, 0.0, -sites[site].ready_at, float(site))
+        ready_at = sites[site].ready_at
+        enter(queue, wide(DELAYED), HeapEntry(0.0, 0.0, ready_at, float(site), float(site)))
         return
     priority_class = sites[site].priority_class + (ON_VISIT if sites[site].n_visited > 0 else 0)
     share = totals[0].site_share
     at_round = 0.0 if share == 0 else float(sites[site].turn // share)
-    key = sites[site].key
-    enter(queue, site, wide(READY), float(priority_class), at_round, key, float(head))
+    key = -sites[site].key
+    entry = HeapEntry(-float(priority_class), at_round, key, float(head), float(site))
+    enter(queue, wide(READY), entry)
 
 
 @njit(cache=True, keeps_arrays=False)

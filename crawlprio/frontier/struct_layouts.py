@@ -38,15 +38,14 @@ it has one.
 
 
 class HeapEntry(NamedTuple):
-    """What a site ranks by in its heap: larger priority class first, then smaller round, larger
-    key, tie.
+    """What a site ranks by in its heap: the smallest entry comes first.
 
-    For a ready site, the priority class has `ON_VISIT` added during a visit and the tie is its
-    first page. For a delayed site, the priority class is 0, the key is minus the time at which it
-    becomes ready, and the tie is its id.
+    That of a ready site begins with minus its priority class, to which `ON_VISIT` is added during a
+    visit; then its round, minus its key, and its first page. A delayed site has zeros, the time at
+    which it becomes ready, and its id.
     """
 
-    priority_class: float
+    minus_class: float
     round: float
     key: float
     tie: float
