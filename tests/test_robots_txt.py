@@ -255,9 +255,11 @@ def test_the_files_kept_never_exceed_the_bound(seed):
         name = draw.choice(names)
         if draw.random() < 0.5:
             latest[name] = RobotsTxt(b"x" * draw.randrange(10_000), draw.random(), 1)
+        elif file := files.get(name):
+            robot, rules = str(draw.randrange(9)), "x" * draw.randrange(3_000)
+            latest[name] = file.with_rules(robot, rules)
+        if name in latest:
             files.keep(name, latest[name])
-        else:
-            files.keep_rules(name, str(draw.randrange(9)), "x" * draw.randrange(3_000))
         kept = {name: file for name in names if (file := files.get(name)) is not None}
         assert kept == {name: latest[name] for name in kept}
         sizes = [files._files[name].size for name in kept]
@@ -267,15 +269,10 @@ def test_the_files_kept_never_exceed_the_bound(seed):
 
 def test_the_rules_for_a_few_robots_are_kept_with_a_file():
     """A project may have another User-Agent for each request."""
-    files = RobotsFiles(10**6)
-    files.keep_rules("a.test", "one", "Disallow: /1")
-    assert files.rules("a.test", "one") is None
-    files.keep("a.test", RobotsTxt(b"", 0, 1))
+    file = RobotsTxt(b"", 0, 1)
     for n in range(100):
-        files.keep_rules("a.test", str(n), f"Disallow: /{n}")
-    assert [n for n in range(100) if files.rules("a.test", str(n))] == [96, 97, 98, 99]
-    files.keep("a.test", RobotsTxt(b"", 1, 1))
-    assert files.rules("a.test", "99") is None, "they are those of an earlier file"
+        file = file.with_rules(str(n), f"Disallow: /{n}")
+    assert file.rules == {str(n): f"Disallow: /{n}" for n in range(96, 100)}
 
 
 def test_a_file_is_valid_for_a_day_or_as_long_as_its_cache_control_says():

@@ -85,13 +85,12 @@ class RobotsMiddleware(RobotsTxtMiddleware):
     def judged(self, url: str) -> str:
         """Return why a page may not be fetched, by the files read so far; empty if it may."""
         request = Request(url)
-        netloc, agent = _netloc(request), self._agent(request)
-        file = self._files.get(netloc)
+        file, agent = self._files.get(_netloc(request)), self._agent(request)
         if file is None:
             return "its robots.txt was not read"
         if file.cause:
             return f"{UNREACHABLE} ({file.cause})" if self._forbids else ""
-        rules = self._files.rules(netloc, agent)
+        rules = file.rules.get(agent)
         if rules is None:
             rules = robots_txt.rules_for(file.text, agent)[0] if self._reduces else file.text
         robot = agent or self._robotstxt_useragent or self._default_useragent
@@ -99,8 +98,8 @@ class RobotsMiddleware(RobotsTxtMiddleware):
 
     def permits(self, request: Request) -> bool:
         """Return whether a file that need not be fetched again permits a request."""
-        netloc, agent = _netloc(request), self._agent(request)
-        file, rules = self._files.get(netloc), self._files.rules(netloc, agent)
+        file, agent = self._files.get(_netloc(request)), self._agent(request)
+        rules = None if file is None else file.rules.get(agent)
         if file is None or file.cause or rules is None or not _decides(file, request):
             return False
         self._note_usage(request, rules)
@@ -208,11 +207,12 @@ class RobotsMiddleware(RobotsTxtMiddleware):
 
     async def _rules(self, netloc: str, agent: str, file: RobotsTxt, request: Request) -> str:
         """Return the rules of a file for a robot; announce them if it was fetched for another."""
-        rules = self._files.rules(netloc, agent)
+        file = self._files.get(netloc) or file
+        rules = file.rules.get(agent)
         if rules is None:
             text = file.text
             rules = robots_txt.rules_for(text, agent)[0] if self._reduces else text
-            self._files.keep_rules(netloc, agent, rules)
+            self._files.keep(netloc, file.with_rules(agent, rules))
             if self._reduces and agent == self._own_agent:
                 self._crawl.recorder.keep_robots(netloc, robots_txt.permissions(rules))
             if agent != file.agent:

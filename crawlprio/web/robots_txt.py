@@ -11,10 +11,10 @@ from __future__ import annotations
 import codecs
 import re
 import zlib
-from collections.abc import Collection, Iterable
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Mapping
 from functools import lru_cache
 from heapq import heappop, heappush
+from types import MappingProxyType
 from typing import NamedTuple
 from urllib.parse import quote
 
@@ -98,7 +98,7 @@ class RobotsTxt(NamedTuple):
 
     `packed` is the file, from `pack`. It was fetched at a Unix time for a robot (`agent`), and is
     to be fetched again after `lasts` seconds. `cause` says why it could not be read; empty if it
-    was.
+    was. `rules` has what `rules_for` returned for the robots that asked last.
     """
 
     packed: bytes
@@ -106,6 +106,7 @@ class RobotsTxt(NamedTuple):
     lasts: float
     cause: str = ""
     agent: str = ""
+    rules: Mapping[str, str] = MappingProxyType({})
 
     @property
     def text(self) -> str:
@@ -115,19 +116,16 @@ class RobotsTxt(NamedTuple):
         """Return whether it need not be fetched again yet, at a Unix time."""
         return 0 <= now - self.fetched_at < self.lasts
 
-
-@dataclass(slots=True)
-class _Kept:
-    """A file, and its rules for the robots that asked last."""
-
-    file: RobotsTxt
-    rules: dict[str, str] = field(default_factory=dict)
+    def with_rules(self, agent: str, rules: str) -> RobotsTxt:
+        """Return it with its rules for one more robot, in place of the oldest if there are many."""
+        latest = list(self.rules.items())[1 - MAX_ROBOTS :]
+        return self._replace(rules={**dict(latest), agent: rules})
 
     @property
     def size(self) -> int:
         """About how many bytes it takes."""
         n_rules = sum(map(len, self.rules.values()))
-        return _ENTRY_BYTES * (1 + len(self.rules)) + len(self.file.packed) + n_rules
+        return _ENTRY_BYTES * (1 + len(self.rules)) + len(self.packed) + n_rules
 
 
 class RobotsFiles:
@@ -139,37 +137,21 @@ class RobotsFiles:
 
     def __init__(self, max_bytes: int) -> None:
         self._room = max_bytes
-        self._files: dict[str, _Kept] = {}
+        self._files: dict[str, RobotsTxt] = {}
         self._by_size: list[tuple[int, str]] = []
 
     def get(self, site: str) -> RobotsTxt | None:
         """Return the file of a site; None if it is not known."""
-        kept = self._files.get(site)
-        return None if kept is None else kept.file
+        return self._files.get(site)
 
     def keep(self, site: str, file: RobotsTxt) -> None:
         """Keep the file of a site, in place of an earlier one."""
-        self._put(site, _Kept(file))
-
-    def rules(self, site: str, agent: str) -> str | None:
-        """Return the rules of a site for a robot; None if they were not kept."""
-        kept = self._files.get(site)
-        return None if kept is None else kept.rules.get(agent)
-
-    def keep_rules(self, site: str, agent: str, rules: str) -> None:
-        """Keep the rules of a site for a robot, in place of the oldest if there are too many."""
-        kept = self._files.get(site)
-        if kept is not None:
-            latest = list(kept.rules.items())[1 - MAX_ROBOTS :]
-            self._put(site, _Kept(kept.file, {**dict(latest), agent: rules}))
-
-    def _put(self, site: str, kept: _Kept) -> None:
         before = self._files.get(site)
         size_before = 0 if before is None else before.size
-        self._files[site] = kept
-        self._room -= kept.size - size_before
-        if kept.size != size_before:
-            heappush(self._by_size, (-kept.size, site))
+        self._files[site] = file
+        self._room -= file.size - size_before
+        if file.size != size_before:
+            heappush(self._by_size, (-file.size, site))
         while self._room < 0 and self._by_size:
             size, site = heappop(self._by_size)
             largest = self._files.get(site)
