@@ -110,7 +110,7 @@ class Alarm:
             return
         self.cancel()
         self._at = at
-        self._timer = call_later(max(at - monotonic(), 0.0), self._time_out)
+        self._timer = call_later(max(at - monotonic(), 0.0), self.ring)
 
     def cancel(self) -> None:
         if self._timer is not None:
@@ -119,12 +119,8 @@ class Alarm:
         self._at = math.inf
 
     def ring(self) -> None:
-        """Call it now."""
-        self._function()
-
-    def _time_out(self) -> None:
-        self._timer = None
-        self._at = math.inf
+        """Call it now, and at no time that was set before."""
+        self.cancel()
         self._function()
 
 
