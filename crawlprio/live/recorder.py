@@ -52,12 +52,13 @@ if TYPE_CHECKING:
 class Discovery:
     """Finds the pages of links in the page table, and adds those that are new.
 
-    When a budget has no room for a page, `refused` is called with the reason and the URL.
+    When one of the `budgets` has no room for a page, `refused` is called with the reason and the
+    URL.
     """
 
     def __init__(
         self,
-        budgets: Budgets,
+        config: CrawlConfig,
         pages: PageTable,
         identities: Identities,
         refused: Callable[[str, str], object],
@@ -66,11 +67,18 @@ class Discovery:
         self._identities = identities
         self.identity_of = identities.of_url
         self._refused = refused
-        self._budgets = budgets
+        self.budgets = Budgets(
+            lambda site: registered_domain(pages.host(site)),
+            pages.site_size,
+            per_site=config.max_pages_per_site,
+            per_domain=config.max_pages_per_domain,
+            per_pattern=config.max_pages_per_pattern,
+            max_sites=config.max_sites,
+        )
 
     def add_page(self, identity: str, url: str, site: int, depth: int) -> int:
         """Add a new page under the next id, whether or not the budgets have room for it."""
-        self._budgets.add(site, url)
+        self.budgets.add(site, url)
         return self._pages.add(identity, url, site, depth)
 
     def page_of(self, identity: str, url: str, host: str, depth: int) -> int:
@@ -82,7 +90,7 @@ class Discovery:
 
     def has_room(self, site: int, url: str) -> bool:
         """Return whether the budgets of a site, its domain and its pattern have room for a page."""
-        refusal = self._budgets.refuses(site, url)
+        refusal = self.budgets.refuses(site, url)
         if refusal:
             self._refused(refusal, url)
         return not refusal
@@ -98,10 +106,10 @@ class Discovery:
         if NO_PAGE not in found:
             return found
         identity_of, site_of = self._identities.of_url, pages.site
-        take, add = self._budgets.take, pages.add
+        take, add = self.budgets.take, pages.add
         source_site = NO_SITE if source == NO_PAGE else int(pages.sites[source])
         added: dict[str, int] = {}
-        bounds_sites = source_site != NO_SITE and self._budgets.limits_sites
+        bounds_sites = source_site != NO_SITE and self.budgets.limits_sites
         n_new_sites = 0
         for at, url in enumerate(urls):
             if found[at] != NO_PAGE or not is_of_page(url):
@@ -114,7 +122,7 @@ class Discovery:
                 host = host_of(url)
                 if bounds_sites and not pages.knows_host(host):
                     n_new_sites += 1
-                    if not self._budgets.take_site(n_new_sites, pages.n_sites, source_site):
+                    if not self.budgets.take_site(n_new_sites, pages.n_sites, source_site):
                         self._refused("sites", url)
                         continue
                 site = site_of(host)
@@ -273,15 +281,8 @@ class Recorder:
         if self.store is not None:
             self.seeds = dict.fromkeys(self.store.seeds())
         self.goal.add_seeds(list(self.seeds))
-        self.budgets = Budgets(
-            lambda site: registered_domain(self.pages.host(site)),
-            self.pages.site_size,
-            per_site=config.max_pages_per_site,
-            per_domain=config.max_pages_per_domain,
-            per_pattern=config.max_pages_per_pattern,
-            max_sites=config.max_sites,
-        )
-        self.discovery = Discovery(self.budgets, self.pages, identities, refused)
+        self.discovery = Discovery(config, self.pages, identities, refused)
+        self.budgets = self.discovery.budgets
         self._items_before: Counter[str] = Counter()
         if self.state is not None:
             self.budgets.restore(self.state.take, *n_known(self.state)[1:])
