@@ -18,7 +18,7 @@ from crawlprio.graph.pages import NO_PAGE, PageTable, Visit
 from crawlprio.measure.link_audit import MAX_HOPS, Audit, chains
 from crawlprio.spiders.site import SiteSpider
 from crawlprio.store import Store
-from crawlprio.store.sitemap_rows import NamedRow
+from crawlprio.web.sitemaps import Named
 
 HOST = "http://a.test/"
 
@@ -151,9 +151,7 @@ def test_orphans_are_pages_of_a_sitemap_that_nothing_links_to(tmp_path):
     with Store.open(path) as store:
         sitemaps = store.sitemaps()
         (row,) = sitemaps.add([f"{HOST}sitemap.xml"], "a.test", "robots", 0)
-        sitemaps.add_urls(
-            row.number, [NamedRow(f"{HOST}{name}", "a.test", "", None) for name in named]
-        )
+        sitemaps.add_urls(row.number, [Named(f"{HOST}{name}") for name in named])
         sitemaps.end(row.number, 1.0, 3, "")
     where = f"in {HOST}sitemap.xml"
     assert found(path, "orphan") == [("2", where, []), ("never", where, [])]

@@ -31,7 +31,7 @@ from crawlprio.measure.stored_crawl import SETTINGS_KEY
 from crawlprio.spiders.site import SiteSpider
 from crawlprio.store import Store
 from crawlprio.store.pending import WRITTEN_EVERY
-from crawlprio.store.sitemap_rows import NamedRow
+from crawlprio.web.sitemaps import Named
 
 SCHEMA = json.loads(Path(receipt_document.__file__).with_name("schema.json").read_text())
 PAGES = {
@@ -200,7 +200,7 @@ def test_sitemaps_say_how_many_pages_there_are(tmp_path):
     with Store.open(path) as store:
         (sitemap,) = store.sitemaps().add(["http://s0.test/map"], "s0.test", "robots", 0)
         urls = [f"http://s0.test/{name}" for name in ("0", "1", "new", "newer")]
-        store.sitemaps().add_urls(sitemap.number, [NamedRow(u, "s0.test", "", None) for u in urls])
+        store.sitemaps().add_urls(sitemap.number, list(map(Named, urls)))
     found = make_receipt(path)
     assert found["outside"] == {"sitemaps": {"pages": 4, "known": 2, "fetched": 1}}
     assert [error.message for error in Draft202012Validator(SCHEMA).iter_errors(found)] == []

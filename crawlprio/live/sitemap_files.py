@@ -24,7 +24,7 @@ from crawlprio.live.side_fetches import SideFetches
 from crawlprio.settings_table.config import read_setting
 from crawlprio.settings_table.setting_types import ROBOTS
 from crawlprio.store.side_tables import SideRow
-from crawlprio.store.sitemap_rows import NamedRow, StoredSitemaps
+from crawlprio.store.sitemap_rows import StoredSitemaps
 from crawlprio.web.addresses import ALLOW_PRIVATE
 from crawlprio.web.encodings import charset_in
 from crawlprio.web.scope import Scope
@@ -252,13 +252,13 @@ class Sitemaps(SideFetches):
         return n_named, "; ".join(filter(None, remarks))
 
     def _record_pages(self, row: SideRow, own: list[Named]) -> None:
-        rows = [NamedRow(each.url, host_of(each.url), each.lastmod, each.priority) for each in own]
-        self._stored.add_urls(row.number, rows)
-        self._count("urls", len(rows))
-        for host in dict.fromkeys(each.host for each in rows):
+        urls = [each.url for each in own]
+        self._stored.add_urls(row.number, own)
+        self._count("urls", len(urls))
+        for host in dict.fromkeys(map(host_of, urls)):
             self._pages.add_host(host)
         if self._use == "seeds":
-            self._add_seeds([each.url for each in rows])
+            self._add_seeds(urls)
 
     def _add_seeds(self, urls: list[str]) -> None:
         """Queue pages as seeds, as far as the spider would follow links to them."""

@@ -8,13 +8,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from crawlprio.store.files import Connection, store_errors
 from crawlprio.store.schema import CURRENT
 from crawlprio.store.side_tables import SideRow, SideTable, all_exist
 from crawlprio.store.visit_rows import storable
-from crawlprio.web.urls import canonical
+from crawlprio.web.urls import canonical, host_of
+
+if TYPE_CHECKING:
+    from crawlprio.web.sitemaps import Named
 
 _SITEMAPS = SideTable(
     "sitemaps",
@@ -56,15 +59,6 @@ _NAMED_PAGES = f"""
 SELECT u.url, s.url, n.page FROM sitemap_urls u JOIN sitemaps s ON s.id = u.sitemap
 LEFT JOIN ({PAGES_NAMED}) n ON n.named = u.id ORDER BY u.id
 """
-
-
-class NamedRow(NamedTuple):
-    """A URL in a sitemap, with its attributes there."""
-
-    url: str
-    host: str
-    lastmod: str
-    priority: float | None
 
 
 class HostCount(NamedTuple):
@@ -132,14 +126,14 @@ class StoredSitemaps:
         query = "SELECT count(*) FROM sitemap_urls WHERE host = ?"
         return sum(n for (n,) in self._read((int,), query, host))
 
-    def add_urls(self, sitemap: int, rows: Sequence[NamedRow]) -> None:
+    def add_urls(self, sitemap: int, urls: Sequence[Named]) -> None:
         """Record what a sitemap names; of a URL that is known already, only its last change."""
         with self._transaction():
             self._db.executemany(
-                "INSERT INTO sitemap_urls(sitemap, url, key, host, lastmod, priority)"
-                " VALUES(?, ?, nullif(?, ?), ?, ?, ?)"
+                "INSERT INTO sitemap_urls(sitemap, key, host, url, lastmod, priority)"
+                " VALUES(?1, nullif(?2, ?4), ?3, ?4, ?5, ?6)"
                 " ON CONFLICT(url) DO UPDATE SET lastmod = excluded.lastmod",
-                [(sitemap, row.url, canonical(row.url), *row) for row in rows],
+                [(sitemap, canonical(url), host_of(url), url, *rest) for url, *rest in urls],
             )
 
     def end(self, sitemap: int, fetched_at: float | None, n_urls: int, remark: str) -> None:
