@@ -543,19 +543,17 @@ _MAX_SHOWN = 200
 
 _NO_CALLBACK = "$NO_CALLBACK"
 
-_FALSY = {
-    **{"meta": dict, "cb_kwargs": dict, "priority": int, "dont_filter": bool},
-    **{"cookies": dict, "flags": list},
+_DEFAULTS: dict[str, Any] = {
+    **{"method": "GET", "encoding": "utf-8", "priority": 0, "dont_filter": False},
+    **{"meta": {}, "cb_kwargs": {}, "cookies": {}, "flags": []},
 }
-"""Attributes whose default is the falsy value of their type."""
+"""Attributes that are only written if they differ from these values, in a plain `Request`."""
 
 _OWN_FORM = frozenset({"url", "callback", "errback", "headers", "body"})
 """Attributes that are not written as tagged JSON."""
 
-_KINDS: dict[str, Any] = {
-    **{"method": str, "encoding": str, "priority": int, "cookies": (dict, list)},
-    **{"meta": dict, "cb_kwargs": dict, "flags": list},
-}
+_KINDS: dict[str, Any] = {name: type(value) for name, value in _DEFAULTS.items()}
+_KINDS |= {"cookies": dict | list, "dont_filter": object}
 """What attributes must be."""
 
 _ROUTINES = (FunctionType, MethodType, classmethod, staticmethod)
@@ -654,13 +652,9 @@ def _fields(
         raise _Refused("Scrapy would change its URL; set meta['verbatim_url'] to True")
     fields = {"url": _jsonable("url", request.url)}
     if kind is Request:
-        if request.method != "GET":
-            fields["method"] = _jsonable("method", request.method)
-        if request.encoding != "utf-8":
-            fields["encoding"] = _jsonable("encoding", request.encoding)
-        for name, of_kind in _FALSY.items():
+        for name, default in _DEFAULTS.items():
             value = getattr(request, name)
-            if value or type(value) is not of_kind:
+            if value != default or type(value) is not type(default):
                 fields[name] = _jsonable(name, value)
     else:
         # Constructors of subclasses have their own defaults.
