@@ -168,11 +168,10 @@ class Worker:
             for _, leased_page, _, key in leased:
                 lease, url, site = leased_page.lease, leased_page.url, key[2]
                 pairs = LinkPairs(url, self._links.of(url), status=200)
-                ended = {"elapsed": 0.1, "status": 200, "retry_after": None, "n_bytes": 9000}
                 said += [
                     ["begun", lease],
-                    ["clock", "started", [site], {"was_handed_out": True}],
-                    ["clock", "ended", [site], {"was_handed_out": True, **ended}],
+                    ["started", site, True],
+                    ["ended", site, [True, 0.1, 200, 9000, None]],
                     ["observe", lease, visit_row(PageVisit(pairs, False, 1.7e9, 0.1))],
                 ]
                 if self._apart:
@@ -188,7 +187,7 @@ class Worker:
         self._listed[:] = [row for row in self._listed if row[0] not in ended]
 
     def leave(self) -> None:
-        self.channel.say([["bye", ""]])
+        self.channel.say([["bye"]])
         assert self.transport.close(30.0)
 
 

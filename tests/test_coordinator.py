@@ -78,7 +78,7 @@ class TestDeaths:
 
     def test_the_page_of_a_dead_worker_waits_again_and_its_site_rests(self, coordinator):
         worker, _ = self.leased(coordinator, monotonic())
-        say(coordinator, worker, ["clock", "started", ["a.test"], {"was_handed_out": True}])
+        say(coordinator, worker, ["started", "a.test", True])
         assert coordinator.holds("a.test")
         coordinator.died(worker)
         assert not coordinator.holds("a.test")
@@ -151,9 +151,7 @@ class TestDeaths:
         coordinator.died(worker)
         coordinator.reconcile_leases(worker, 0, [row])
         assert (len(coordinator.frontier), said) == (1, [["lost", [leased_page.lease]]])
-        ended = {"was_handed_out": True, "elapsed": 0.1, "status": 200, "n_bytes": 9}
-        ended["retry_after"] = None
-        say(coordinator, worker, ["clock", "ended", ["a.test"], ended])
+        say(coordinator, worker, ["ended", "a.test", [True, 0.1, 200, 9, None]])
         assert coordinator.frontier.clock.has_room("a.test")
 
     def test_what_a_worker_says_of_a_page_that_it_has_lost_is_ignored(self, coordinator):
@@ -167,9 +165,9 @@ class TestDeaths:
 
     def test_only_methods_of_the_clock_can_be_called(self, coordinator):
         worker = Worker(lambda statements: None)
-        for method, arguments in (("restore", []), ("_save", [0])):
-            with pytest.raises(ValueError, match="clock: found"):
-                say(coordinator, worker, ["clock", method, arguments, {}])
+        for statement in (["restore"], ["_save", 0]):
+            with pytest.raises(ValueError, match="expected one of the statements"):
+                say(coordinator, worker, statement)
 
 
 def test_a_page_whose_workers_died_waits_again_on_resume_and_counts_as_failed_until_then(tmp_path):

@@ -33,7 +33,6 @@ EXCHANGE = HttpRecord(URL, 1.5, 200, "text/html", b"d", False, b"answer", b"ques
 PAIRS = LinkPairs(URL, [URL + "1"], ["one"], [("http://b.test/", "two")], value=0.5)
 PAIRS.directives, PAIRS.notes = Directives("noindex"), TextNotes("de")
 PAIRS.extras["bodies"] = (b"body",)
-ENDED = {"was_handed_out": True, "elapsed": 0.1, "status": 200, "n_bytes": 9, "retry_after": 1.0}
 
 BY_HAND = [
     ["hello", {"ORDERING": "'opic'"}, {"allow": None, "seeds": [URL]}],
@@ -43,9 +42,9 @@ BY_HAND = [
     ["observe", 7, visit_row(PageVisit(PAIRS, False, 1e9, 0.5, "", ["{}"], EXCHANGE))],
     ["put_back", 7, None, 3],
     ["release_site", 7],
-    ["clock", "started", ["a.test"], {"was_handed_out": True}],
-    ["clock", "ended", ["a.test"], ENDED],
-    ["clock", "set_delay", ["a.test", 1.5], {}],
+    ["started", "a.test", True],
+    ["ended", "a.test", [True, 0.1, 200, 9, 1.0]],
+    ["set_delay", "a.test", 1.5],
     ["refused", "too-deep", 3, [URL]],
     ["archive", json.loads(written([EXCHANGE]))[0]],
     ["stats", {"downloader/request_count": 3}],
@@ -190,7 +189,7 @@ def foreign_messages(worker):
         [*good[:5], [["add", ["i", "u", "s", 0, 0, None, False, False, None]]]],
         [*good[:5], [["add", [URL, URL, "a.test", 0, 0, '{"url": 1}', False, False, None]]]],
         [*good[:5], [["links", URL, 1, 0.5, 3, [URL], [], False]]],
-        [*good[:5], [["clock", "ended", ["a.test"], {**ENDED, "elapsed": math.nan}]]],
+        [*good[:5], [["ended", "a.test", [True, math.nan, 200, 9, 1.0]]]],
         [*good[:5], [["observe", 1, BY_HAND[4][2][:-1]]]],
     ]
     bodies = [*map(body_of, of_worker), b"", b"\xff", b"[" * 100_000, b"9" * 5_000]

@@ -6,6 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from time import monotonic
 from typing import Any
 
@@ -25,6 +26,8 @@ from crawlprio.store.outcomes import DIED
 
 MOST_DEATHS = 3
 """Workers that may die while they fetch a page; then it counts as failed, until the next run."""
+
+_RULES = "set_delay", "set_limit", "obey_crawl_delay"
 
 
 @dataclass(eq=False)
@@ -118,7 +121,10 @@ class Coordinator:
             "begun": self._begin,
             "put_back": self._put_back,
             "release_site": self._release_site,
-            "clock": self._follow_clock,
+            "started": self._started,
+            "ended": self._ended,
+            "not_fetched": self._will_not_start,
+            **{name: partial(self._set_rule, name) for name in _RULES},
         }
 
     @property
@@ -305,21 +311,19 @@ class Coordinator:
             worker.waiting.add(lease)
             self.frontier.release_site(lease)
 
-    def _follow_clock(
-        self, worker: Worker, method: str, arguments: list[Any], keywords: dict[str, Any]
-    ) -> None:
-        clock, site = self.frontier.clock, arguments[0]
-        if method == "not_fetched":
-            self._will_not_start(worker, site)
-            return
-        if method == "started":
-            keywords["was_handed_out"] = keywords["was_handed_out"] and self._starts(worker, site)
-            worker.fetching[site] += 1
-        elif method == "ended":
-            if not worker.fetching[site]:  # it began before this worker was taken for dead
-                clock.started(site, was_handed_out=False)
-                worker.fetching[site] += 1
-            worker.fetching[site] -= 1
-            self.on_fetch(site, keywords["elapsed"], keywords["status"])
-        getattr(clock, method)(*arguments, **keywords)
-        clock.wake(site)  # the worker has one fetch less to start, or other rules
+    def _started(self, worker: Worker, site: str, was_handed_out: bool) -> None:
+        was_handed_out = was_handed_out and self._starts(worker, site)
+        self.frontier.clock.started(site, was_handed_out=was_handed_out)
+        worker.fetching[site] += 1
+        self.frontier.clock.wake(site)  # the worker has one fetch less to start
+
+    def _ended(self, worker: Worker, site: str, fetch: dict[str, Any]) -> None:
+        if not worker.fetching[site]:  # it began before this worker was taken for dead
+            self._started(worker, site, False)
+        worker.fetching[site] -= 1
+        self.on_fetch(site, fetch["elapsed"], fetch["status"])
+        self.frontier.clock.ended(site, **fetch)
+
+    def _set_rule(self, method: str, worker: Worker, site: str, value: float) -> None:
+        getattr(self.frontier.clock, method)(site, value)
+        self.frontier.clock.wake(site)

@@ -11,7 +11,12 @@ worker       observe, LEASE, VISIT                 the outcome of a leased page
 worker       begun, LEASE                          the fetch of a leased page has begun
 worker       put_back, LEASE, REQUEST, PRIORITY    a leased page is to wait again
 worker       release_site, LEASE                   its site may go on; its callback has not ended
-worker       clock, METHOD, ARGUMENTS, KEYWORDS    a call of the site clock: `FetchClock`
+worker       started, SITE, HANDED_OUT             calls of the site clock, a `FetchClock`: FETCH
+worker       ended, SITE, FETCH                    has the values of `FETCH_FIELDS`
+worker       not_fetched, SITE
+worker       set_delay, SITE, SECONDS
+worker       set_limit, SITE, N
+worker       obey_crawl_delay, SITE, SECONDS
 worker       refused, RULE, N, URLS                links that a rule refused
 worker       archive, EXCHANGE                     a fetch beside its pages, for the archive
 worker       stats, COUNTS                         growth of Scrapy's stats since the last one
@@ -392,37 +397,15 @@ def visit_reader(tables: Mapping[str, SideTable]) -> Reader:
     )
 
 
-_HANDED_OUT = {"was_handed_out": _FLAG}
-_ENDED_AS = {**_HANDED_OUT, "elapsed": _SECONDS, "status": _COUNT, "n_bytes": _COUNT}
-_CLOCK: dict[str, tuple[tuple[Field, ...], dict[str, Field]]] = {
-    "started": ((_TEXT,), _HANDED_OUT),
-    "ended": ((_TEXT,), {**_ENDED_AS, "retry_after": _SECONDS | None}),
-    "not_fetched": ((_TEXT,), {}),
-    "set_delay": ((_TEXT, _SECONDS), {}),
-    "set_limit": ((_TEXT, _COUNT), {}),
-    "obey_crawl_delay": ((_TEXT, _SECONDS), {}),
+FETCH_FIELDS = {
+    **{"was_handed_out": _FLAG, "elapsed": _SECONDS, "status": _COUNT, "n_bytes": _COUNT},
+    "retry_after": _SECONDS | None,
 }
-"""Arguments and keywords of the methods of a `FetchClock` that a worker may call."""
+"""The keywords of `FetchClock.ended`, and their values in messages."""
 
-_call = row(_TEXT, _LIST, _OBJECT)
-_clock_readers = {
-    method: (row(*arguments), row(*keywords.values()), [*keywords])
-    for method, (arguments, keywords) in _CLOCK.items()
-}
-
-
-def _clock(found: Any) -> Any:
-    """Read a call of a clock: most often twice for each page."""
-    try:
-        method, arguments, keywords = _call(found)
-        read_arguments, read_keywords, names = _clock_readers[method]
-        if len(keywords) != len(names):
-            raise ValueError
-        read_arguments(arguments)
-        read_keywords([keywords[name] for name in names])
-    except (TypeError, ValueError, KeyError):
-        raise _not(f"a call of {', '.join(_CLOCK)}", found) from None
-    return found
+_FETCH = of_row(
+    row(*FETCH_FIELDS.values(), make=lambda *of: dict(zip(FETCH_FIELDS, of, strict=True)))
+)
 
 
 def _leases(found: list[Any]) -> list[Any]:
@@ -503,7 +486,12 @@ def from_worker(
         "begun": row(_LEASE),
         "put_back": row(_LEASE, request, Field("a whole number", (int,)) | None),
         "release_site": row(_LEASE),
-        "clock": _clock,
+        "started": row(_TEXT, _FLAG),
+        "ended": row(_TEXT, _FETCH),
+        "not_fetched": row(_TEXT),
+        "set_delay": row(_TEXT, _SECONDS),
+        "set_limit": row(_TEXT, _COUNT),
+        "obey_crawl_delay": row(_TEXT, _SECONDS),
         "refused": row(_TEXT, _COUNT, _TEXTS),
         "archive": row(_EXCHANGE),
         "stats": row(_OBJECT._replace(read=_counts)),

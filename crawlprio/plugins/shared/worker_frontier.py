@@ -12,6 +12,7 @@ from crawlprio.frontier.protocol import Attached, LeasedPage, PageVisit, QueueEn
 from crawlprio.items import LinkPairs
 from crawlprio.live.clock import AwaitedClock
 from crawlprio.plugins.shared.messages import (
+    FETCH_FIELDS,
     MOST_SECONDS,
     UNSTARTED,
     Statement,
@@ -42,24 +43,25 @@ class WorkerClock(AwaitedClock):
         """Do nothing: a worker fetches everything under a lease."""
 
     def not_fetched(self, site: str) -> None:
-        self._say(["clock", "not_fetched", [site], {}])
+        self._say(["not_fetched", site])
 
     def started(self, site: str, *, was_handed_out: bool) -> float:
-        self._say(["clock", "started", [site], {"was_handed_out": was_handed_out}])
+        self._say(["started", site, was_handed_out])
         return math.inf
 
     def ended(self, site: str, *, retry_after: float | None, **fetch: Any) -> None:
         most = None if retry_after is None else min(retry_after, MOST_SECONDS)
-        self._say(["clock", "ended", [site], {"n_bytes": 0, **fetch, "retry_after": most}])
+        fetch = {"n_bytes": 0, **fetch, "retry_after": most}
+        self._say(["ended", site, [fetch[name] for name in FETCH_FIELDS]])
 
     def set_delay(self, site: str, seconds: float) -> None:
-        self._say(["clock", "set_delay", [site, seconds], {}])
+        self._say(["set_delay", site, seconds])
 
     def set_limit(self, site: str, n_fetches: int) -> None:
-        self._say(["clock", "set_limit", [site, n_fetches], {}])
+        self._say(["set_limit", site, n_fetches])
 
     def obey_crawl_delay(self, site: str, seconds: float) -> float:
-        self._say(["clock", "obey_crawl_delay", [site, seconds], {}])
+        self._say(["obey_crawl_delay", site, seconds])
         return seconds
 
 

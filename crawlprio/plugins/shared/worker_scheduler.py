@@ -95,8 +95,7 @@ class WorkerScheduler(Scheduler):
             self._unsent = []
         self._unsent += statements
         # The start of a fetch is sent at once: the coordinator must know if this worker dies of it.
-        can_wait = bool(statements) and statements[0][0] == "clock"
-        self._send_soon(can_wait=can_wait and statements[0][1] != "started")
+        self._send_soon(can_wait=bool(statements) and statements[0][0] in ("ended", "not_fetched"))
 
     def _send_soon(self, *, can_wait: bool = False) -> None:
         """Send statements, together with later ones if they can wait or pages are here to fetch."""
