@@ -70,25 +70,20 @@ class WorkerFrontier(Attached):
 
     The coordinator leases pages when it chooses to; `next_page` returns those that have arrived.
     `say` sends it a statement. `held` has this worker's pages, by lease; `leased` the
-    pages whose fetch has not begun; Leases that expire depend on the `line` to the coordinator: a
+    pages whose fetch has not begun. Leases that expire depend on the `line` to the coordinator: a
     `WorkerChannel`, or a `SocketTransport`. In all, `n_waiting` pages wait and workers have
     `n_out`, as of the last statement `status`.
     """
 
     carries_json_only = True
-    keeps_objects = False
+    keeps_objects = loses_leases = False
 
     def __init__(
-        self,
-        say: Callable[[Statement], object],
-        tables: Mapping[str, SideTable] = TABLES,
-        *,
-        loses_leases: bool = False,
+        self, say: Callable[[Statement], object], tables: Mapping[str, SideTable] = TABLES
     ) -> None:
         self._say = say
         self._checked = visit_reader(tables)
         self.clock = WorkerClock(say)
-        self.loses_leases = loses_leases
         self.line: Any = None
         self.n_links = self.n_waiting = self.n_out = 0
         self.held: dict[int, LeasedPage] = {}
@@ -102,7 +97,7 @@ class WorkerFrontier(Attached):
     @property
     def _is_alive(self) -> bool:
         """Whether leases are valid, so that fetches may start."""
-        return not self.loses_leases or (self.line is not None and self.line.is_alive)
+        return self.line is None or self.line.is_alive
 
     def received(self, statement: Statement) -> None:
         """Carry out a statement of the coordinator."""
@@ -153,7 +148,7 @@ class WorkerFrontier(Attached):
 
     @property
     def is_busy(self) -> bool:
-        return self.loses_leases and not (self.line is not None and self.line.is_acknowledged)
+        return self.line is not None and not self.line.is_acknowledged
 
     def __len__(self) -> int:
         return self.n_waiting + self._n_added

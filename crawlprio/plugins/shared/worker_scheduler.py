@@ -71,8 +71,8 @@ class WorkerScheduler(Scheduler):
             self._crawler.signals.connect(self._spider_opened, signal=signals.spider_opened)
 
     def make_frontier(self) -> Frontier:
-        tables, loses_leases = self._crawl.tables, self.loses_leases
-        self._frontier = WorkerFrontier(self.say, tables, loses_leases=loses_leases)
+        self._frontier = WorkerFrontier(self.say, self._crawl.tables)
+        self._frontier.loses_leases = self.loses_leases
         return self._frontier
 
     @property
