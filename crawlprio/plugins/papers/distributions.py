@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,8 +29,7 @@ class LogHistogram:
 
     `first`, `last`, `centre`: smallest and largest count of each bin, and their geometric mean.
     `n`: elements in the bin. `per_count`: `n` divided by the number of counts that the bin spans.
-    `share`: `per_count` as a share of all elements, including the `n_zero` zeros, which do not fit
-    on a logarithmic axis.
+    Zeros do not fit on a logarithmic axis, and are left out.
     """
 
     first: Longs
@@ -38,8 +37,6 @@ class LogHistogram:
     centre: Floats
     n: Longs
     per_count: Floats
-    share: Floats
-    n_zero: int
 
 
 def log_histogram(counts: Counts, bins_per_decade: int = 10) -> LogHistogram:
@@ -57,24 +54,16 @@ def log_histogram(counts: Counts, bins_per_decade: int = 10) -> LogHistogram:
     """
     if bins_per_decade < 1:
         raise ConfigError(f"bins_per_decade is {bins_per_decade}; it must be at least 1.")
-    values = _checked_counts(counts)
-    positive = values[values > 0]
+    positive = _checked_counts(counts)
+    positive = positive[positive > 0]
     largest = int(positive.max(initial=1))
     n_edges = int(np.ceil(np.log10(largest + 1) * bins_per_decade)) + 1
     edges = np.unique(np.rint(10.0 ** (np.arange(n_edges + 1) / bins_per_decade)).astype(np.int64))
     n = np.histogram(positive, bins=edges)[0].astype(np.int64)
     used = n > 0
     first, last = edges[:-1][used], edges[1:][used] - 1
-    per_count = n[used] / (last - first + 1)
-    return LogHistogram(
-        first,
-        last,
-        np.sqrt(first * last.astype(np.float64)),
-        n[used],
-        per_count,
-        per_count / max(len(values), 1),
-        int(len(values) - len(positive)),
-    )
+    centre = np.sqrt(first * last.astype(np.float64))
+    return LogHistogram(first, last, centre, n[used], n[used] / (last - first + 1))
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,8 +71,8 @@ class PowerLaw:
     """P(count = x) proportional to `x ** -exponent` for x >= minimum.
 
     `exponent`: usually reported as about 2.1 for in-degrees on the Web. `n_tail`, `n`: number of
-    counts in the tail, and in total. `standard_error`: that of the exponent; for least squares, of
-    the slope. `distance`: Kolmogorov-Smirnov distance between the tail and the law.
+    counts in the tail, and in total. `standard_error`: that of the exponent. `distance`:
+    Kolmogorov-Smirnov distance between the tail and the law.
     """
 
     exponent: float
@@ -92,41 +81,27 @@ class PowerLaw:
     n: int
     standard_error: float
     distance: float
-    method: str
 
 
-def fit_power_law(
-    counts: Counts,
-    *,
-    method: Literal["maximum-likelihood", "least-squares"] = "maximum-likelihood",
-    minimum: int | None = None,
-    bins_per_decade: int = 10,
-) -> PowerLaw:
-    """Fit a power law to the counts from some minimum on.
+def fit_power_law(counts: Counts, *, minimum: int | None = None) -> PowerLaw:
+    """Fit a power law to the counts from some minimum on, by maximum likelihood.
 
-    Maximum likelihood is the discrete estimate of Clauset, Shalizi & Newman, Power-law
-    distributions in empirical data, SIAM Review 2009: the likelihood with the Hurwitz zeta
-    function, and the minimum whose tail is closest to its fitted law. Departures: at most 100
-    minima are tried, evenly spaced among the distinct counts, and none whose tail has fewer than 50
-    counts. Least squares fits a straight line through the logarithms of the points of
-    `log_histogram`, which is common but biased.
+    The discrete estimate of Clauset, Shalizi & Newman, Power-law distributions in empirical data,
+    SIAM Review 2009: the likelihood with the Hurwitz zeta function, and the minimum whose tail is
+    closest to its fitted law. Departures: at most 100 minima are tried, evenly spaced among the
+    distinct counts, and none whose tail has fewer than 50 counts.
 
     Parameters
     ----------
     counts
         Integers >= 0; zeros are never in the tail.
-    method
-        `"maximum-likelihood"` or `"least-squares"`.
     minimum
-        Start of the tail, >= 1; by default the one with the smallest distance, or 1 for least
-        squares.
-    bins_per_decade
-        Bins of the histogram for least squares.
+        Start of the tail, >= 1; by default the one with the smallest distance.
 
     Raises
     ------
     ConfigError
-        If the minimum or the method is invalid.
+        If the minimum is invalid.
     GraphError
         If the tail has fewer than 50 counts, or only one distinct value.
 
@@ -140,9 +115,7 @@ def fit_power_law(
     distinct, n_each = np.unique(values[values > 0], return_counts=True)
     n_from = np.cumsum(n_each[::-1])[::-1]
     fits = (n_from >= MIN_TAIL) & (distinct < distinct.max(initial=0))
-    if method == "least-squares":
-        minima = [minimum or 1]
-    elif minimum is not None:
+    if minimum is not None:
         minima = [minimum]
     else:
         candidates = distinct[fits]
@@ -157,21 +130,9 @@ def fit_power_law(
                 f"{least} or more; a power law needs {MIN_TAIL} counts of 2 distinct values."
             )
         x, n = distinct[tail].astype(np.float64), n_each[tail].astype(np.float64)
-        if method == "maximum-likelihood":
-            exponent, error = _most_likely(x, n, least)
-        elif method == "least-squares":
-            histogram = log_histogram(values[values >= least], bins_per_decade)
-            exponent, error = _least_squares(histogram)
-        else:
-            raise ConfigError(
-                f"method is {method!r}; known methods: maximum-likelihood, least-squares."
-            )
-        laws.append(
-            PowerLaw(
-                exponent, int(least), int(n.sum()), len(values), error,
-                _distance(x, n, exponent, least), method,
-            )
-        )  # fmt: skip
+        exponent, error = _most_likely(x, n, least)
+        distance = _distance(x, n, exponent, least)
+        laws.append(PowerLaw(exponent, int(least), int(n.sum()), len(values), error, distance))
     return min(laws, key=lambda law: law.distance)
 
 
@@ -194,27 +155,14 @@ def _most_likely(x: Floats, n: Floats, minimum: int) -> tuple[float, float]:
     return exponent, float(1.0 / np.sqrt(max(curvature, 1e-300) * n.sum()))
 
 
-def _least_squares(histogram: LogHistogram) -> tuple[float, float]:
-    """Return minus the slope of the histogram on logarithmic axes, and its standard error."""
-    x, y = np.log(histogram.centre), np.log(histogram.per_count)
-    away = x - x.mean()
-    spread = float((away**2).sum())
-    slope = float((away * y).sum() / spread)
-    left = y - y.mean() - slope * away
-    degrees = max(len(x) - 2, 1)
-    return -slope, float(np.sqrt((left**2).sum() / degrees / spread))
-
-
 def _distance(x: Floats, n: Floats, exponent: float, minimum: int) -> float:
-    """Return the Kolmogorov-Smirnov distance between tail and law; NaN for an exponent up to 1.
+    """Return the Kolmogorov-Smirnov distance between tail and law.
 
     Both are step functions with steps at whole numbers, so it is attained at a count or just before
     one.
     """
     from scipy.special import zeta
 
-    if exponent <= 1.0:
-        return float("nan")
     total = float(zeta(exponent, minimum))
     found = np.cumsum(n) / n.sum()
     before = np.concatenate(([0.0], found[:-1]))
