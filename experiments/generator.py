@@ -6,7 +6,6 @@ from these; in the other sections, synthetic webs decide nothing below them.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import generator_errors
@@ -47,14 +46,11 @@ def _distributions(report: Report, real: Web, made: Web) -> None:
     for quantity in next(iter(named.values())):
         histograms = {name: log_histogram(counts[quantity]) for name, counts in named.items()}
         fits = {name: fit_power_law(counts[quantity]) for name, counts in named.items()}
-        panel = distribution_panel(
-            histograms, title=quantity, xlabel=quantity, ylabel="how many have it"
+        panels.append(
+            distribution_panel(
+                histograms, title=quantity, xlabel=quantity, ylabel="how many have it", fits=fits
+            )
         )
-        tails = {
-            f"{name}, power law": Series(law.points(int(histograms[name].last[-1])), like=name)
-            for name, law in fits.items()
-        }
-        panels.append(replace(panel, references=tails))
         rows += [
             (quantity, name, float(counts[quantity].mean()), int(counts[quantity].max()),
              fits[name].exponent, fits[name].minimum)
