@@ -140,13 +140,13 @@ def test_speed_ups_are_relative_to_the_fewest_robots_of_the_same_bandwidth_or_on
 
 def test_small_counts_have_a_bin_each_and_large_ones_share():
     counts = np.array([0, 0, 1, 1, 1, 2, 9, 10, 12, 100])
-    found = log_histogram(counts, bins_per_decade=3)
-    # Edges 1, 2, 5, 10, 22, 46, 100, 215.
-    assert found.first.tolist() == [1, 2, 5, 10, 100]
-    assert found.last.tolist() == [1, 4, 9, 21, 214]
+    found = log_histogram(counts)
+    # Edges 1, 2, 3, 4, 5, 6, 8, 10, 13, ... 79, 100, 126.
+    assert found.first.tolist() == [1, 2, 8, 10, 100]
+    assert found.last.tolist() == [1, 2, 9, 12, 125]
     assert found.n.tolist() == [3, 1, 1, 2, 1]
-    assert found.per_count == pytest.approx([3, 1 / 3, 1 / 5, 2 / 12, 1 / 115])
-    assert found.centre == pytest.approx([1, 8**0.5, 45**0.5, 210**0.5, 21400**0.5])
+    assert found.per_count == pytest.approx([3, 1, 1 / 2, 2 / 3, 1 / 26])
+    assert found.centre == pytest.approx([1, 2, 72**0.5, 120**0.5, 12500**0.5])
 
 
 def zipf(exponent, n, minimum, seed):

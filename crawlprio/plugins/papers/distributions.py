@@ -39,26 +39,18 @@ class LogHistogram:
     per_count: Floats
 
 
-def log_histogram(counts: Counts, bins_per_decade: int = 10) -> LogHistogram:
-    """Return a histogram of counts in logarithmic bins whose edges are whole numbers.
+def log_histogram(counts: Counts) -> LogHistogram:
+    """Return a histogram of counts in ten bins per factor of ten, whose edges are whole numbers.
 
-    Each small count has its own bin, because no bin is narrower than 1. Cho et al., Efficient
-    crawling through URL ordering, extended version, figure 9, shows one for backlinks.
-
-    Parameters
-    ----------
-    counts
-        Integers >= 0, such as backlinks of pages or pages of sites.
-    bins_per_decade
-        Bins per factor of ten, >= 1.
+    `counts`: integers >= 0, such as backlinks of pages or pages of sites. Each small count has its
+    own bin, because no bin is narrower than 1. Cho et al., Efficient crawling through URL ordering,
+    extended version, figure 9, shows one for backlinks.
     """
-    if bins_per_decade < 1:
-        raise ConfigError(f"bins_per_decade is {bins_per_decade}; it must be at least 1.")
     positive = _checked_counts(counts)
     positive = positive[positive > 0]
     largest = int(positive.max(initial=1))
-    n_edges = int(np.ceil(np.log10(largest + 1) * bins_per_decade)) + 1
-    edges = np.unique(np.rint(10.0 ** (np.arange(n_edges + 1) / bins_per_decade)).astype(np.int64))
+    n_edges = int(np.ceil(10 * np.log10(largest + 1))) + 1
+    edges = np.unique(np.rint(10.0 ** (np.arange(n_edges + 1) / 10)).astype(np.int64))
     n = np.histogram(positive, bins=edges)[0].astype(np.int64)
     used = n > 0
     first, last = edges[:-1][used], edges[1:][used] - 1
