@@ -16,6 +16,7 @@ from time import monotonic
 from typing import Any, NamedTuple, TypeVar
 
 from redis.exceptions import RedisError
+from twisted.internet.threads import blockingCallFromThread
 
 from crawlprio.errors import CrawlprioError
 from crawlprio.plugins.shared.connection import failure, is_transient, refresh_topology
@@ -340,8 +341,6 @@ class CoordinatorChannel(_Channel):
         self._state_changed = state_changed
         self._state = ""
         self._synced, self._synced_at = "", 0.0
-        self._applied = threading.Event()
-        self._is_deaf = False
         self._n_noticed = 0
 
     def begin(self) -> None:
@@ -397,24 +396,16 @@ class CoordinatorChannel(_Channel):
         return place
 
     def _read_all(self) -> None:
+        from twisted.internet import reactor
+
+        running: Any = reactor
         streams, n_outages = self._open(), 0
-        while not (self.is_closed or self._is_deaf):
+        while not self.is_closed:
             # A node of a cluster keeps those that wait there even if it has lost the slot: no
             # message arrives for so long, which must not count as the death of workers.
             envelopes = self._call(streams, streams.read, self.position, seconds=self._seconds / 4)
             if n_outages != self._n_outages:
                 n_outages = self._n_outages
                 self._call(streams, streams.advance, self.position)
-            if envelopes:
-                self._applied.clear()
-                self._call_from_thread(self._apply, envelopes)
-                self._applied.wait()
-
-    def _apply(self, envelopes: list[Envelope]) -> None:
-        try:
-            self._is_deaf = self.is_closed or not self._arrived(envelopes)
-        except Exception as error:  # it would be read again, and raise again
-            self._is_deaf = True
-            self._report(error)
-        finally:
-            self._applied.set()
+            if envelopes and not blockingCallFromThread(running, self._arrived, envelopes):
+                return
