@@ -7,7 +7,6 @@ import logging
 import os
 import signal
 import socket
-import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import partial
@@ -103,11 +102,6 @@ class JoinedCrawl:
         """The store of the crawl."""
         folder = Path(read_setting(self._asked_for, "JOBDIR") or coordinator_folder(self.name))
         return folder / (read_setting(self._asked_for, "CRAWLPRIO_STORE") or "crawl.sqlite")
-
-    def as_coordinator(self, **facts: Any) -> dict[str, Any]:
-        """Return how a process with this command line starts as the coordinator."""
-        variable = {COORDINATOR: json.dumps({"crawl": self.name, **facts})}
-        return {"args": [sys.executable, *sys.orig_argv[1:]], "env": os.environ | variable}
 
 
 def values_of(settings: BaseSettings) -> dict[str, str]:

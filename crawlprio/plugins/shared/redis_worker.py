@@ -24,7 +24,7 @@ from twisted.internet.defer import Deferred
 from crawlprio.errors import ConfigError, printable
 from crawlprio.live.crawl_context import CrawlContext
 from crawlprio.live.dispatch import site_of
-from crawlprio.live.roles import WorkersDied
+from crawlprio.live.roles import COORDINATOR, WorkersDied
 from crawlprio.plugins.shared.channels import ABORT_SHARE, RedisTransport, WorkerChannel
 from crawlprio.plugins.shared.coordinator_scheduler import END_SECONDS
 from crawlprio.plugins.shared.handshake import (
@@ -35,7 +35,7 @@ from crawlprio.plugins.shared.handshake import (
     values_of,
 )
 from crawlprio.plugins.shared.messages import Statement
-from crawlprio.plugins.shared.socket_transport import boot_time, heartbeat
+from crawlprio.plugins.shared.socket_transport import boot_time, heartbeat, started_again
 from crawlprio.plugins.shared.start_urls import StartUrls
 from crawlprio.plugins.shared.worker_scheduler import WorkerScheduler
 from crawlprio.settings_table.config import read_setting
@@ -328,11 +328,8 @@ class CoordinatorStarter:
                     *(self._name, *(printable(facts.get(key)) for key in ("folder", "host"))),
                 )
         else:
-            self._process = subprocess.Popen(
-                **self._joined.as_coordinator(name=uuid4().hex, worker=os.getpid()),
-                start_new_session=True,
-                stdin=subprocess.DEVNULL,
-            )
+            role = {"crawl": self._name, "name": uuid4().hex, "worker": os.getpid()}
+            self._process = started_again(COORDINATOR, role)
 
     def _ended(self, status: int) -> None:
         self._next_at = monotonic() + random.uniform(0.1, 1.0)

@@ -13,7 +13,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from time import monotonic
 from typing import Any, cast
@@ -84,14 +84,7 @@ class LocalWorker(Worker):
         ours, theirs = socket.socketpair()
         with ours, theirs:
             facts = {**facts, "socket": theirs.fileno(), "coordinator": os.getpid()}
-            # Ctrl-C is for the coordinator alone, which lets its workers finish.
-            self._process = subprocess.Popen(
-                [sys.executable, *sys.orig_argv[1:]],
-                env={**os.environ, WORKER: json.dumps(facts)},
-                pass_fds=[theirs.fileno()],
-                start_new_session=True,
-                stdin=subprocess.DEVNULL,
-            )
+            self._process = started_again(WORKER, facts, [theirs.fileno()])
             transport = adopted(
                 ours, schema, lambda statements: arrived(self, statements), lambda: lost(self)
             )
@@ -119,6 +112,22 @@ def adopted(
     end.setblocking(False)
     running.adoptStreamConnection(end.fileno(), socket.AF_UNIX, factory)
     return transport
+
+
+def started_again(
+    variable: str, facts: dict[str, Any], descriptors: Sequence[int] = ()
+) -> subprocess.Popen[bytes]:
+    """Start a process with the command line of this one, and the facts of its role in a variable.
+
+    Ctrl-C is for this process alone, which lets the other finish.
+    """
+    return subprocess.Popen(
+        [sys.executable, *sys.orig_argv[1:]],
+        env={**os.environ, variable: json.dumps(facts)},
+        pass_fds=descriptors,
+        start_new_session=True,
+        stdin=subprocess.DEVNULL,
+    )
 
 
 _HAS_BOOT_TIME = hasattr(time, "CLOCK_BOOTTIME")
