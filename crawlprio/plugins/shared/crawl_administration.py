@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import islice
+from operator import attrgetter
 from time import monotonic
 from typing import Any
 
@@ -28,12 +29,8 @@ NO_COORDINATOR = "without a coordinator"
 UNREADABLE = "with an unreadable status"
 """The state of a crawl whose status no coordinator of this version wrote."""
 
-_ORDERS: dict[str, Any] = {
-    "workers": lambda worker: -worker["age"],
-    "leases": lambda lease: -lease["age"],
-    "head": lambda page: (-page["priority"], -page["hot"], -float(page["key"])),
-}
-"""The lists of a report but that of dead letters, and the order of their rows."""
+_LISTS = "workers", "leases", "head"
+"""The lists of a report, in the order in which they are shown, but that of dead letters."""
 
 _MOST_SHOWN = 100
 """Rows of each list in a report."""
@@ -71,8 +68,7 @@ class CrawlAdministration:
     def overview(self, crawl: str, most: int = 10) -> dict[str, Any]:
         """Return the last report of a crawl, a few seconds old, with `most` rows in each list."""
         view = _report(self._streams(crawl))
-        for name, order in _ORDERS.items():
-            view[name] = sorted(view[name], key=order)[:most]
+        view |= {name: view[name][:most] for name in _LISTS}
         view["dead"] = view["dead"][-most:]
         return view
 
@@ -114,7 +110,7 @@ def _report(streams: RedisStreams) -> dict[str, Any]:
     """Return the last report of a coordinator, and whether there is one."""
     facts, coordinator = streams.facts(), streams.coordinator()
     view: dict[str, Any] = {"ordering": "", "sites": 0, "delayed": 0}
-    view |= {"counts": dict.fromkeys(_SUMS, 0), **{name: [] for name in (*_ORDERS, "dead")}}
+    view |= {"counts": dict.fromkeys(_SUMS, 0), **{name: [] for name in (*_LISTS, "dead")}}
     view["state"] = facts.get("state", "") or ("" if coordinator else NO_COORDINATOR)
     if facts.get("status"):
         try:
@@ -146,7 +142,7 @@ def status_report(
                 **{"name": worker.name, "leases": len(worker.leases), "age": now - worker.since},
                 "dead_in": worker.received_at + lease_timeout - now,
             }
-            for worker in coordinator.workers
+            for worker in sorted(coordinator.workers, key=attrgetter("since"))
         ],
         "leases": [
             {"age": seconds, "worker": name, "url": url}
