@@ -61,7 +61,7 @@ BY_COORDINATOR = [
     ["refuse", "why"],
     ["status", 5, 1, 0.5, 3],
 ]
-FROM_WORKER = from_worker(lambda data: b"url" in data, in_redis=True)
+FROM_WORKER = from_worker(lambda data: b"url" in data)
 FROM_COORDINATOR = from_coordinator(lambda data: b"url" in data)
 LEASES, ASKS = [[7, 1, None, 0], [8, 2, 3, 1]], [[1, "http://a.test/image", "agent", True, ""]]
 

@@ -26,8 +26,8 @@ coordinator  scope, URL                            a seed redirected here
 coordinator  end, REASON                           the crawl is over
 ===========  ====================================  =================================================
 
-Under `--workers`, a message is a list of statements; an empty one is a heartbeat. Messages through
-Redis may have these statements, too:
+Under `--workers`, a message is a list of statements; an empty one is a heartbeat. Only messages
+through Redis have these statements, too:
 
 ===========  ====================================  =================================================
 from         statement                             meaning
@@ -467,10 +467,7 @@ def coordinator_message(body: bytes, schema: Schema) -> CoordinatorMessage:
 
 
 def from_worker(
-    is_request: Callable[[bytes], bool],
-    tables: Mapping[str, SideTable] = TABLES,
-    *,
-    in_redis: bool = False,
+    is_request: Callable[[bytes], bool], tables: Mapping[str, SideTable] = TABLES
 ) -> Schema:
     """Return the statements of workers, with requests and side rows that the crawl can have."""
     request = _request(is_request) | None
@@ -479,7 +476,8 @@ def from_worker(
         _LEASE | None,
         make=QueueEntry,
     )
-    schema = {
+    values = _OBJECT._replace(read=lambda found: _texts([*found.values()]) and found)
+    return {
         "add": row(of_row(entry)),
         "add_seeds": row(each(_LINK)),
         "observe": row(_LEASE, of_row(visit_reader(tables))),
@@ -496,11 +494,9 @@ def from_worker(
         "archive": row(_EXCHANGE),
         "stats": row(_OBJECT._replace(read=_counts)),
         "scope": row(_SEED),
+        "hello": row(values, _OBJECT._replace(read=_scope)),
+        "bye": row(),
     }
-    if in_redis:
-        values = _OBJECT._replace(read=lambda found: _texts([*found.values()]) and found)
-        schema |= {"hello": row(values, _OBJECT._replace(read=_scope)), "bye": row()}
-    return schema
 
 
 def from_coordinator(is_request: Callable[[bytes], bool]) -> Schema:

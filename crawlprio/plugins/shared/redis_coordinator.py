@@ -123,7 +123,7 @@ class RemoteWorkers(Workers):
             "hello": self._greet,
             "bye": self._forget,
         }
-        self._schema = from_worker(self._is_request, self.crawl.tables, in_redis=True)
+        self._schema = from_worker(self._is_request, self.crawl.tables)
         self._values = values_of(self.crawler.settings)
         with joining(self.crawl):
             self.recovery = self._election.recovery(store, self.coordinator)
