@@ -202,25 +202,25 @@ class WarcFiles:
         self._file: FileIO | None = None
         self._waiting: list[bytes] = []
         self._failure: StoreError | None = None
-        self.number = 0
-        self.name = ""
-        self.end = 0
-        """Number, name and size of the current file, with what waits; 0 and empty before the
-        first record."""
+        self.current = FileRow(0, "", 0)
+        """The current file, with what waits; nameless before the first record."""
+        self.changed: dict[int, FileRow] = {}
+        """The files to which records were appended, by number, for the next transaction."""
 
     def append(self, *records: bytes) -> int:
         """Append records next to each other; return the offset of the first in the current file.
 
         Call `make_room` first.
         """
-        offset = self.end
+        file = self.current
         self._waiting += records
-        self.end += sum(map(len, records))
-        return offset
+        self.current = file._replace(n_bytes=file.n_bytes + sum(map(len, records)))
+        self.changed[file.number] = self.current
+        return file.n_bytes
 
     def make_room(self) -> None:
         """Begin a file, unless the current one gets the next records."""
-        if self._file is None or self.end >= self._max_bytes:
+        if self._file is None or self.current.n_bytes >= self._max_bytes:
             self._begin_file()
 
     def flush(self) -> None:
@@ -235,7 +235,7 @@ class WarcFiles:
             while rest:
                 rest = rest[self._file.write(rest) :]
         except OSError as error:
-            self._failure = file_error(self._folder / self.name, error)
+            self._failure = file_error(self._folder / self.current.name, error)
             raise self._failure from None
 
     def sync(self) -> None:
@@ -258,16 +258,16 @@ class WarcFiles:
         self.close()
         if self._failure is not None:
             raise self._failure
-        self.number, self._next = self._next, self._next + 1
-        self.name = file_name(self._series, self.number)
-        path = self._folder / self.name
+        number, self._next = self._next, self._next + 1
+        name = file_name(self._series, number)
+        path = self._folder / name
         try:
             self._file = open_file(path, "xb", buffering=0)
         except OSError as error:
             self._failure = file_error(path, error)
             raise self._failure from None
-        self._waiting = [self._opening(self.name)]
-        self.end = len(self._waiting[0])
+        self._waiting = [self._opening(name)]
+        self.current = FileRow(number, name, len(self._waiting[0]))
 
 
 def new_series(now: float) -> str:
@@ -342,17 +342,13 @@ def write_index(db: sqlite3.Connection, path: Path) -> None:
         ):
             sorter.execute("CREATE TABLE lines(line TEXT)")
             mine = {series_of(name) for name in names.values()}
-            for lines in (_lines(db, names), _foreign_lines(path, mine)):
+            own = (_line(row, names[row.file]) for row in archived(db))
+            for lines in (own, _foreign_lines(path, mine)):
                 sorter.executemany("INSERT INTO lines VALUES(?)", ((line,) for line in lines))
             for (line,) in sorter.execute("SELECT line FROM lines ORDER BY line"):
                 out.write(line)
     except OSError as error:
         raise file_error(path, error) from None
-
-
-def _lines(db: sqlite3.Connection, names: dict[int, str]) -> Iterator[str]:
-    for row in archived(db):
-        yield f"{surt(row.url)} {_line(row, names[row.file])}\n"
 
 
 _USUAL_PORTS = {"http": "80", "https": "443", "ftp": "21"}
@@ -439,7 +435,7 @@ def _line(row: ArchivedRow, name: str) -> str:
         "offset": str(row.offset),
         "filename": name,
     }
-    return f"{date:%Y%m%d%H%M%S} {json.dumps(fields)}"
+    return f"{surt(row.url)} {date:%Y%m%d%H%M%S} {json.dumps(fields)}\n"
 
 
 def _foreign_lines(path: Path, mine: set[str]) -> Iterator[str]:
@@ -479,7 +475,6 @@ class Archive:
         self._cursor: sqlite3.Cursor
         self._files: WarcFiles
         self._rows: list[ArchivedRow] = []
-        self._changed: dict[int, FileRow] = {}
         self._recorded = FileRow(0, "", 0)
         self._new: dict[bytes, ArchivedRow] = {}
         self._info = ""
@@ -571,12 +566,11 @@ class Archive:
                 mime=exchange.mime,
                 digest=exchange.digest,
                 revisit=int(exchange.is_revisit),
-                file=self._files.number,
+                file=self._files.current.number,
                 offset=offset,
                 length=len(response),
             )
         )
-        self._note_size()
         if exchange.requisites:
             self.needs(exchange.requisites, exchange.url)
         if not exchange.is_revisit:
@@ -589,25 +583,19 @@ class Archive:
         """Append the receipt of a run, as JSON in one line; on disk with the next transaction."""
         self._files.make_room()
         self._files.append(filed(metadata({"receipt": receipt}, time(), self._info), self._info))
-        self._note_size()
-
-    def _note_size(self) -> None:
-        """Note how far the current file goes, to record it with the next transaction."""
-        file = FileRow(self._files.number, self._files.name, self._files.end)
-        self._changed[file.number] = file
 
     def write(self, cursor: sqlite3.Cursor) -> None:
         """Write what was added, first to the file, inside a transaction."""
-        if self._changed:
+        if self._files.changed:
             self._files.flush()
-            put_archived(cursor, self._rows, list(self._changed.values()))
+            put_archived(cursor, self._rows, list(self._files.changed.values()))
 
     def committed(self) -> None:
         """Forget what was added, which is recorded now."""
-        if self._changed:
-            *_, self._recorded = self._changed.values()
+        if self._files.changed:
+            *_, self._recorded = self._files.changed.values()
         self._rows.clear()
-        self._changed.clear()
+        self._files.changed.clear()
         self._new.clear()
 
     def sync(self) -> None:
