@@ -344,26 +344,12 @@ def graph_of(web: TextWeb) -> LinkGraph:
 
 
 def text_numbers(web: TextWeb, order: PageIds, kind: str) -> dict[int, int]:
-    """Return, by page, the number of its text; repeats in the order of a crawl have the same.
-
-    Those near one are given its number, the first found.
-    """
-    seen, numbers, texts = Seen(kind), dict[int, int](), dict[int, int]()
-    firsts: list[tuple[int, int]] = []
-    for page in order.tolist():
-        own = web.prints[page] & (2**64 - 1)
-        if not own:
-            texts[page] = -page - 1
-        elif own in numbers:
-            texts[page] = numbers[own]
-        elif seen.add(web.prints[page]):
-            texts[page] = numbers[own] = len(firsts)
-            firsts.append((own, len(firsts)))
-        else:
-            texts[page] = numbers[own] = next(
-                number for first, number in firsts if (first ^ own).bit_count() <= 3
-            )
-    return texts
+    """Return, by page, the first page in the order of a crawl that has its text, or nearly."""
+    seen = Seen(kind)
+    return {
+        page: seen.add(web.prints[page], page) if web.prints[page] else -page - 1
+        for page in order.tolist()
+    }
 
 
 def found(order: PageIds, texts: dict[int, int]) -> dict[int, int]:

@@ -68,7 +68,7 @@ def _by_words(of_words: Callable[[list[str], str], int]) -> Fingerprint:
 
 
 class Seen:
-    """The texts so far, each known by the fingerprint of the first page that had it.
+    """The texts so far, each known by the first page that had it, and the fingerprint of that.
 
     Two fingerprints are of the same text if they are equal, or, with near-duplicates, if they
     differ in at most `MAX_DISTANCE` bits. Such two agree in one of four blocks of 16 bits (Manku,
@@ -83,14 +83,15 @@ class Seen:
         self._exact = HashTable()
         self._blocks: list[dict[int, array[int]]] = [{} for _ in range(MAX_DISTANCE + 1)]
 
-    def add(self, fingerprint: int) -> tuple[int, bool]:
-        """Return the text of a fingerprint, 64 bits, and whether it is new.
+    def add(self, fingerprint: int, page: int) -> int:
+        """Return the first page that had the text of a page: itself if the text is new.
 
-        Of several, it is the nearest, and of those the smallest.
+        Of several texts, it is the nearest, and of those the one of the smallest fingerprint.
         """
+        first = self._exact.find(fingerprint)
+        if first >= 0:
+            return first
         bits = fingerprint & _MASK
-        if self._exact.find(fingerprint) >= 0:
-            return bits, False
         if self._is_near:
             shares = [(blocks, bits >> 16 * at & 0xFFFF) for at, blocks in enumerate(self._blocks)]
             distance, nearest = min(
@@ -102,8 +103,8 @@ class Seen:
                 default=(N_BITS, 0),
             )
             if distance <= MAX_DISTANCE:
-                return nearest, False
+                return self._exact.find(nearest - (nearest >> N_BITS - 1 << N_BITS))
             for blocks, block in shares:
                 blocks.setdefault(block, array("Q")).append(bits)
-        self._exact.add(fingerprint, 0)
-        return bits, True
+        self._exact.add(fingerprint, page)
+        return page

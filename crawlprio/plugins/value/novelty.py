@@ -298,7 +298,8 @@ class Novelty:
         fingerprint = visit.extras.get("fingerprints", (0,))[0] or visit.content_hash
         if not (fingerprint and 200 <= visit.status < 300):
             return back
-        self._learn(pieces_of(pages.url(page)), *self._seen.add(fingerprint))
+        first = self._seen.add(fingerprint, page)
+        self._learn(pieces_of(pages.url(page)), first, first == page)
         if self.n_fetched >= self._due:
             self._due = self.n_fetched + max(4, int(self._every * self.n_fetched))
             back += self._update_estimates()
