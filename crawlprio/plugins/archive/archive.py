@@ -79,9 +79,7 @@ class Fetched:
 
 def packed(fetched: Fetched, digest: bytes, original: ArchivedRow | None) -> HttpRecord:
     """Return the records of a fetch; with an `original` of the same body, without the body."""
-    date = warc_date(fetched.fetched_at)
-    number = _new_id()
-    own = {"WARC-Payload-Digest": digest_text(digest)}
+    own = {"WARC-Payload-Digest": digest_text(digest), "WARC-Record-ID": _new_id()}
     if fetched.address:
         own["WARC-IP-Address"] = fetched.address
     block = fetched.head + fetched.body
@@ -93,20 +91,12 @@ def packed(fetched: Fetched, digest: bytes, original: ArchivedRow | None) -> Htt
         own["WARC-Refers-To-Date"] = warc_date(original.fetched_at)
     if fetched.cut:
         own["WARC-Truncated"] = fetched.cut
-    response = _record(kind, fetched.url, date, number, block, own)
-    request = _record(
-        "request", fetched.url, date, _new_id(), fetched.request, {"WARC-Concurrent-To": number}
-    )
-    return HttpRecord(
-        url=fetched.url,
-        fetched_at=fetched.fetched_at,
-        status=fetched.status,
-        mime=fetched.mime,
-        digest=digest,
-        is_revisit=original is not None,
-        response=response,
-        request=request,
-    )
+    url, at = fetched.url, fetched.fetched_at
+    response = _record(kind, url, at, block, own)
+    about = {"WARC-Concurrent-To": own["WARC-Record-ID"]}
+    request = _record("request", url, at, fetched.request, about)
+    is_revisit = original is not None
+    return HttpRecord(url, at, fetched.status, fetched.mime, digest, is_revisit, response, request)
 
 
 def warcinfo(name: str, fields: Mapping[str, str]) -> tuple[str, bytes]:
@@ -118,31 +108,22 @@ def warcinfo(name: str, fields: Mapping[str, str]) -> tuple[str, bytes]:
     return record.rec_headers.get_header("WARC-Record-ID"), out.getvalue()
 
 
-def metadata(fields: Mapping[str, str], seconds: float, about: str) -> bytes:
-    """Return a record, for `filed`, on what the `warcinfo` record `about` describes."""
-    block = "".join(f"{name}: {value}\r\n" for name, value in fields.items()).encode()
-    return _record("metadata", "", warc_date(seconds), _new_id(), block, {"WARC-Refers-To": about})
-
-
 def conversion(exchange: HttpRecord) -> bytes:
     """Return a record, for `filed`, of what a browser made of an archived page."""
     found = _ID(exchange.response)
     about = {"WARC-Refers-To": "" if found is None else found[1].decode()}
-    date = warc_date(exchange.fetched_at)
-    return _record("conversion", exchange.url, date, _new_id(), exchange.document, about)
+    return _record("conversion", exchange.url, exchange.fetched_at, exchange.document, about)
 
 
-def _record(
-    kind: str, url: str, date: str, number: str, block: bytes, own: Mapping[str, str]
-) -> bytes:
+def _record(kind: str, url: str, seconds: float, block: bytes, own: Mapping[str, str]) -> bytes:
     """Return one record, for `filed`; the block is written byte for byte."""
     # warcio's writer parses a block and writes it again; only this keeps its bytes, and a third of
     # the time.
     fields = {
         "WARC-Type": kind,
         "WARC-Target-URI": url,
-        "WARC-Date": date,
-        "WARC-Record-ID": number,
+        "WARC-Date": warc_date(seconds),
+        "WARC-Record-ID": _new_id(),
         **own,
         "Content-Type": RecordBuilder.WARC_RECORDS.get(kind, "text/html; charset=utf-8"),
         "WARC-Block-Digest": digest_text(sha1(block, usedforsecurity=False).digest()),
@@ -557,20 +538,8 @@ class Archive:
         offset = self._files.append(response, filed(exchange.request, self._info))
         if exchange.document:
             self._files.append(filed(conversion(exchange), self._info))
-        self._rows.append(
-            ArchivedRow(
-                visit=visit,
-                url=exchange.url,
-                fetched_at=exchange.fetched_at,
-                status=exchange.status,
-                mime=exchange.mime,
-                digest=exchange.digest,
-                revisit=int(exchange.is_revisit),
-                file=self._files.current.number,
-                offset=offset,
-                length=len(response),
-            )
-        )
+        place = self._files.current.number, offset, len(response)
+        self._rows.append(ArchivedRow(visit, *exchange[:6], *place))
         if exchange.requisites:
             self.needs(exchange.requisites, exchange.url)
         if not exchange.is_revisit:
@@ -582,7 +551,8 @@ class Archive:
     def add_receipt(self, receipt: str) -> None:
         """Append the receipt of a run, as JSON in one line; on disk with the next transaction."""
         self._files.make_room()
-        self._files.append(filed(metadata({"receipt": receipt}, time(), self._info), self._info))
+        block, about = f"receipt: {receipt}\r\n".encode(), {"WARC-Refers-To": self._info}
+        self._files.append(filed(_record("metadata", "", time(), block, about), self._info))
 
     def write(self, cursor: sqlite3.Cursor) -> None:
         """Write what was added, first to the file, inside a transaction."""
