@@ -11,7 +11,7 @@ from functools import partial
 from itertools import islice
 from operator import attrgetter
 from time import monotonic, thread_time
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scrapy import Request
@@ -47,8 +47,6 @@ from crawlprio.web.urls import normalise_url
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from scrapy.utils.asyncio import CallLaterResult
-
-    from crawlprio.graph.pages import Visit
 
 MAX_SITES = 10_000
 """Sites that are noted: those fetched from last."""
@@ -110,15 +108,6 @@ class SiteTallies(FetchObserver):
             self.tallies.popitem(last=False)
 
 
-class Latest(NamedTuple):
-    """A visit as a row of the live view."""
-
-    page: int
-    title: str
-    got: str
-    elapsed: float
-
-
 class LinkNotes:
     """The page that first linked to each page, its number of in-links, and the last visits.
 
@@ -127,7 +116,7 @@ class LinkNotes:
     """
 
     def __init__(self, most: int) -> None:
-        self.latest: deque[Latest] = deque(maxlen=most)
+        self.latest: deque[Visit] = deque(maxlen=most)
         self._sources: list[int] = []
         self._targets: list[PageIds] = []
         self._found_by = np.full(1024, NO_PAGE, dtype=np.int32)
@@ -135,8 +124,7 @@ class LinkNotes:
 
     def note(self, visit: Visit) -> None:
         """Note a visit of the crawl."""
-        got = visit.error or str(visit.status)
-        self.latest.appendleft(Latest(visit.page, visit.title, got, visit.elapsed))
+        self.latest.appendleft(visit)
         self._sources.append(visit.page)
         self._targets.append(visit.targets)
         if len(self._sources) >= _BATCH:
@@ -326,12 +314,11 @@ class Snapshots:
         if dispatcher is None:
             active = list(self._crawler.engine.downloader.active)[:N_ROWS]
             return [[_page(request.url), "", ""] for request in active]
-        now = monotonic()
-        leases = sorted(dispatcher.leases, key=lambda lease: lease.started_at or now)
-        workers = self._crawl.worker_pool
+        workers, now = self._crawl.worker_pool, monotonic()
         if workers is not None:
             given = islice(workers.flight(), N_ROWS)
             return [[_page(url), "at a worker", f"{seconds:.1f} s"] for url, seconds, _ in given]
+        leases = sorted(dispatcher.leases, key=lambda lease: lease.started_at or now)
         return [
             [
                 _page(lease.request.url),
@@ -361,7 +348,8 @@ class Snapshots:
         visits = [visit for visit in self._notes.latest if visit.page != NO_PAGE]
         urls = self._crawl.recorder.pages.urls([visit.page for visit in visits])
         for visit, url in zip(visits, urls, strict=True):
-            yield [_page(url), visit.title, visit.got, f"{visit.elapsed:.2f} s"]
+            got = visit.error or str(visit.status)
+            yield [_page(url), visit.title, got, f"{visit.elapsed:.2f} s"]
 
     def _causes(self) -> Rows:
         failures = self._crawl.recorder.figures.failures
