@@ -240,12 +240,7 @@ class LocalWorkers(Workers):
             self._start()
 
     def _start(self) -> None:
-        facts = {
-            "archives": self.crawl.config.warc is not None,
-            "at_once": self.at_once.most,
-            "seeds": self._redirected_seeds,
-            "lease_timeout": self.lease_timeout,
-        }
+        facts = {"at_once": self.at_once.most, "seeds": self._redirected_seeds}
         schema = from_worker(self._is_request, self.crawl.tables)
         self.live[LocalWorker(facts, schema, self._arrived, self._lost)] = None
 

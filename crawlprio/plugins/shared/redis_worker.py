@@ -78,7 +78,7 @@ class RedisWorkerScheduler(WorkerScheduler):
             self.dispatcher.takes_seeds = True
 
     def _spider_opened(self) -> None:
-        joined, asked_for = self._joined, self._crawl.asked_for
+        joined = self._joined
         if self._crawl.failure is not None:
             return
         self._n_asked_for = self._n_wanted()
@@ -88,9 +88,8 @@ class RedisWorkerScheduler(WorkerScheduler):
             transport, self._lease_timeout, self._schema, has=self._has, arrived=self._arrived
         )
         transport.begin()
-        channel.say([["hello", values_of(asked_for), scope_of(self._spider)]])
-        archives = read_setting(asked_for, "CRAWLPRIO_WARC") is not None
-        self._connect(channel, self._lease_timeout, archives=archives)
+        channel.say([["hello", values_of(self._crawl.asked_for), scope_of(self._spider)]])
+        self._connect(channel)
         self._starter = CoordinatorStarter(self._crawler, joined, channel)
         self._watch = heartbeat(self._look, joined.seconds)
         self._read_start_urls()

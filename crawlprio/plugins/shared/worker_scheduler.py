@@ -34,6 +34,7 @@ from crawlprio.plugins.shared.messages import (
 from crawlprio.plugins.shared.socket_transport import adopted, heartbeat
 from crawlprio.plugins.shared.worker_frontier import WorkerFrontier
 from crawlprio.schedulers import Scheduler
+from crawlprio.settings_table.config import read_setting
 
 if TYPE_CHECKING:
     from scrapy import Spider
@@ -81,13 +82,14 @@ class WorkerScheduler(Scheduler):
         assert self._spider is not None
         return from_coordinator(partial(is_request, spider=self._spider))
 
-    def _connect(self, line: Any, lease_timeout: float, *, archives: bool) -> None:
+    def _connect(self, line: Any) -> None:
         """Start the exchange of messages with the coordinator."""
-        if archives:
+        read = partial(read_setting, self._crawl.asked_for)
+        if read("CRAWLPRIO_WARC") is not None:
             archiver = load("archivers of workers", "CRAWLPRIO_WARC")(self._crawl)
             observe_fetches(self._crawler, archiver)
         self._frontier.line = self._line = line
-        self._beat = heartbeat(self._heartbeat, lease_timeout)
+        self._beat = heartbeat(self._heartbeat, read("CRAWLPRIO_LEASE_SECONDS"))
 
     def say(self, *statements: Statement) -> None:
         """Send statements to the coordinator; without any, only what this worker has by now."""
@@ -179,8 +181,7 @@ class LocalWorkerScheduler(WorkerScheduler):
         for url in self._facts["seeds"]:
             self._widen_scope(url)
         with socket.socket(fileno=self._facts["socket"]) as end:
-            transport = adopted(end, self._schema, self._arrived, self._lost)
-        self._connect(transport, self._facts["lease_timeout"], archives=self._facts["archives"])
+            self._connect(adopted(end, self._schema, self._arrived, self._lost))
 
     def close(self, reason: str) -> None:
         if self._line is not None:
