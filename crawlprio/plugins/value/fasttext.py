@@ -28,17 +28,11 @@ _AFTER_WORD = 10
 """Bytes of an entry from the NUL that ends its word: that, its count and its type."""
 
 
-def labels_of(path: Path) -> list[str]:
+def labels_of(data: mmap.mmap) -> list[str]:
     """Return the labels of a supervised model, without the prefix; check the file to its end.
 
-    Raise ValueError if it is not such a model or cut short, OSError if it cannot be read.
+    Raise ValueError if it is not such a model or cut short.
     """
-    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-        return _checked(data)
-
-
-def _checked(data: mmap.mmap) -> list[str]:
-    """Return the labels in a file; raise ValueError for anything out of place."""
     if len(data) < _HEADER.size:
         raise ValueError("too short")
     magic, version, *rest = _HEADER.unpack_from(data)
@@ -115,13 +109,18 @@ class FastText:
         file, _, label = argument.rpartition(":")
         label = label.removeprefix(_PREFIX)
         require("fasttext", "fasttext", "The value model fasttext")
+        path = Path(file or label)
         try:
-            labels = labels_of(Path(file or label))
+            with (
+                path.open("rb") as model,
+                mmap.mmap(model.fileno(), 0, access=mmap.ACCESS_READ) as data,
+            ):
+                labels = labels_of(data)
         except OSError as error:
-            raise ConfigError(f"{file or label} cannot be read ({error.strerror}).") from None
+            raise ConfigError(f"{path} cannot be read ({error.strerror}).") from None
         except ValueError as error:
             raise ConfigError(
-                f"{file or label} is not a fastText model that tells labels ({error}); name one."
+                f"{path} is not a fastText model that tells labels ({error}); name one."
             ) from None
         if not file or label not in labels:
             known = ", ".join(labels[:20]) + (", ..." if len(labels) > 20 else "")

@@ -111,7 +111,10 @@ class ScoredModel:
         if not pages:
             return []
         if self.needs_language:
-            pages = [_with_language(page) for page in pages]
+            pages = [
+                page if page.language else page._replace(language=language_of(page.text))
+                for page in pages
+            ]
         score_pages = getattr(self._model, "score_pages", None)
         try:
             if score_pages is None:
@@ -168,8 +171,3 @@ class ScoredModel:
 def page_of(url: str, title: str, text: str, language: str = "") -> Page:
     """Return a page as models see it, its text cut at `MAX_TEXT`, as in a store."""
     return Page(url, title, text[:MAX_TEXT], language)
-
-
-def _with_language(page: Page) -> Page:
-    """Return a page with its language, unless that is known."""
-    return page if page.language else page._replace(language=language_of(page.text))
