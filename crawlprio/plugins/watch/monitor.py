@@ -18,7 +18,6 @@ from scrapy import Request
 from scrapy.http import Response
 from scrapy.utils.asyncio import call_later, run_in_thread
 from twisted.internet.error import CannotListenError
-from twisted.python.failure import Failure
 
 from crawlprio.errors import ConfigError, CrawlprioError, printable
 from crawlprio.frontier.protocol import Frontier
@@ -596,16 +595,12 @@ class Monitor(CrawlPart):
         begun = thread_time()
         try:
             self._view.send("state", self._snapshots.make())
-        except Exception:
-            self._failed(Failure())
+        except Exception:  # the crawl goes on
+            if not self._has_failed:
+                self._has_failed = True
+                logger.exception("The live view failed.")
         spent = thread_time() - begun
         self._timer = call_later(max(SECONDS, spent / SHARE), self._show)
-
-    def _failed(self, failure: Failure) -> None:
-        """Log what went wrong, once: the crawl goes on."""
-        if not self._has_failed:
-            self._has_failed = True
-            logger.error("The live view failed: %s", failure.getTraceback())
 
     def closed(self, reason: str) -> None:
         """Show why the crawl ended, and its receipt."""
