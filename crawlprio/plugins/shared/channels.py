@@ -141,10 +141,6 @@ class _Channel:
                         logger.warning("Redis is available again; the crawl continues.")
                 return result
 
-    def _report(self, error: Exception) -> None:
-        logger.error("The channel in Redis failed.", exc_info=error)
-        self.failed(CrawlprioError(f"The channel in Redis failed: {error!r}."))
-
     def _start(self, run: Callable[[], object], name: str) -> threading.Thread:
         def guarded() -> None:
             try:
@@ -154,7 +150,9 @@ class _Channel:
             except CrawlprioError as error:
                 self._call_from_thread(self.failed, error)
             except Exception as error:
-                self._call_from_thread(self._report, error)
+                logger.error("The channel in Redis failed.", exc_info=error)
+                failed = CrawlprioError(f"The channel in Redis failed: {error!r}.")
+                self._call_from_thread(self.failed, failed)
 
         thread = threading.Thread(target=guarded, name=f"crawlprio-{name}", daemon=True)
         thread.start()
@@ -255,15 +253,11 @@ class WorkerChannel:
 
     def say(self, statements: list[Statement]) -> None:
         """Send statements; without any, a heartbeat."""
-        if statements:
-            self._n_sent += 1
-        self._send([(self._n_sent, self._body(written(statements)))], keeps=bool(statements))
-
-    def _body(self, statements: bytes) -> bytes:
-        """Return a message without its clock."""
-        n_wanted, leases, asks = self._has()
-        head = n_wanted, self._n_received, written(leases), written(asks)
-        return b"%d,%d,%b,%b,%b" % (*head, statements)
+        self._n_sent += bool(statements)
+        n_wanted, *lists = self._has()
+        head = b"%d,%d" % (n_wanted, self._n_received)
+        body = b",".join([head, *map(written, [*lists, statements])])
+        self._send([(self._n_sent, body)], keeps=bool(statements))
 
     def _send(self, messages: Iterable[tuple[int, bytes]], *, keeps: bool = False) -> None:
         sent = []

@@ -66,16 +66,13 @@ class RemoteWorker(Worker):
     """
 
     def __init__(self, name: str, n_sent: int, n_read: int = 0) -> None:
-        super().__init__(self._queue, name=name, n_sent=n_sent)
+        self.unsent: list[Statement] = []
+        super().__init__(self.unsent.extend, name=name, n_sent=n_sent)
         self.n_read = n_read
         self.outside: dict[int, str] = {}
         self.wants = self.n_skipped = 0
         self.echo = 0.0
-        self.unsent: list[Statement] = []
         self.is_greeted = n_read > 0
-
-    def _queue(self, statements: list[Statement]) -> None:
-        self.unsent += statements
 
     @property
     def room(self) -> int:
@@ -86,9 +83,9 @@ class RemoteWorker(Worker):
         """Return the next message to it."""
         self.n_sent += 1
         lost = [["revoked_below", self.revoked_below]] if self.revoked_below else []
-        statements, self.unsent = [*lost, *self.unsent, status], []
-        head = b"%d,%d,%r" % (self.n_sent, self.n_read, self.echo)
-        return b"[%b,%b]" % (head, written(statements))
+        statements = written([*lost, *self.unsent, status])
+        self.unsent.clear()
+        return b"[%d,%d,%r,%b]" % (self.n_sent, self.n_read, self.echo, statements)
 
 
 class Coordinator:

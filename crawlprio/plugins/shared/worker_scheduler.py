@@ -97,10 +97,8 @@ class WorkerScheduler(Scheduler):
             self._unsent = []
         self._unsent += statements
         # The start of a fetch is sent at once: the coordinator must know if this worker dies of it.
-        self._send_soon(can_wait=bool(statements) and statements[0][0] in ("ended", "not_fetched"))
-
-    def _send_soon(self, *, can_wait: bool = False) -> None:
-        """Send statements, together with later ones if they can wait or pages are here to fetch."""
+        can_wait = bool(statements) and statements[0][0] in ("ended", "not_fetched")
+        # Others go together with later ones if there are pages here to fetch.
         waits = (can_wait or self._frontier.leased) and self._n_wanted() > 1
         self._sending.set(monotonic() + LINGER if waits else -math.inf)
 
