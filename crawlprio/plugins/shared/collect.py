@@ -54,7 +54,12 @@ def collect(settings: BaseSettings, crawl: str, path: Path, own: Path) -> tuple[
             "coordinator of the crawl runs."
         )
     _check_is_new(path)
-    _copy(found, path)
+    with (
+        store_errors(path),
+        closing(sqlite3.connect(f"{real(found).as_uri()}?mode=ro", uri=True)) as source,
+        closing(sqlite3.connect(path)) as copy,
+    ):
+        source.backup(copy)
     with Store.open(path, readonly=True) as store:
         return store.n_visits, store.n_pages
 
@@ -62,15 +67,6 @@ def collect(settings: BaseSettings, crawl: str, path: Path, own: Path) -> tuple[
 def _check_is_new(path: Path) -> None:
     if os.path.lexists(path):
         raise StoreError(f"{path}: the file exists; name a new one.")
-
-
-def _copy(found: Path, path: Path) -> None:
-    with (
-        store_errors(path),
-        closing(sqlite3.connect(f"{real(found).as_uri()}?mode=ro", uri=True)) as source,
-        closing(sqlite3.connect(path)) as copy,
-    ):
-        source.backup(copy)
 
 
 def join(paths: Sequence[Path], path: Path) -> tuple[int, int]:

@@ -67,7 +67,18 @@ class CrawlAdministration:
 
     def overview(self, crawl: str, most: int = 10) -> dict[str, Any]:
         """Return the last report of a crawl, a few seconds old, with `most` rows in each list."""
-        view = _report(self._streams(crawl))
+        streams = self._streams(crawl)
+        facts, coordinator = streams.facts(), streams.coordinator()
+        view: dict[str, Any] = {"ordering": "", "sites": 0, "delayed": 0}
+        view |= {"counts": dict.fromkeys(_SUMS, 0), **{name: [] for name in (*_LISTS, "dead")}}
+        view["state"] = facts.get("state", "") or ("" if coordinator else NO_COORDINATOR)
+        if facts.get("status"):
+            try:
+                view |= _part_like(_STATUS, parsed(facts["status"].encode()))
+            except ValueError:
+                view["state"] = UNREADABLE
+        view |= {name: facts.get(name, "") for name in ("folder", "host")}
+        view |= {} if coordinator else {"workers": [], "leases": []}
         view |= {name: view[name][:most] for name in _LISTS}
         view["dead"] = view["dead"][-most:]
         return view
@@ -104,21 +115,6 @@ class CrawlAdministration:
             others = f"the crawls there are {', '.join(known)}" if known else "there are no crawls"
             raise CrawlprioError(f"There is no crawl {crawl!r} in Redis; {others}.")
         return streams
-
-
-def _report(streams: RedisStreams) -> dict[str, Any]:
-    """Return the last report of a coordinator, and whether there is one."""
-    facts, coordinator = streams.facts(), streams.coordinator()
-    view: dict[str, Any] = {"ordering": "", "sites": 0, "delayed": 0}
-    view |= {"counts": dict.fromkeys(_SUMS, 0), **{name: [] for name in (*_LISTS, "dead")}}
-    view["state"] = facts.get("state", "") or ("" if coordinator else NO_COORDINATOR)
-    if facts.get("status"):
-        try:
-            view |= _part_like(_STATUS, parsed(facts["status"].encode()))
-        except ValueError:
-            view["state"] = UNREADABLE
-    view |= {name: facts.get(name, "") for name in ("folder", "host")}
-    return view if coordinator else view | {"workers": [], "leases": []}
 
 
 def status_report(

@@ -63,11 +63,6 @@ if redis.call('GET', KEYS[1]) == ARGV[1] then redis.call('DEL', KEYS[1]) end
 """
 
 
-def prefix_of(crawl: str) -> str:
-    """Return the prefix of a crawl's keys; its hash tag keeps them on one node."""
-    return f"crawlprio:{{{crawl}:0}}"
-
-
 class Fenced(CrawlprioError):
     """Another process is the coordinator by now, or the crawl was deleted."""
 
@@ -98,7 +93,7 @@ class RedisStreams:
         self.crawl = crawl
         timeout = client.get_connection_kwargs().get("socket_timeout") or _WAIT
         self._wait = int(1000 * min(_WAIT, _SHARE_OF_TIMEOUT * timeout))
-        self.prefix = prefix_of(crawl)
+        self.prefix = f"crawlprio:{{{crawl}:0}}"  # the hash tag keeps all keys on one node
         self._coordinator, self._in, self._crawl = (
             f"{self.prefix}:{name}" for name in ("coordinator", "in", "crawl")
         )
