@@ -52,11 +52,8 @@ class Valuer(CrawlPart):
         mean = counts.value / max(counts.n_fetched, 1)
         return {"value found": f"{counts.value:,.1f} in all, {mean:.3f} a page"}
 
-    def closed(self, reason: str) -> None:
+    def closed(self, reason: str = "") -> None:
         """Leave all pages that still wait without a value."""
-        self._close()
-
-    def _close(self) -> None:
         self._is_closed = True
         if self._alarm is not None:
             self._alarm.cancel()
@@ -128,7 +125,7 @@ class Valuer(CrawlPart):
         self._fail(self._model.error(did, batch))
 
     def _fail(self, error: CrawlprioError) -> None:
-        self._close()
+        self.closed()
         self.crawl.fail(error)
 
 
