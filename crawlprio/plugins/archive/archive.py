@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cached_property
 from hashlib import sha1
 from io import BytesIO, FileIO
 from pathlib import Path
@@ -51,7 +52,7 @@ _new_id = StatusAndHeadersParser.make_warc_id
 _ID = re.compile(rb"^WARC-Record-ID: (\S+)", re.MULTILINE).search
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Fetched:
     """A fetch that was answered.
 
@@ -71,15 +72,15 @@ class Fetched:
     address: str = ""
     cut: str = ""
 
-    @property
+    @cached_property
     def digest(self) -> bytes:
         """SHA-1 of the body."""
         return sha1(self.body, usedforsecurity=False).digest()
 
 
-def packed(fetched: Fetched, digest: bytes, original: ArchivedRow | None) -> HttpRecord:
+def packed(fetched: Fetched, original: ArchivedRow | None = None) -> HttpRecord:
     """Return the records of a fetch; with an `original` of the same body, without the body."""
-    own = {"WARC-Payload-Digest": digest_text(digest), "WARC-Record-ID": _new_id()}
+    own = {"WARC-Payload-Digest": digest_text(fetched.digest), "WARC-Record-ID": _new_id()}
     if fetched.address:
         own["WARC-IP-Address"] = fetched.address
     block = fetched.head + fetched.body
@@ -95,8 +96,8 @@ def packed(fetched: Fetched, digest: bytes, original: ArchivedRow | None) -> Htt
     response = _record(kind, url, at, block, own)
     about = {"WARC-Concurrent-To": own["WARC-Record-ID"]}
     request = _record("request", url, at, fetched.request, about)
-    is_revisit = original is not None
-    return HttpRecord(url, at, fetched.status, fetched.mime, digest, is_revisit, response, request)
+    index = fetched.status, fetched.mime, fetched.digest, original is not None
+    return HttpRecord(url, at, *index, response, request)
 
 
 def warcinfo(name: str, fields: Mapping[str, str]) -> tuple[str, bytes]:
@@ -524,9 +525,8 @@ class Archive:
 
     def pack(self, fetched: Fetched) -> HttpRecord:
         """Return the records of a fetch; what was archived with the same body is referred to."""
-        digest = fetched.digest
-        original = self._new.get(digest) or find_original(self._cursor, digest)
-        return packed(fetched, digest, original if fetched.body else None)
+        original = self._new.get(fetched.digest) or find_original(self._cursor, fetched.digest)
+        return packed(fetched, original if fetched.body else None)
 
     def add(self, exchange: HttpRecord, visit: int | None) -> None:
         """Append a fetch; it is on disk with the next transaction of the store.

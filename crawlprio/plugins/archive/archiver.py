@@ -148,8 +148,7 @@ class WorkerArchiver(CrawlPart):
         is_beside = SIDE_FETCH in request.meta
         if not (is_beside or lease) or not request.url[:5].lower().startswith("http"):
             return
-        answer = fetched(request, response, self._secret)
-        exchange = packed(answer, answer.digest, None)
+        exchange = packed(fetched(request, response, self._secret))
         if lease is not None and not is_beside:
             lease.exchange = exchange
         elif tell is not None:
