@@ -245,22 +245,16 @@ class _Members(Combined):
         """Return the waiting pages that this ordering fetches first, best first."""
         best_first = waiting[np.argsort(-self.keys[waiting], kind="stable")]
         (weight, member), *_ = self._weighted()
-        sites = self.pages.sites
-        if _ranks_sites(member):
-
-            def site_key(page: int, n_waiting: int) -> float:
-                best = float(member.keys[page])
-                return weight * ordering_validation.site_key(
-                    member, int(sites[page]), best, n_waiting
-                )
-
-        elif share:
-
-            def site_key(page: int, n_waiting: int) -> float:
-                return float(self.keys[page])
-
-        else:
+        sites, ranks_sites = self.pages.sites, _ranks_sites(member)
+        if not (ranks_sites or share):
             return best_first[:most]
+
+        def site_key(page: int, n_waiting: int) -> float:
+            if not ranks_sites:
+                return float(self.keys[page])
+            site, best = int(sites[page]), float(member.keys[page])
+            return weight * ordering_validation.site_key(member, site, best, n_waiting)
+
         return pages_in_turn(best_first, sites, most, share, site_key)
 
 
