@@ -14,7 +14,7 @@ from crawlprio.errors import ConfigError, GraphError
 from crawlprio.graph.linkgraph import LinkGraph
 from crawlprio.graph.pages import NO_PAGE
 from crawlprio.graph.topic import HotQueue
-from crawlprio.measure.crawl_order import reachable
+from crawlprio.measure.crawl_order import curve, reachable
 from crawlprio.orderings import Ordering
 from crawlprio.plugins.value.model import ScoredModel, page_of
 from crawlprio.plugins.value.models import make_model
@@ -126,10 +126,11 @@ class ValueLab:
     ) -> ValueRun:
         """Crawl from each start until the last of `MARKS`; each crawl has a new ordering."""
         recall, harvest = [], []
-        curve: list[list[float]] = []
+        points: list[list[float]] = []
         for start in self.starts:
             reached = reachable(self.graph, start)
-            ends = [max(round(mark * int(reached.sum())), 1) for mark in MARKS]
+            n_reached = int(reached.sum())
+            ends = [max(round(mark * n_reached), 1) for mark in MARKS]
             ordering = make()
             ordering.judge = self._judge
             order = crawl_order(
@@ -146,11 +147,8 @@ class ValueLab:
             everything = float(self.values[reached].sum()) or 1.0
             recall.append([value / everything for value in at])
             harvest.append([value / end for value, end in zip(at, ends, strict=True)])
-            if not curve:
-                some = np.unique(np.linspace(0, len(found) - 1, 101).astype(np.int64))
-                share = (some + 1) / int(reached.sum())
-                curve = np.column_stack([share, found[some] / everything]).tolist()
-        return ValueRun(name, ordering.needs_truth, np.array(recall), np.array(harvest), curve)
+            points = points or curve(found / everything, n_pages=n_reached)
+        return ValueRun(name, ordering.needs_truth, np.array(recall), np.array(harvest), points)
 
     def print(self, runs: Sequence[ValueRun], source: str) -> None:
         """Print one table: value found by each ordering, mean and worst over the starts."""
