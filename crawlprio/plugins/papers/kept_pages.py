@@ -11,6 +11,7 @@ import numpy as np
 from crawlprio.errors import ConfigError
 from crawlprio.graph.pages import NO_PAGE
 from crawlprio.live.crawl_context import CrawlPart
+from crawlprio.ranking.pagerank import with_room
 from crawlprio.settings_table.config import read_setting
 from crawlprio.store import TransactionParticipant
 from crawlprio.store.side_tables import BODIES, NOTES
@@ -74,9 +75,8 @@ class KeptPages(CrawlPart, TransactionParticipant):
         if page == NO_PAGE:
             return
         most = max(page, int(targets.max(initial=0))) + 1
-        if most > len(self._links):
-            self._links.resize(2 * most, refcheck=False)
-            self._is_fetched.resize(2 * most, refcheck=False)
+        self._links = with_room(self._links, most)
+        self._is_fetched = with_room(self._is_fetched, most)
         if not self._is_fetched[page]:
             self._is_fetched[page] = True
             self._links[targets] += 1

@@ -35,6 +35,7 @@ from crawlprio.measure.explanations import explain_url
 from crawlprio.measure.receipt_document import duration, sentences
 from crawlprio.middlewares import RobotsMiddleware
 from crawlprio.plugins.watch.monitor_server import Action, FewConnections, QuietSite, View
+from crawlprio.ranking.pagerank import with_room
 from crawlprio.settings_table.config import read_setting
 from crawlprio.show.explanation_text import lines_of_url, reasons
 from crawlprio.show.report_parts import MAX_TEXT, MAX_URL, page
@@ -155,11 +156,8 @@ class LinkNotes:
             self._found_by[targets[is_new][::-1]] = sources[is_new][::-1]
 
     def _grow(self, n_pages: int) -> None:
-        n_more = n_pages - len(self._found_by)
-        if n_more > 0:
-            n_more = max(n_more, len(self._found_by))
-            self._found_by = np.append(self._found_by, np.full(n_more, NO_PAGE, dtype=np.int32))
-            self._n_linking = np.append(self._n_linking, np.zeros(n_more, dtype=np.int32))
+        self._found_by = with_room(self._found_by, n_pages, NO_PAGE)
+        self._n_linking = with_room(self._n_linking, n_pages)
 
 
 N_NEXT = 20
