@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crawlprio.errors import ConfigError, GraphError
-from crawlprio.graph.arrays import Floats, Longs
+from crawlprio.graph.arrays import Floats, Longs, integers
 
 Counts = NDArray[Any]
 
@@ -164,11 +164,8 @@ def _distance(x: Floats, n: Floats, exponent: float, minimum: int) -> float:
 
 
 def _checked_counts(counts: Counts) -> Longs:
-    """Return the counts as int64; raise GraphError unless they are whole and not negative."""
-    values = np.asarray(counts)
-    if values.dtype.kind not in "iub" and not (values == np.floor(values)).all():
-        raise GraphError("counts must be whole numbers.")
-    checked = values.astype(np.int64)
-    if len(checked) and checked.min() < 0:
+    """Return the counts as int64; raise GraphError unless they are integers and not negative."""
+    checked = integers("counts", counts)
+    if checked.min(initial=0) < 0:
         raise GraphError(f"a count is {checked.min()}; counts must be 0 or more.")
     return checked
