@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 from crawlprio.errors import ConfigError, CrawlprioError
@@ -209,15 +210,6 @@ def _terms_of(pages: list[Page]) -> dict[str, float]:
     return dict(sorted(sums.items(), key=lambda item: (-item[1], item[0]))[:MOST_TERMS])
 
 
-class AnyPage:
-    """Every page is worth 1."""
-
-    runs_in = "here"
-
-    def score_page(self, page: Page) -> float:
-        return 1.0
-
-
 class Language:
     """Pages in one of some languages have the value of another model, or 1; all others 0.
 
@@ -230,7 +222,8 @@ class Language:
     def __init__(self, argument: str) -> None:
         codes, colon, inner = argument.partition(":")
         self._codes = {code.strip().lower() for code in codes.split(",")}
-        self._model = model = make_model(inner) if colon else ScoredModel("any page", AnyPage())
+        any_page = SimpleNamespace(runs_in="here", score_page=lambda page: 1.0)
+        self._model = model = make_model(inner) if colon else ScoredModel("any page", any_page)
         self.learns, self.runs_in = model.learns, model.runs_in
         self.batch, self.timeout = model.batch, model.timeout
         if model.judge is not None:
