@@ -100,15 +100,6 @@ def packed(fetched: Fetched, original: ArchivedRow | None = None) -> HttpRecord:
     return HttpRecord(url, at, *index, response, request)
 
 
-def warcinfo(name: str, fields: Mapping[str, str]) -> tuple[str, bytes]:
-    """Return id and record of what opens a file: which program wrote it, how and for what."""
-    out = BytesIO()
-    writer = WARCWriter(out, gzip=True, warc_version=RecordBuilder.WARC_1_1)
-    record = writer.create_warcinfo_record(name, dict(fields))
-    writer.write_record(record)
-    return record.rec_headers.get_header("WARC-Record-ID"), out.getvalue()
-
-
 def conversion(exchange: HttpRecord) -> bytes:
     """Return a record, for `filed`, of what a browser made of an archived page."""
     found = _ID(exchange.response)
@@ -250,12 +241,6 @@ class WarcFiles:
             raise self._failure from None
         self._waiting = [self._opening(name)]
         self.current = FileRow(number, name, len(self._waiting[0]))
-
-
-def new_series(now: float) -> str:
-    """Return what the names of the files of a new crawl begin with."""
-    begun = datetime.fromtimestamp(now, UTC)
-    return f"crawlprio-{begun:%Y%m%d%H%M%S}{begun.microsecond // 1000:03d}-{os.getpid()}"
 
 
 def file_name(series: str, number: int) -> str:
@@ -475,8 +460,9 @@ class Archive:
         StoreError is raised if the last file is missing or cannot be cut, TypeError or ValueError
         if the store is damaged.
         """
-        self._cursor = cursor
-        series, number = new_series(time()), 0
+        self._cursor, begun, number = cursor, datetime.now(UTC), 0
+        milliseconds = f"{begun:%Y%m%d%H%M%S}{begun.microsecond // 1000:03d}"
+        series = f"crawlprio-{milliseconds}-{os.getpid()}"
         open_archive(cursor)
         known = archive_files(cursor.connection)
         if not all(series_of(file.name) for file in known):
@@ -490,8 +476,13 @@ class Archive:
         self._files = WarcFiles(self._folder, series, number, self._max_bytes, self._opening)
 
     def _opening(self, name: str) -> bytes:
-        self._info, record = warcinfo(name, self._about)
-        return record
+        """Return the record that opens a file: which program wrote it, how and for what."""
+        out = BytesIO()
+        writer = WARCWriter(out, gzip=True, warc_version=RecordBuilder.WARC_1_1)
+        record = writer.create_warcinfo_record(name, dict(self._about))
+        writer.write_record(record)
+        self._info = record.rec_headers.get_header("WARC-Record-ID")
+        return out.getvalue()
 
     def _mend(self, last: FileRow) -> FileRow:
         """Cut the last file of an earlier run to what is recorded and on disk."""
