@@ -28,7 +28,7 @@ from crawlprio.orderings.opic import Opic
 from crawlprio.ranking.pagerank import pagerank
 from crawlprio.show.simulation_results import Simulation, simulate
 from crawlprio.simulator.network import Network
-from crawlprio.simulator.timed import Polite, crawl_order, pause, timed_crawl
+from crawlprio.simulator.timed import crawl_order, pause, timed_crawl
 from crawlprio.simulator.transfers import fair_share
 from crawlprio.store import Store
 
@@ -61,8 +61,6 @@ def network_of(roads, graph):
     return Network(
         robots=roads.robots,
         politeness=politeness,
-        own_delays=roads.own_delay,
-        crawl_delays=roads.crawl_delay,
         pages_per_visit=roads.k,
         bandwidth=roads.bandwidth,
         latency=[float(roads.latency.get(site, 0.0)) for site in range(graph.n_sites)],
@@ -116,8 +114,6 @@ def roads_of(draw, web):
         adaptive=draw(st.sampled_from([0.0, 0.0, 1.5, 10.0])),
         max_adaptive=draw(st.sampled_from([2.0, 60.0])),
         site_bandwidth=draw(st.sampled_from([0.0, 0.0, 3.0, 50.0])),
-        own_delay=draw(st.dictionaries(st.integers(0, 4), st.sampled_from([0.0, 0.3, 4.0]))),
-        crawl_delay=draw(st.dictionaries(st.integers(0, 4), st.sampled_from([0.5, 3.0]))),
     )
 
 
@@ -227,7 +223,6 @@ def test_times_match_exact_arithmetic(seed):
         "n_bytes": {page: rng.uniform(100, 9000) for page in pages},
         "speed": {site: rng.uniform(0.1, 0.6) * bandwidth for site in sites},
         "delay": rng.uniform(0, 2),
-        "own_delay": {site: rng.uniform(0, 2) for site in sites},
     }
     exact = {
         name: {key: Fraction(number) for key, number in numbers.items()}
@@ -363,27 +358,16 @@ def test_custom_delay_rules_are_obeyed():
         adaptive=st.floats(0, 20),
         max_adaptive=st.floats(0, 100),
         site_bandwidth=st.floats(0, 1e6),
-        own_delay=st.dictionaries(st.integers(0, 1), st.floats(0, 100)),
-        crawl_delay=st.dictionaries(st.integers(0, 1), st.floats(0, 100)),
     ),
-    st.integers(0, 1),
     st.floats(0, 1000),
     st.integers(0, 10**7),
     st.integers(0, 250),
 )
-def test_the_compiled_pause_matches_the_live_crawl(roads, site, elapsed, n_bytes, n_pages):
-    network = network_of(roads, chain(2))
-    own_delays, crawl_delays = network.delays_of_sites(2)
-    live = network.politeness.pause(
-        own_delay=own_delays[site],
-        crawl_delay=crawl_delays[site],
-        elapsed=elapsed,
-        n_bytes=n_bytes,
-        n_pages=n_pages,
-    )
-    polite = Polite(network.politeness.rules, own_delays, crawl_delays)
-    assert pause(polite, site, elapsed, float(n_bytes), n_pages) == live
-    assert oracle_pause(roads, site, elapsed, n_bytes, n_pages) == live
+def test_the_compiled_pause_matches_the_live_crawl(roads, elapsed, n_bytes, n_pages):
+    politeness = network_of(roads, chain(2)).politeness
+    live = politeness.pause(elapsed=elapsed, n_bytes=n_bytes, n_pages=n_pages)
+    assert pause(politeness.rules, elapsed, float(n_bytes), n_pages) == live
+    assert oracle_pause(roads, elapsed, n_bytes, n_pages) == live
 
 
 @settings(max_examples=examples(200), deadline=None)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -35,9 +35,7 @@ class Network:
     robots
         Maximum number of fetches in flight (r); default 1.
     politeness
-        The delay rules, as in a live crawl; default no delay.
-    own_delays, crawl_delays
-        Seconds by site, for sites that have their own delay or a Crawl-delay; default none.
+        The delay rules, as in a live crawl; default no delay. No site has rules of its own.
     pages_per_visit
         Pages fetched on one connection before the delay applies (k); default 1. A visit ends early
         if no page of the site is waiting when a fetch ends.
@@ -67,8 +65,6 @@ class Network:
 
     robots: int = 1
     politeness: Politeness = field(default_factory=Politeness)
-    own_delays: Mapping[int, float] = field(default_factory=dict)
-    crawl_delays: Mapping[int, float] = field(default_factory=dict)
     pages_per_visit: int = 1
     bandwidth: float | None = None
     latency: Numbers = 0.0
@@ -86,36 +82,15 @@ class Network:
                 raise ConfigError(
                     f"bandwidth is {self.bandwidth}; give bytes/s above 0, or None for no limit."
                 )
-        for name, item in self._delays():
-            _checked(name, item)
+        for name, number in self.politeness.values().items():
+            if number is not None:
+                _checked(name, number)
         for name in ("latency", "page_bytes"):
             numbers = _checked(name, getattr(self, name))
             if not np.isfinite(numbers).all():
                 raise ConfigError(f"{name} has an infinite value; give finite numbers.")
         if self.site_speed is not None:
             _checked("site_speed", self.site_speed, above_zero=True)
-
-    def _delays(self) -> list[tuple[str, Any]]:
-        """Return the numbers that determine pauses, with their names."""
-        rules = [
-            (name, item) for name, item in self.politeness.values().items() if item is not None
-        ]
-        return [
-            *rules,
-            ("delay of a site", list(self.own_delays.values())),
-            ("crawl delay of a site", list(self.crawl_delays.values())),
-        ]
-
-    def delays_of_sites(self, n_sites: int) -> tuple[Floats, Floats]:
-        """Return (own delay or NaN, applied Crawl-delay or 0), float64, shape (n_sites,) each."""
-        own, crawl = np.full(n_sites, math.nan), np.zeros(n_sites)
-        for site, seconds in self.own_delays.items():
-            if site < n_sites:
-                own[site] = seconds
-        for site, seconds in self.crawl_delays.items():
-            if site < n_sites:
-                crawl[site] = self.politeness.obeyed_crawl_delay(seconds)
-        return own, crawl
 
     def optimal_hours(self, pages: PageIds) -> float:
         """Return the hours that the link takes for some pages if it is always full, T*.
@@ -137,9 +112,6 @@ class Network:
             or self.pages_per_visit > 1
             or type(polite) is not Politeness
             or polite.values() != Politeness().values()
-            or any(
-                seconds > 0 for seconds in (*self.own_delays.values(), *self.crawl_delays.values())
-            )
             or bool(np.any(np.asarray(self.latency) > 0))
             or (
                 (self.bandwidth is not None or self.site_speed is not None)

@@ -47,14 +47,6 @@ CLOCK = np.dtype([("now", np.float64), ("n_started", np.int64)], align=True)
 """The progress of a timed crawl; its visits are counted in `PROGRESS`."""
 
 
-class Polite(NamedTuple):
-    """`PauseRules`; own delay of each site, or NaN; Crawl-delay of each site, or 0."""
-
-    rules: Any
-    own_delays: Floats
-    crawl_delays: Floats
-
-
 class Costs(NamedTuple):
     """The size of each page, or one size for all; latency and speed of each site."""
 
@@ -72,11 +64,10 @@ class Written(NamedTuple):
 
 
 @njit(cache=True)
-def pause(polite: Polite, site: int, elapsed: float, n_bytes: float, n_pages: int) -> float:
-    """Return the pause of a site after a fetch with status 200, in seconds."""
-    own, crawl = polite.own_delays[site], polite.crawl_delays[site]
-    usual = usual_pause(polite.rules, own, crawl, n_pages)
-    return float(max(usual, pause_for_fetch(polite.rules, elapsed, n_bytes)))
+def pause(rules: Any, elapsed: float, n_bytes: float, n_pages: int) -> float:
+    """Return the pause of a site after a fetch with status 200, in seconds, by `PauseRules`."""
+    usual = usual_pause(rules, np.nan, 0.0, n_pages)
+    return float(max(usual, pause_for_fetch(rules, elapsed, n_bytes)))
 
 
 @njit(cache=True)
@@ -95,7 +86,7 @@ def _run_events(
     queue: Addresses,
     progress: Records,
     flight: transfers.Flight,
-    polite: Polite,
+    rules: Any,
     costs: Costs,
     written: Written,
     clock: Records,
@@ -132,7 +123,7 @@ def _run_events(
             site = wide(page_sites[graph_page])
             elapsed = now - started[fetch]
             n_bytes = sizes[0 if one_size else graph_page]
-            seconds = pause(polite, site, elapsed, n_bytes, n_pages_of[site])
+            seconds = pause(rules, elapsed, n_bytes, n_pages_of[site])
             ends_visit = bool(seconds < 0.0)  # never; a literal would compile another version
             heaps.end_fetch(queue, site, now + seconds, ends_visit)
             visits[progress[0].n_fetched] = graph_page
@@ -223,7 +214,6 @@ class EventByEvent:
         self._robots = min(network.robots, max(graph.n_sites, 1))
         self._bandwidth = network.bandwidth
         self._politeness = network.politeness
-        self._delays = network.delays_of_sites(graph.n_sites)
         self._sizes = network.sizes()
         self._latencies = network.latencies(graph.n_sites)
         self._speeds = network.speeds(graph.n_sites)
@@ -291,10 +281,7 @@ class EventByEvent:
         pages, frontier = self._pages, self._frontier
         graph_page = pages.graph_page(page)
         site = int(pages.graph.site[graph_page])
-        own_delays, crawl_delays = self._delays
         pause = self._politeness.pause(
-            own_delay=float(own_delays[site]),
-            crawl_delay=float(crawl_delays[site]),
             elapsed=elapsed,
             n_bytes=self._transfer_of(graph_page)[0],
             n_pages=int(self._n_pages_of[site]),
@@ -334,7 +321,6 @@ class EventLoop(CompiledCrawl):
         n_sites = graph.n_sites
         self._network = network
         self._robots = min(network.robots, max(n_sites, 1))
-        self._polite = Polite(network.politeness.rules, *network.delays_of_sites(n_sites))
         self._costs = Costs(network.sizes(), network.latencies(n_sites), network.speeds(n_sites))
         self._n_pages_of = np.zeros(n_sites, dtype=np.int32)
         count_new_pages(graph.site, pages.graph_of, self._n_pages_of, 0, len(pages))
@@ -351,8 +337,9 @@ class EventLoop(CompiledCrawl):
         def run(pause_at: int) -> bool:
             nonlocal loop
             arguments = (
-                *(self._web, self._known, self._queue, self._progress, flight, self._polite),
-                *(self._costs, written, self._clock, self._n_pages_of, until, pause_at),
+                *(self._web, self._known, self._queue, self._progress, flight),
+                *(self._network.politeness.rules, self._costs, written, self._clock),
+                *(self._n_pages_of, until, pause_at),
                 self._ordering.due_when_ranked_are_fetched,
             )
             loop = loop or run_events.of(type(self._ordering).rule, *arguments)

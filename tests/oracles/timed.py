@@ -19,8 +19,6 @@ class Roads:
     ----------
     speed
         Bytes/s of each site; None: no limit. `bandwidth` likewise.
-    own_delay, crawl_delay
-        By site, where one has its own.
     """
 
     robots: int = 1
@@ -35,8 +33,6 @@ class Roads:
     adaptive: Any = 0.0
     max_adaptive: Any = 60.0
     site_bandwidth: Any = 0.0
-    own_delay: dict[int, Any] = field(default_factory=dict)
-    crawl_delay: dict[int, Any] = field(default_factory=dict)
 
 
 @dataclass
@@ -69,13 +65,10 @@ def shares(speeds, bandwidth):
     return rates
 
 
-def pause(roads, site, elapsed, n_bytes, n_known):
+def pause(roads, elapsed, n_bytes, n_known):
     """Return the seconds from the end of a fetch to the next start on its site."""
-    delay = roads.own_delay.get(site)
-    if delay is None:
-        is_small = roads.small_site_delay is not None and n_known < roads.small_site_pages
-        delay = roads.small_site_delay if is_small else roads.delay
-    delay = max(delay, roads.crawl_delay.get(site, 0))
+    is_small = roads.small_site_delay is not None and n_known < roads.small_site_pages
+    delay = roads.small_site_delay if is_small else roads.delay
     if roads.adaptive:
         delay = max(delay, min(roads.adaptive * elapsed, roads.max_adaptive))
     if roads.site_bandwidth:
@@ -143,7 +136,7 @@ def timed_crawl(web, seeds, ordering, roads, budget=None, topic=None, zero=0.0, 
             site = fetch.site
             n_known = sum(site_of(u) == site for u in record.discovered)
             n_bytes = roads.n_bytes.get(fetch.page, zero)
-            seconds = pause(roads, site, now - fetch.started, n_bytes, n_known)
+            seconds = pause(roads, now - fetch.started, n_bytes, n_known)
             n_visited[site] = n_visited.get(site, 0) + 1
             if n_visited[site] >= roads.k or not waiting_on(site):
                 n_visited[site] = 0
