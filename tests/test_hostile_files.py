@@ -73,9 +73,9 @@ print("survived")
 BAD_ROWS = [
     ([0, 5, 2, 3], [0, 1, 2], "indptr falls from 5 to 2 at page 1"),
     ([0, 2**40, 3], [0, 1, 1], "indptr falls from 1099511627776 to 3"),
-    ([0, 1, 2], [0, 2], "link 1 leads to page 2; page ids must be 0 to 1"),
-    ([0, 1, 2], [0, -1], "link 1 leads to page -1; page ids must be 0 to 1"),
-    ([0, 1], [2**32], "indices holds values from 4294967296 .* they must fit int32"),
+    ([0, 1, 2], [0, 2], r"indices\[1\] is 2; give 0 or more, below 2"),
+    ([0, 1, 2], [0, -1], r"indices\[1\] is -1; give 0 or more, below 2"),
+    ([0, 1], [2**32], r"indices\[0\] is 4294967296; give 0 or more, below 1"),
     ([], [], "indptr is empty"),
     ([0.0, 1.0], [0], "indptr holds float64"),
     ([[0, 1]], [0], "indptr has 2 dimensions; it must have one"),
@@ -108,7 +108,7 @@ def test_rows_outside_the_links_are_refused(start, length, what):
 def test_other_functions_that_reach_compiled_code_check_their_arguments():
     graph = LinkGraph(np.array([0, 1, 1]), np.array([1]))
     for fetched in ([5], [-1], [2**40]):
-        with pytest.raises(GraphError, match="fetched has page"):
+        with pytest.raises(GraphError, match=r"fetched\[0\] is"):
             pagerank_seen(graph, np.array(fetched))
     with pytest.raises(GraphError, match="digits"):
         round_significant(np.array([1.0]), 400)

@@ -168,8 +168,8 @@ def test_seeds_are_discovered_in_the_given_order_and_duplicates_do_not_count():
     ("seeds", "sentence"),
     [
         ([], "there are no seeds; give at least one page."),
-        ([0, 2], "seed 2 is not a page of the graph; page ids are 0 to 1."),
-        ([-1], "seed -1 is not a page of the graph; page ids are 0 to 1."),
+        ([0, 2], "seeds[1] is 2; give 0 or more, below 2."),
+        ([-1], "seeds[0] is -1; give 0 or more, below 2."),
     ],
 )
 def test_seeds_that_are_not_pages_are_refused(seeds, sentence):

@@ -44,7 +44,8 @@ def integers(
     if array.size:
         least, most = int(array.min()), int(array.max())
         if below is not None and not 0 <= least <= most < below:
-            raise GraphError(f"{name} holds ids from {least} to {most}; give 0 to {below - 1}.")
+            k = int(np.argmax((array < 0) | (array >= below)))
+            raise GraphError(f"{name}[{k}] is {array[k]}; give 0 or more, below {below}.")
         bounds = np.iinfo(dtype)
         if least < bounds.min or most > bounds.max:
             raise GraphError(

@@ -286,10 +286,9 @@ class LinkGraph:
         if len(indptr) == 0:
             raise GraphError("indptr is empty; it must have one more element than there are pages.")
         n_pages = len(indptr) - 1
-        indices = integers("indices", self.indices, np.int32)
-        site = integers("site", self.site, np.int32)
-        if len(site) == 0:
-            site = np.zeros(n_pages, dtype=np.int32)
+        indices = integers("indices", self.indices, np.int32, below=n_pages)
+        site = self.site if np.size(self.site) else np.zeros(n_pages, dtype=np.int32)
+        site = integers("site", site, np.int32, length=n_pages, below=MAX_PAGES)
         for name, held in (("indptr", indptr), ("indices", indices), ("site", site)):
             object.__setattr__(self, name, held)
 
@@ -305,18 +304,6 @@ class LinkGraph:
                 f"indptr falls from {indptr[page]} to {indptr[page + 1]} at page {page}; "
                 "it must not decrease."
             )
-        if len(indices) and not 0 <= indices.min() <= indices.max() < n_pages:
-            link = np.flatnonzero((indices < 0) | (indices >= n_pages))[0]
-            raise GraphError(
-                f"link {link} leads to page {indices[link]}; page ids must be 0 to {n_pages - 1}."
-            )
-        if len(site) != n_pages:
-            raise GraphError(
-                f"site has {len(site)} elements; it must have one per page, {n_pages}."
-            )
-        if site.min(initial=0) < 0:
-            page = np.argmax(site < 0)
-            raise GraphError(f"page {page} is on site {site[page]}; site ids must be 0 or more.")
         if self.urls is not None and len(self.urls) != n_pages:
             raise GraphError(
                 f"there are {len(self.urls)} URLs for {n_pages} pages; there must be one per page."

@@ -67,7 +67,6 @@ Estimate = Floats | BacklinksSeen | PageRankSeen | RenewedEstimate
 """An estimate of importance during a crawl; an array is a constant estimate."""
 
 
-@takes(fetched=integers)
 def pagerank_seen(graph: LinkGraph, fetched: Longs | PageIds, *, damping: float = 0.85) -> Floats:
     """Return the PageRank that a crawl computes from the fetched pages; NaN for pages not seen.
 
@@ -76,12 +75,7 @@ def pagerank_seen(graph: LinkGraph, fetched: Longs | PageIds, *, damping: float 
     dangling mass is left out because it goes to all pages equally. They are rounded to 8
     significant digits, so that equal ranks tie.
     """
-    pages = np.asarray(fetched, dtype=np.int64)
-    strangers = pages[(pages < 0) | (pages >= graph.n_pages)]
-    if len(strangers):
-        raise GraphError(
-            f"fetched has page {strangers[0]}; page ids must be 0 to {graph.n_pages - 1}."
-        )
+    pages = integers("fetched", fetched, below=graph.n_pages)
     ranks, seen = _rank_and_seen(graph, pages, damping)
     return np.where(seen, ranks, np.nan)
 

@@ -33,14 +33,9 @@ def depth_from_seeds(graph: LinkGraph, seeds: Order) -> NDArray[np.int32]:
     GraphError if there is no seed, or one is not a page of the graph. O(reached pages and links)
     time and O(n_pages) memory.
     """
-    starts = integers("seeds", seeds)
+    starts = integers("seeds", seeds, below=graph.n_pages)
     if len(starts) == 0:
         raise GraphError("there are no seeds; give at least one page.")
-    strangers = starts[(starts < 0) | (starts >= graph.n_pages)]
-    if len(strangers):
-        raise GraphError(
-            f"seed {strangers[0]} is not a page; page ids are 0 to {graph.n_pages - 1}."
-        )
     return np.asarray(_depths(graph.indptr, graph.indices, starts), dtype=np.int32)
 
 
@@ -138,15 +133,11 @@ def curve(values: Floats, points: int = 101, n_pages: int | None = None) -> list
 
 def checked_order(order: Order, ranks: Floats, reachable: Flags | None) -> NDArray[np.int64]:
     """Return the order as an array; raise GraphError unless pages are distinct and reachable."""
-    pages = np.asarray(order, dtype=np.int64)
-    n_pages = len(ranks)
-    strangers = pages[(pages < 0) | (pages >= n_pages)]
-    if len(strangers):
-        raise GraphError(f"the order has page {strangers[0]}; page ids must be 0 to {n_pages - 1}.")
+    pages = integers("order", order, below=len(ranks))
     if reachable is not None and not reachable[pages].all():
         page = pages[~reachable[pages]][0]
         raise GraphError(f"the order has page {page}, which is not reachable from the seeds.")
-    counts = np.bincount(pages, minlength=n_pages)
+    counts = np.bincount(pages, minlength=len(ranks))
     if len(pages) and counts.max() > 1:
         raise GraphError(
             f"the order has page {int(np.argmax(counts > 1))} more than once; "

@@ -259,13 +259,9 @@ def runs_compiled(ordering: Ordering, hot_queue: HotQueue | None) -> bool:
 
 def checked_seeds(graph: LinkGraph, seeds: Sequence[int]) -> PageIds:
     """Return the distinct seeds in order; raise GraphError if one is not a page of the graph."""
-    distinct = list(dict.fromkeys(integers("seeds", seeds).tolist()))
+    distinct = list(dict.fromkeys(integers("seeds", seeds, below=graph.n_pages).tolist()))
     if not distinct:
         raise GraphError("there are no seeds; give at least one page.")
-    for seed in distinct:
-        if not 0 <= seed < graph.n_pages:
-            bound = f"page ids are 0 to {graph.n_pages - 1}" if graph.n_pages else "it has no pages"
-            raise GraphError(f"seed {seed} is not a page of the graph; {bound}.")
     return np.array(distinct, dtype=np.int32)
 
 
