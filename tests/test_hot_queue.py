@@ -79,9 +79,9 @@ def test_random_webs_are_fetched_hot_pages_first_as_the_oracle_does(web, distanc
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        ({"distance": -1}, "distance is -1; give a whole number from 0 to 255."),
-        ({"distance": 256}, "distance is 256; give a whole number from 0 to 255."),
-        ({"distance": 2.5}, "distance is 2.5; give a whole number from 0 to 255."),
+        ({"distance": -1}, "distance is -1; give a whole number of 0 or more, below 256."),
+        ({"distance": 256}, "distance is 256; give a whole number of 0 or more, below 256."),
+        ({"distance": 2.5}, "distance is 2.5; give a whole number of 0 or more, below 256."),
         ({"title": 0}, "title is 0; give a whole number of 1 or more."),
         ({"body": True}, "body is True; give a whole number of 1 or more."),
         ({"body": "many"}, "body is 'many'; give a whole number of 1 or more."),

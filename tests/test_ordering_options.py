@@ -58,7 +58,7 @@ from crawlprio.store import Store
         ("anchor-similarity", {},
          'words is missing; give the words to look for in anchor texts, such as {"words": '
          '"machine learning, statistics"}.'),
-        ("anchor-similarity", {"words": 7}, "words is 7; give a string or list."),
+        ("anchor-similarity", {"words": 7}, "words is 7; give comma-separated words or phrases."),
         ("combined", {},
          'weights is None; give a dict of orderings and weights, such as {"opic": 1.0, '
          '"location": 0.5}.'),

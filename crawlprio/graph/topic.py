@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections import deque
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from crawlprio.errors import ConfigError
+from crawlprio.graph.arrays import checked_number
 from crawlprio.graph.pages import PageIds, Visit
 
 if TYPE_CHECKING:
@@ -96,19 +97,12 @@ class HotQueue:
     """
 
     def __init__(self, topic: Topic, *, distance: int = 3, title: int = 1, body: int = 10) -> None:
-        for option, value in (("distance", distance), ("title", title), ("body", body)):
-            least, most = (0, MAX_DISTANCE) if option == "distance" else (1, math.inf)
-            whole = isinstance(value, int) and not isinstance(value, bool)
-            if not whole or not least <= value <= most:
-                bound = f"from 0 to {most}" if option == "distance" else "of 1 or more"
-                raise ConfigError(
-                    f"TOPIC_OPTIONS: {option} is {value!r}; give a whole number {bound}."
-                )
+        number = partial(checked_number, "TOPIC_OPTIONS", whole=True)
         self.topic = topic
-        self._distance = distance
-        self._title = title
-        self._body = body
-        self._far = max(distance, 1)
+        self._distance = int(number("distance", distance, least=0, below=MAX_DISTANCE + 1))
+        self._title = int(number("title", title, least=1))
+        self._body = int(number("body", body, least=1))
+        self._far = max(self._distance, 1)
         self._distances = bytearray()
         self._links: dict[int, PageIds] = {}
         self.n_hot = 0

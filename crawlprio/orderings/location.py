@@ -121,14 +121,11 @@ class AnchorSimilarity(Ordering):
                 "ORDERING_OPTIONS of anchor-similarity: words is missing; give the words to look "
                 'for in anchor texts, such as {"words": "machine learning, statistics"}.'
             )
-        if isinstance(words, bytes) or not isinstance(words, str | Sequence):
-            raise ConfigError(
-                f"ORDERING_OPTIONS of anchor-similarity: words is {words!r}; give a string or list."
-            )
         try:
             self.topic = Topic(words, stem=stem)
         except ConfigError as error:
-            raise ConfigError(f"ORDERING_OPTIONS of anchor-similarity: {error}") from None
+            reason = str(error).replace("TOPIC is", "words is", 1)
+            raise ConfigError(f"ORDERING_OPTIONS of anchor-similarity: {reason}") from None
 
     def observe(self, visit: Visit) -> Changed:
         better = []
