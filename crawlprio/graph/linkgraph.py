@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crawlprio.errors import GraphError
-from crawlprio.graph.arrays import integers
+from crawlprio.graph.arrays import Flags, integers
 from crawlprio.graph.compiled import njit
 from crawlprio.graph.pages import NO_PAGE, PageIds
 
@@ -86,24 +86,9 @@ def gathered_rows(sources: PageIds, targets: PageIds, n_pages: int) -> tuple[Ind
     return starts[: n_pages + 1], indices
 
 
-@njit(cache=True, nogil=True)
-def rows_between_sites(indptr: Indptr, indices: PageIds, site: Sites) -> tuple[Indptr, PageIds]:
-    """Copy the rows with only the links to pages of other sites."""
-    n = len(indptr) - 1
-    kept_indptr = np.zeros(n + 1, dtype=np.int64)
-    n_kept = 0
-    for page in range(n):
-        for k in range(indptr[page], indptr[page + 1]):
-            n_kept += site[indices[k]] != site[page]
-        kept_indptr[page + 1] = n_kept
-    kept = np.empty(n_kept, dtype=np.int32)
-    n_kept = 0
-    for page in range(n):
-        for k in range(indptr[page], indptr[page + 1]):
-            if site[indices[k]] != site[page]:
-                kept[n_kept] = indices[k]
-                n_kept += 1
-    return kept_indptr, kept
+def kept_rows(indptr: Indptr, indices: PageIds, is_kept: Flags) -> tuple[Indptr, PageIds]:
+    """Copy the rows with only those links of which `is_kept`, shape (n_links,), is True."""
+    return np.concatenate(([0], np.cumsum(is_kept)))[indptr], indices[is_kept]
 
 
 def links_of(indptr: Indptr, pages: NDArray[np.integer]) -> NDArray[np.int64]:
@@ -384,8 +369,9 @@ class LinkGraph:
 
     def between_sites(self) -> LinkGraph:
         """Return the graph of the same pages with only the links between sites."""
-        indptr, indices = rows_between_sites(self.indptr, self.indices, self.site)
-        return LinkGraph(indptr, indices, self.site, self.urls, self.hosts)
+        of_source = np.repeat(self.site, np.diff(self.indptr))
+        rows = kept_rows(self.indptr, self.indices, of_source != self.site[self.indices])
+        return LinkGraph(*rows, self.site, self.urls, self.hosts)
 
     def find(self, url: str) -> int:
         """Return the first page with exactly this URL, or `NO_PAGE`.

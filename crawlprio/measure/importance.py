@@ -16,7 +16,7 @@ import numpy as np
 from crawlprio.errors import ConfigError, CrawlprioError, GraphError
 from crawlprio.extras import load_named
 from crawlprio.graph.arrays import Flags, Floats, checked_number
-from crawlprio.graph.linkgraph import LinkGraph, rows_between_sites
+from crawlprio.graph.linkgraph import LinkGraph, kept_rows
 from crawlprio.graph.pages import NO_PAGE, PageIds
 from crawlprio.graph.topic import Topic
 from crawlprio.measure.crawl_models import BacklinksSeen, Estimate, PageRankSeen
@@ -63,9 +63,8 @@ class Repository:
         counted = np.bincount(graph.indices, minlength=graph.n_pages) >= least
         fetched = self.order if order is None else np.asarray(order, dtype=np.int64)
         counted[slice(None) if fetched is None else fetched[fetched < graph.n_pages]] = True
-        kept = counted[graph.indices]
-        indptr = np.concatenate(([0], np.cumsum(kept)))[graph.indptr]
-        few = replace(graph, indptr=indptr, indices=graph.indices[kept])
+        indptr, indices = kept_rows(graph.indptr, graph.indices, counted[graph.indices])
+        few = replace(graph, indptr=indptr, indices=indices)
         return replace(self, graph=few, counted=counted)
 
     def fetched(self) -> Flags:
@@ -299,14 +298,13 @@ class RemotePageRank(PageRankImportance):
     name = "remote-pagerank"
 
     def of(self, repository: Repository) -> Floats:
-        graph = repository.graph
-        indptr, indices = rows_between_sites(graph.indptr, graph.indices, graph.site)
-        if not len(indices):
+        graph = repository.graph.between_sites()
+        if not graph.n_links:
             raise GraphError(
                 f"{repository.name} has no links between sites, which remote-pagerank needs; "
                 "choose another importance."
             )
-        ranks = rank_pages(indptr, indices, damping=self._damping)
+        ranks = rank_pages(graph.indptr, graph.indices, damping=self._damping)
         return ranks * graph.n_pages
 
 
