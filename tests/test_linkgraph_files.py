@@ -147,7 +147,7 @@ def test_a_graph_without_links_is_a_graph(tmp_path, name):
         ("w.csv", "from,to\n1,2\n", ":1: expected a header with source and target"),
         ("w.csv", 'source,target\na,"b\nc"\nd\n', ":4: expected 2 fields, as in the header"),
         ("w.csv", "source,target\na,b\nc,\n", ":3: expected source and target; found an empty"),
-        ("w.csv", "source,target\n1,2\n3,x\n", ":3: expected two page ids, as in the first"),
+        ("w.csv", "source,target\n1,2\n3,x\n", ":3: the lines before have page ids and this one"),
         ("w.csv", "source,target\n1,2147483647\n", ":2: expected two page ids from 0 to 21474"),
         ("w.csv", 'source,target\na,"b', ":2: not valid CSV"),
         ("w.csv", 'source,target\na,"b"c\n', ":2: not valid CSV"),

@@ -246,17 +246,9 @@ def read_csv(path: Path, most_bytes: int | None = None) -> LinkGraph:
                 f"{len(record)}."
             )
         ends = record[source], record[target]
-        if are_ids is None:
-            are_ids = all(map(_is_id, ends))
-        if not are_ids:
-            links.add(line, *ends)
-        elif all(map(_is_id, ends)):
-            links.add(line, int(ends[0]), int(ends[1]))
-        else:
-            raise GraphError(
-                f"{path}:{line}: expected two page ids, as in the first record; found "
-                f"{ends[0][:80]!r} and {ends[1][:80]!r}."
-            )
+        has_ids = all(map(_is_id, ends))
+        are_ids = has_ids if are_ids is None else are_ids
+        links.add(line, *(map(int, ends) if are_ids and has_ids else ends))
     return links.graph()
 
 
