@@ -12,6 +12,7 @@ from crawlprio.graph.arrays import Flags, Floats, Longs, integers
 from crawlprio.graph.compiled import njit, record
 from crawlprio.graph.linkgraph import MAX_PAGES
 from crawlprio.graph.pages import PageIds
+from crawlprio.ranking.coverage_estimate import DAMPING
 from crawlprio.ranking.pagerank import with_room
 
 Totals = NDArray[np.void]
@@ -59,10 +60,10 @@ def receive(of: Arrays, page: int, x: float) -> None:
 
 
 @njit(cache=True)
-def pass_on(of: Arrays, damping: float, page: int) -> int:
+def pass_on(of: Arrays, page: int) -> int:
     """Pass on the mass that a fetched page gained since the last time; return its link count."""
     begin, end = int(of.ends[of.row_of[page]]), int(of.ends[of.row_of[page] + 1])
-    share = damping * (of.mass[page] - of.sent[page]) / max(end - begin, 1)
+    share = DAMPING * (of.mass[page] - of.sent[page]) / max(end - begin, 1)
     of.sent[page] = of.mass[page]
     for at in range(begin, end):
         receive(of, of.links[at], share)
@@ -70,7 +71,7 @@ def pass_on(of: Arrays, damping: float, page: int) -> int:
 
 
 @njit(cache=True)
-def pass_on_again(of: Arrays, damping: float, least_gain: float, n_links: int) -> int:
+def pass_on_again(of: Arrays, least_gain: float, n_links: int) -> int:
     """Cycle through the fetched pages; those that gained enough mass pass it on.
 
     Stops after a full round or when `n_links` links have been used, where examining a page counts
@@ -86,13 +87,13 @@ def pass_on_again(of: Arrays, damping: float, least_gain: float, n_links: int) -
         row = of.row_of[page]
         gain = of.mass[page] - of.sent[page]
         if of.ends[row] < of.ends[row + 1] and gain > least_gain * of.mass[page]:
-            n_links -= pass_on(of, damping, page)
+            n_links -= pass_on(of, page)
             n_passed += 1
     return n_passed
 
 
 @njit(cache=True)
-def add_row(of: Arrays, damping: float, page: int, targets: PageIds) -> None:
+def add_row(of: Arrays, page: int, targets: PageIds) -> None:
     """Record the links of a fetched page, and pass mass on; they replace a row without links."""
     totals = of.totals
     if of.row_of[page] != NOT_FETCHED:
@@ -107,24 +108,24 @@ def add_row(of: Arrays, damping: float, page: int, targets: PageIds) -> None:
     totals[0].n_links = end
     if len(targets) == 0:
         totals[0].dead_end_mass += of.mass[page]
-    pass_on(of, damping, page)
-    pass_on_again(of, damping, LEAST_GAIN, LINKS_A_VISIT)
+    pass_on(of, page)
+    pass_on_again(of, LEAST_GAIN, LINKS_A_VISIT)
 
 
 class Coverage:
     """A lower bound on the share of all importance that has been fetched, updated during a crawl.
 
     Importance is PageRank personalised to the seeds: a random surfer starts at a seed, follows a
-    link with probability `damping`, and otherwise, or if the page has no links, restarts at a seed.
+    link with probability 0.85, and otherwise, or if the page has no links, restarts at a seed.
     For each page, the probability of the paths that reach it through fetched pages only is known;
     other paths can only add to it. The sum over all fetched pages is therefore a lower bound, for a
     web of any size and any crawl order. It holds for the web within the crawl's scope: links that
     leave the scope do not count.
 
-    Let x(p) be the mass of a page: 1 for each seed, plus damping * x(q) / links(q) from each
+    Let x(p) be the mass of a page: 1 for each seed, plus 0.85 * x(q) / links(q) from each
     fetched page q that links to it. Let D be the fetched pages without links. The bound is ::
 
-        (1 - damping) * sum of x over pages got / (seeds - damping * sum of x over D)
+        (1 - 0.85) * sum of x over pages got / (seeds - 0.85 * sum of x over D)
 
     Mass that reaches a page after it was fetched is passed on gradually, by cycling through the
     fetched pages. Mass not passed on yet makes the bound lower, never too high.
@@ -132,14 +133,11 @@ class Coverage:
     Source: Cho & Schonfeld, RankMass crawler: a crawler with high PageRank coverage guarantee, VLDB
     2007, section 3; the term for pages without links is ours.
 
-    `damping`: probability of following a link; default 0.85, 0 or more, below 1.
-
     A visit takes O(links + 256). Memory: 21 bytes per known page, 12 per fetched page and 4 per
     link.
     """
 
-    def __init__(self, damping: float = 0.85) -> None:
-        self._damping = damping
+    def __init__(self) -> None:
         self._n_seeds = 0
         self._of = Arrays(
             mass=np.zeros(1024),
@@ -189,22 +187,22 @@ class Coverage:
             ends=with_room(of.ends, n_fetched + 2),
             links=with_room(of.links, int(totals["n_links"]) + len(targets)),
         )
-        add_row(of, self._damping, page, targets)
+        add_row(of, page, targets)
 
     def settle(self, least_gain: float = 1e-4) -> None:
         """Pass mass on until no page has gained more than `least_gain` of its mass.
 
         O(rounds * links).
         """
-        while pass_on_again(self._of, self._damping, least_gain, 2**62):
+        while pass_on_again(self._of, least_gain, 2**62):
             pass
 
     @property
     def bound(self) -> float:
         """Lower bound on the share of all importance that the fetched pages hold; 0 at first."""
         totals = self._of.totals[0]
-        rest = self._n_seeds - self._damping * float(totals["dead_end_mass"])
-        return (1.0 - self._damping) * float(totals["got_mass"]) / rest if rest > 0 else 0.0
+        rest = self._n_seeds - DAMPING * float(totals["dead_end_mass"])
+        return (1.0 - DAMPING) * float(totals["got_mass"]) / rest if rest > 0 else 0.0
 
     def _make_room(self, n_pages: int) -> None:
         of = self._of
