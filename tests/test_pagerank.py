@@ -113,13 +113,17 @@ def test_no_pages_have_no_ranks_and_one_page_has_all():
         ({"damping": 1.0}, "damping is 1; it must be at least 0 and below 1"),
         ({"damping": float("nan")}, "damping is nan"),
         ({"tolerance": 0.0}, "tolerance is 0; it must be above 0"),
-        ({"max_iterations": 0}, "max_iterations is 0; it must be at least 1"),
-        ({"max_iterations": 2}, "did not converge to 1e-10 in 2 sweeps"),
     ],
 )
 def test_options_out_of_bounds_are_refused(options, complaint):
     with pytest.raises(GraphError, match=complaint):
         pagerank(np.array([0, 2, 3, 4]), np.array([1, 2, 2, 0]), **options)
+
+
+def test_ranks_that_do_not_converge_are_refused(monkeypatch):
+    monkeypatch.setattr("crawlprio.ranking.pagerank.MOST_SWEEPS", 2)
+    with pytest.raises(GraphError, match="did not converge to 1e-10 in 2 sweeps"):
+        pagerank(np.array([0, 2, 3, 4]), np.array([1, 2, 2, 0]))
 
 
 def test_a_partial_crawl_is_the_graph_of_the_fetched_rows():
@@ -139,13 +143,13 @@ def test_a_partial_crawl_is_the_graph_of_the_fetched_rows():
     assert ranks == pytest.approx(slow_pagerank(seen, tolerance=1e-16), rel=1e-10)
 
 
-@given(st.lists(st.floats(1e-200, 1e200), min_size=2, max_size=30), st.integers(1, 15))
+@given(st.lists(st.floats(1e-200, 1e200), min_size=2, max_size=30))
 @settings(deadline=None)
-def test_rounding_keeps_the_order_and_errs_by_half_a_digit(values, digits):
+def test_rounding_keeps_the_order_and_errs_by_half_a_digit(values):
     array = np.sort(np.array(values))
-    rounded = round_significant(array, digits)
+    rounded = round_significant(array)
     assert np.all(np.diff(rounded) >= 0)
-    assert np.all(np.abs(rounded / array - 1) <= 0.5000001 * 10.0 ** (1 - digits))
+    assert np.all(np.abs(rounded / array - 1) <= 0.5000001e-7)
 
 
 def test_a_long_chain_does_not_exhaust_the_stack():

@@ -215,6 +215,9 @@ TRIAL_SWEEPS = 8
 LEAST_TO_EXTRAPOLATE = 64
 """Minimum number of unknowns for which extrapolation between sweeps pays off."""
 
+MOST_SWEEPS = 10_000
+"""Maximum number of sweeps per component."""
+
 
 class Unknowns(NamedTuple):
     """A system `carried[p] = share[p] * (base[p] + sum(carried[sources of p]))`, and its solution.
@@ -352,7 +355,6 @@ def pagerank(
     *,
     damping: float = 0.85,
     tolerance: float = 1e-10,
-    max_iterations: int = 10_000,
 ) -> Floats:
     """Return the PageRank of every page, a vector that sums to 1 and is bitwise reproducible.
 
@@ -381,8 +383,6 @@ def pagerank(
         Probability of following a link, 0 <= damping < 1.
     tolerance
         Upper bound on the L1 change in the last iteration, for a vector that sums to 1; > 0.
-    max_iterations
-        Maximum number of sweeps per component; >= 1.
 
     Returns
     -------
@@ -391,14 +391,13 @@ def pagerank(
     Raises
     ------
     GraphError
-        If an argument is out of bounds, or a component needs more sweeps than allowed.
+        If an argument is out of bounds, or a component needs more sweeps than `MOST_SWEEPS`.
 
     Notes
     -----
     Cost: about 12 bytes of memory per link, and at 1e-10 the time of 15 to 25 passes over the links
     on ordinary webs.
     """
-    _check_options(damping, tolerance, max_iterations)
     graph = LinkGraph(indptr, indices)
     return partial_pagerank(
         graph.indptr[:-1],
@@ -407,7 +406,6 @@ def pagerank(
         damping=damping,
         tolerance=tolerance,
         relative_tolerance=math.inf,
-        max_iterations=max_iterations,
     )
 
 
@@ -419,7 +417,6 @@ def partial_pagerank(
     damping: float = 0.85,
     tolerance: float = 1e-10,
     relative_tolerance: float = 1e-12,
-    max_iterations: int = 10_000,
     plain: bool = False,
 ) -> Floats:
     """Return the PageRank of all pages seen so far, each value to ten significant digits.
@@ -431,9 +428,9 @@ def partial_pagerank(
     `row_start`: int64, shape (n_pages,): position in `indices` at which the row of each page
     begins. `row_length`: int32, shape (n_pages,): number of targets; 0 for pages not fetched.
     `indices`: integers, reaching at least to the end of the last row: targets; inside rows, 0 <=
-    target < n_pages. `damping`, `tolerance` and `max_iterations`: as for `pagerank`.
-    `relative_tolerance`: upper bound on the last sweep's change of any page, relative to its value;
-    inf: no bound. `plain`: compute it in Python, some fifty times slower, without compiling.
+    target < n_pages. `damping`, `tolerance`: as for `pagerank`. `relative_tolerance`: upper bound,
+    above 0, on the last sweep's change of any page, relative to its value; inf: no bound. `plain`:
+    compute it in Python, some fifty times slower, without compiling.
 
     float64, shape (n_pages,), sum 1.
 
@@ -441,7 +438,10 @@ def partial_pagerank(
 
     Method and cost as `pagerank`, plus about 10 passes for the tighter bound.
     """
-    _check_options(damping, tolerance, max_iterations)
+    if not 0.0 <= damping < 1.0:
+        raise GraphError(f"damping is {damping:g}; it must be at least 0 and below 1.")
+    if not tolerance > 0.0:
+        raise GraphError(f"tolerance is {tolerance:g}; it must be above 0.")
     row_start = integers("row_start", row_start)
     n = len(row_start)
     row_length = integers("row_length", row_length, np.int32, length=n)
@@ -456,20 +456,19 @@ def partial_pagerank(
             f"the row of page {page} begins at {row_start[page]} and has {row_length[page]} of "
             f"{len(targets)} links; rows must be inside indices and lead to pages 0 to {n - 1}."
         )
-    bound = relative_tolerance if relative_tolerance > 0.0 else math.inf
     ranks, sweeps = solve(
         row_start,
         row_length,
         targets,
         float(damping),
         float(tolerance),
-        float(bound),
-        int(max_iterations),
+        float(relative_tolerance),
+        MOST_SWEEPS,
     )
-    if sweeps > max_iterations:
+    if sweeps > MOST_SWEEPS:
         raise GraphError(
-            f"PageRank did not converge to {tolerance:g} in {max_iterations} sweeps; "
-            "allow more sweeps or loosen the tolerance."
+            f"PageRank did not converge to {tolerance:g} in {MOST_SWEEPS:,} sweeps; loosen the "
+            "tolerance."
         )
     return np.asarray(ranks, dtype=np.float64)
 
@@ -488,41 +487,28 @@ def _first_bad_row(row_start: Longs, row_length: Ints, indices: Ints) -> int:
     return -1
 
 
-def _check_options(damping: float, tolerance: float, max_iterations: int) -> None:
-    """Raise GraphError for options with which the iteration is undefined or does not end."""
-    if not 0.0 <= damping < 1.0:
-        raise GraphError(f"damping is {damping:g}; it must be at least 0 and below 1.")
-    if not tolerance > 0.0:
-        raise GraphError(f"tolerance is {tolerance:g}; it must be above 0.")
-    if max_iterations < 1:
-        raise GraphError(f"max_iterations is {max_iterations}; it must be at least 1.")
+def round_significant(values: Floats, *, plain: bool = False) -> Floats:
+    """Round to 8 significant digits, so that values that differ by rounding errors tie.
 
-
-def round_significant(values: Floats, digits: int = 8, *, plain: bool = False) -> Floats:
-    """Round to `digits` significant digits, so that values that differ by rounding errors tie.
-
-    `values`: numbers, any shape; zeros and infinities are kept. `digits`: 1 to 15.
-    `plain`: without compiling.
+    `values`: numbers, any shape; zeros and infinities are kept. `plain`: without compiling.
 
     float64, the same shape; equal inputs give equal outputs, and order is preserved up to ties.
     """
-    if not 1 <= digits <= 15:
-        raise GraphError(f"digits is {digits}; it must be from 1 to 15.")
     rounding = _round_significant.plain if plain else _round_significant
-    rounded = rounding(numbers("values", flat("values", values)), digits)
+    rounded = rounding(numbers("values", flat("values", values)))
     return np.asarray(rounded, dtype=np.float64).reshape(np.shape(values))
 
 
 @njit(cache=True, nogil=True)
-def _round_significant(values: Floats, digits: int) -> Floats:
-    """Round each value by scaling it to an integer of `digits` digits."""
+def _round_significant(values: Floats) -> Floats:
+    """Round each value by scaling it to an integer of 8 digits."""
     rounded = np.empty(len(values), dtype=np.float64)
     for i in range(len(values)):
         value = values[i]
         if value == 0.0 or not np.isfinite(value):
             rounded[i] = value
             continue
-        places = digits - 1 - math.floor(math.log10(abs(value)))
+        places = 7 - math.floor(math.log10(abs(value)))
         if places > 300:
             rounded[i] = value
         elif places >= 0:
