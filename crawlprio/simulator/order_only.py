@@ -12,7 +12,7 @@ from crawlprio.errors import ConfigError, GraphError
 from crawlprio.frontier import heaps, pairing, struct_layouts
 from crawlprio.frontier.struct_layouts import DONE, LEASED, NONE, QUEUE, WAITING, Records, wide
 from crawlprio.graph.arrays import Floats, integers, numbers
-from crawlprio.graph.compiled import Addresses, njit
+from crawlprio.graph.compiled import Addresses, njit, record
 from crawlprio.graph.linkgraph import LinkGraph
 from crawlprio.graph.pages import NO_PAGE, NO_PAGES, PageIds, Visit
 from crawlprio.graph.topic import HotQueue
@@ -21,16 +21,7 @@ from crawlprio.orderings.base import RuleLoop, VisitRule
 from crawlprio.ranking.pagerank import pagerank, round_significant
 from crawlprio.simulator.graph_pages import GraphPages
 
-PROGRESS = np.dtype(
-    [
-        ("n_fetched", np.int64),
-        ("n_known", np.int64),
-        ("n_links", np.int64),
-        ("n_ranked", np.int64),
-        ("n_ranked_waiting", np.int64),
-    ],
-    align=True,
-)
+PROGRESS = record("i8 n_fetched n_known n_links n_ranked n_ranked_waiting")
 """The progress of a simulation. `n_links`: links of the fetched pages. Pages with a local id below
 `n_ranked` were known when keys were last recomputed; `n_ranked_waiting` of them are waiting."""
 

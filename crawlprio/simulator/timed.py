@@ -16,7 +16,7 @@ from crawlprio.frontier.politeness import pause_for_fetch, usual_pause
 from crawlprio.frontier.priority_classes import JudgesRepeats
 from crawlprio.frontier.struct_layouts import QUEUE, Records, wide
 from crawlprio.graph.arrays import Floats
-from crawlprio.graph.compiled import PLAIN_UNTIL, Addresses, njit
+from crawlprio.graph.compiled import PLAIN_UNTIL, Addresses, njit, record
 from crawlprio.graph.linkgraph import LinkGraph
 from crawlprio.graph.pages import NO_PAGE, PageIds, Visit
 from crawlprio.graph.topic import HotQueue
@@ -43,7 +43,7 @@ from crawlprio.simulator.order_only import (
     visit_page,
 )
 
-CLOCK = np.dtype([("now", np.float64), ("n_started", np.int64)], align=True)
+CLOCK = record("f8 now", "i8 n_started")
 """The progress of a timed crawl; its visits are counted in `PROGRESS`."""
 
 

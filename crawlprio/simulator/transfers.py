@@ -26,25 +26,13 @@ from numpy.typing import NDArray
 
 from crawlprio.frontier.struct_layouts import NONE, Records
 from crawlprio.graph.arrays import Floats
-from crawlprio.graph.compiled import njit
+from crawlprio.graph.compiled import njit, record
 
 Fetches = NDArray[np.int32]
 LEFT, SINCE, RATE, END, SPEED = 0, 1, 2, 3, 4
 """Rows of `moving`: bytes left at time `SINCE`, rate since then, end, and site speed."""
 
-COUNTS = np.dtype(
-    [
-        ("bandwidth", np.float64),
-        ("n_ends", np.int64),
-        ("n_latent", np.int64),
-        ("n_moving", np.int64),
-        ("first", np.int64),
-        ("n_tied", np.int64),
-        ("n_active", np.int64),
-        ("changed", np.int64),
-    ],
-    align=True,
-)
+COUNTS = record("f8 bandwidth", "i8 n_ends n_latent n_moving first n_tied n_active changed")
 """The number of fetches in each place. `first`: the column of `moving` that ends first; `n_tied`:
 the number that end at that time; `bandwidth`: bytes/s, inf for no limit; `changed`: whether
 transfers began or ended since the shares were set."""
