@@ -100,7 +100,7 @@ def chains(hop: Pages) -> tuple[list[list[int]], list[list[int]]]:
 
 
 class LastVisits:
-    """The outcome of the last visit of each page, as arrays of the shape (n_pages,).
+    """The outcome of the current version of each page, as arrays of the shape (n_pages,).
 
     `status` is 0 if the page was never visited, or got no response. `hop` is the page that a
     redirect leads to, `NO_PAGE` for other pages. `fetched_at` is the Unix time of the end of the
@@ -124,7 +124,7 @@ class LastVisits:
         self.refused: set[int] = set()
 
     def noting(self, visits: Iterable[Visit]) -> Iterator[Visit]:
-        """Yield visits in order, each once it is noted; those of unknown pages are not noted."""
+        """Yield visits, one of each page, once they are noted; unknown pages are not noted."""
         for visit in visits:
             if 0 <= visit.page < len(self.status):
                 self._note(visit)
@@ -142,8 +142,6 @@ class LastVisits:
         self.n_bytes[page] = visit.n_bytes
         self.body[page] = visit.content_hash
         self.title[page] = self._places.setdefault(visit.title, len(self._places))
-        self.failed.pop(page, None)
-        self.refused.discard(page)
         cause = failure_of(visit)
         if cause and cause != TO_ITSELF:
             self.failed[page] = cause
@@ -218,11 +216,16 @@ class Audit(NamedTuple):
 
     def urls(self, pages: Pages) -> Iterator[str]:
         """Yield the URLs of pages."""
-        return map(self._url, pages.tolist())
+        return map(self.url, pages.tolist())
 
-    def _url(self, page: int) -> str:
+    def url(self, page: int) -> str:
+        """Return the URL of a page."""
         assert self.graph.urls is not None
         return self.graph.urls[page]
+
+    def title(self, page: int) -> str:
+        """Return the title of a page; empty if it has none."""
+        return self.visits.titles[int(self.visits.title[page])]
 
     def outcome(self, page: int) -> str:
         """Return the outcome of a page's last visit, in words."""
@@ -237,7 +240,7 @@ class Audit(NamedTuple):
         detail: Callable[[int], str] = lambda page: "",
     ) -> Findings:
         """Return findings without related pages."""
-        return Findings(kind, says, "", pages, lambda page: Faults(self._url(page), detail(page)))
+        return Findings(kind, says, "", pages, lambda page: Faults(self.url(page), detail(page)))
 
     def _broken(self) -> Findings:
         broken = sorted(self.visits.failed.keys() - self.visits.refused)
@@ -246,7 +249,7 @@ class Audit(NamedTuple):
 
         def fault(page: int) -> Faults:
             linking = sources[indptr[page] : indptr[page + 1]]
-            return Faults(self._url(page), self.outcome(page), linking)
+            return Faults(self.url(page), self.outcome(page), linking)
 
         says = "Pages that could not be got, and the pages that link to them"
         return Findings("broken-link", says, "linked from", broken, fault)
@@ -259,7 +262,7 @@ class Audit(NamedTuple):
             detail = f"{len(others)} redirects, then {self.outcome(others[-1])}"
             if others[-1] in chain[:-1]:
                 detail = f"loop after {len(others)} redirects"
-            return Faults(self._url(first), detail, np.array(others, np.int32))
+            return Faults(self.url(first), detail, np.array(others, np.int32))
 
         says = "Redirects that lead to further redirects"
         back = "Redirects that lead back to themselves"
@@ -274,7 +277,7 @@ class Audit(NamedTuple):
 
         def fault(group: Pages) -> Faults:
             first = group[0]
-            return Faults(self._url(first), f"{self.visits.n_bytes[first]:,} bytes", group[1:])
+            return Faults(self.url(first), f"{self.visits.n_bytes[first]:,} bytes", group[1:])
 
         return Findings("duplicate", "Pages with the same body", "the same", found, fault)
 
@@ -296,8 +299,7 @@ class Audit(NamedTuple):
         found = groups_of(keys[once], pages[once])
 
         def fault(group: Pages) -> Faults:
-            title = self.visits.titles[self.visits.title[group[0]]]
-            return Faults(self._url(group[0]), title, group[1:])
+            return Faults(self.url(group[0]), self.title(group[0]), group[1:])
 
         says = "Titles of several pages of a site, with different bodies"
         return Findings("repeated-title", says, "also on", found, fault)

@@ -56,8 +56,8 @@ class ReportedCrawl:
 
     `repository`, `scores`, `order_name`: as `crawlprio score` has them; the first score is that of
     sites. `receipt` and `audit`: of the same store. If the crawl is running, they may be later than
-    the scores. `seeds`: pages that it started from. `paces`: by site. `delays`: Crawl-delay in
-    seconds by host, where robots.txt asks for one.
+    the scores. `paces`: by site. `delays`: Crawl-delay in seconds by host, where robots.txt asks
+    for one.
     """
 
     repository: RecordedCrawl
@@ -65,7 +65,6 @@ class ReportedCrawl:
     order_name: str
     receipt: dict[str, Any]
     audit: Audit
-    seeds: list[int]
     paces: dict[int, FetchRate]
     delays: dict[str, float]
 
@@ -81,14 +80,12 @@ class ReportedCrawl:
             receipt = receipt_of(store, crawl)
             audit = Audit.of(store, repository.graph, last)
             states = store.site_states()
-        n_pages = repository.graph.n_pages
         return cls(
             repository,
             scores,
             text(order_name).text,
             receipt,
             audit,
-            [seed for seed in crawl.seeds if seed < n_pages],
             crawl.paces,
             {text(state.host).text: state.crawl_delay for state in states if state.crawl_delay},
         )
@@ -96,19 +93,6 @@ class ReportedCrawl:
     @property
     def n_pages(self) -> int:
         return self.repository.graph.n_pages
-
-    def url(self, page: int) -> str:
-        urls = self.repository.graph.urls
-        assert urls is not None
-        return urls[page]
-
-    def title(self, page: int) -> str:
-        visits = self.audit.visits
-        return visits.titles[int(visits.title[page])]
-
-    def outcome(self, page: int) -> str:
-        """Return the outcome of the last visit of a page, in words."""
-        return self.audit.outcome(page)
 
     def host(self, site: int) -> str:
         """Return the host of a site, printable and cut."""
@@ -133,18 +117,18 @@ class ReportedCrawl:
     @cached_property
     def depths(self) -> NDArray[np.int32]:
         """Fewest links from a seed, -1 if there is no path: int32, shape (n_pages,)."""
-        if not self.seeds:
+        if not self.repository.seeds:
             return np.full(self.n_pages, -1, dtype=np.int32)
-        return depth_from_seeds(self.repository.graph, np.array(self.seeds, dtype=np.int32))
+        return depth_from_seeds(self.repository.graph, self.repository.seeds)
 
     @cached_property
     def _simulated(self) -> dict[str, PageIds]:
         """Orders of other crawls of the recorded links, with as many fetches."""
-        if not self.seeds or self.repository.order is None:
+        graph, seeds, order = self.repository.graph, self.repository.seeds, self.repository.order
+        if not seeds or order is None:
             return {}
-        budget = len(self.repository.order)
         return {
-            name: crawl_order(self.repository.graph, self.seeds, make_ordering(name), budget=budget)
+            name: crawl_order(graph, seeds, make_ordering(name), budget=len(order))
             for name in BASELINES
         }
 
@@ -321,17 +305,17 @@ def _top(crawl: ReportedCrawl, scored: Score) -> Iterator[ReportTable]:
     total = float(scored.values[scored.known].sum())
     if not total > 0.0:
         return
-    visits = crawl.audit.visits
+    audit = crawl.audit
     for mask, which, heading, of in (
-        (scored.known, "", "title", crawl.title),
+        (scored.known, "", "title", audit.title),
         (
             *(scored.known & ~crawl.is_got, " that were not got,", "because"),
-            lambda at: visits.failed.get(at, "not fetched yet"),
+            lambda at: audit.visits.failed.get(at, "not fetched yet"),
         ),
     ):
         best = best_order(scored.values, mask)[:N_BEST].tolist()
         values = [
-            [number(rank), number(float(scored.values[at]) / total, ".3%"), page(crawl.url(at)),
+            [number(rank), number(float(scored.values[at]) / total, ".3%"), page(audit.url(at)),
              text(of(at))]
             for rank, at in enumerate(best, 1)
         ]  # fmt: skip
@@ -495,23 +479,21 @@ class ComparedCrawls:
         in_a = in_a[self.b.is_visited[self.at_b[in_a]]]
         return in_a, self.at_b[in_a].astype(np.int64)
 
-    def changed(self, of: Callable[[ReportedCrawl, int], object]) -> list[tuple[int, int]]:
+    def changed(self, of: Callable[[Audit, int], object]) -> list[tuple[int, int]]:
         """Return the pages that both visited and of which something differs, in A and in B."""
         pairs = zip(*(pages.tolist() for pages in self.both), strict=True)
-        return [(a, b) for a, b in pairs if of(self.a, a) != of(self.b, b)]
+        return [(a, b) for a, b in pairs if of(self.a.audit, a) != of(self.b.audit, b)]
 
     @cached_property
     def outcomes(self) -> list[tuple[int, int]]:
         """Pages with another status, or cause of failure, in B."""
-        return self.changed(ReportedCrawl.outcome)
+        return self.changed(Audit.outcome)
 
     @cached_property
     def titles(self) -> list[tuple[int, int]]:
         """Pages that both crawls fetched, and whose title differs in B."""
         is_got = self.a.is_got, self.b.is_got
-        return [
-            (a, b) for a, b in self.changed(ReportedCrawl.title) if is_got[0][a] and is_got[1][b]
-        ]
+        return [(a, b) for a, b in self.changed(Audit.title) if is_got[0][a] and is_got[1][b]]
 
     @cached_property
     def n_bodies(self) -> int:
@@ -549,14 +531,14 @@ class ComparedCrawls:
         return ReportSection("found", "Found by one of them", (), (), tables)
 
     def _changes(self) -> ReportSection:
-        headings = ["page", "in A", "in B"]
+        headings, a, b = ["page", "in A", "in B"], self.a.audit, self.b.audit
         tables = []
         for what, pairs, of in (
-            ("status", self.outcomes, ReportedCrawl.outcome),
-            ("title", self.titles, ReportedCrawl.title),
+            ("status", self.outcomes, Audit.outcome),
+            ("title", self.titles, Audit.title),
         ):
             changed = (
-                [page(self.a.url(a)), text(of(self.a, a)), text(of(self.b, b))] for a, b in pairs
+                [page(a.url(at)), text(of(a, at)), text(of(b, there))] for at, there in pairs
             )
             if pairs:
                 tables.append(cut(f"Pages with another {what}", headings, changed, len(pairs)))
@@ -588,7 +570,7 @@ class ComparedCrawls:
 
 def _matched(crawl: ReportedCrawl, other: ReportedCrawl) -> NDArray[np.int32]:
     """Return the page of another crawl with the URL of each page; `NO_PAGE` if it has none."""
-    found = (other.repository.graph.find(crawl.url(at)) for at in range(crawl.n_pages))
+    found = (other.repository.graph.find(crawl.audit.url(at)) for at in range(crawl.n_pages))
     return np.fromiter(found, dtype=np.int32, count=crawl.n_pages)
 
 
@@ -619,10 +601,11 @@ def _only(
     (letter, crawl), (letter_of_other, other) = one, another
 
     def elsewhere(at: int) -> str:
-        return "unknown" if places[at] == NO_PAGE else other.outcome(int(places[at]))
+        return "unknown" if places[at] == NO_PAGE else other.audit.outcome(int(places[at]))
 
     values = (
-        [page(crawl.url(at)), text(crawl.title(at)), text(elsewhere(at))] for at in found.tolist()
+        [page(crawl.audit.url(at)), text(crawl.audit.title(at)), text(elsewhere(at))]
+        for at in found.tolist()
     )
     caption = f"Pages that {letter} got and {letter_of_other} did not, the most important first"
     return cut(caption, ["page", "title", f"in {letter_of_other}"], values, len(found))
