@@ -149,11 +149,11 @@ class StoredCrawl:
     """The outcome of a crawl, by page, each as its current version is.
 
     `sites` and `hosts`: the site of every page, and the host of every site. `folders`: the folder
-    of every page. `statuses`: pages got, by status. `failures`: pages not got, in the order of
-    their first visit, with the cause. `has_links`: whether a page got, redirects aside, has a link
-    that the crawl may follow. `looks`: what pages without links look like: `empty`, `redirected`,
-    `other`. `n_bytes`, `begin`, `end`: length of all bodies, start of the first fetch and end of
-    the last one; 0 without fetches.
+    of every page. `is_got`: bool, shape (n_pages,): the pages got; `statuses`: how many of them, by
+    status. `failures`: pages not got, in the order of their visits, with the cause. `has_links`:
+    whether a page got, redirects aside, has a link that the crawl may follow. `looks`: what pages
+    without links look like: `empty`, `redirected`, `other`. `n_bytes`, `begin`, `end`: length of
+    all bodies, start of the first fetch and end of the last one; 0 without fetches.
     """
 
     sites: NDArray[np.int32]
@@ -171,7 +171,7 @@ class StoredCrawl:
     end: float = 0.0
 
     def __post_init__(self) -> None:
-        self._got: dict[int, int] = {}
+        self.is_got = np.zeros(len(self.sites), dtype=np.bool_)
         self._order = array("i")
         self._ends = array("q", [0])
         self._links = array("i")
@@ -186,20 +186,12 @@ class StoredCrawl:
         for visit in store.visits(texts=False, anchors=False) if visits is None else visits:
             if visit.page != NO_PAGE:
                 crawl._add(visit)
-        crawl.statuses.update(crawl._got.values())
         return crawl
 
     @property
     def n_got(self) -> int:
         """Pages that were fetched successfully."""
-        return len(self._got)
-
-    @cached_property
-    def is_got(self) -> NDArray[np.bool_]:
-        """bool, shape (n_pages,)."""
-        got = np.zeros(len(self.sites), dtype=np.bool_)
-        got[list(self._got)] = True
-        return got
+        return self.statuses.total()
 
     @cached_property
     def fetches(self) -> Fetches:
@@ -215,7 +207,8 @@ class StoredCrawl:
         if cause:
             self.failures[page] = cause
         else:
-            self._got[page] = visit.status
+            self.is_got[page] = True
+            self.statuses[visit.status] += 1
             if visit.status >= 300:
                 self.looks.add("redirected")
             elif has_links(visit):
