@@ -6,7 +6,6 @@ import contextlib
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
@@ -25,6 +24,7 @@ from crawlprio.frontier.struct_layouts import WAITING
 from crawlprio.graph.compiled import plain_until
 from crawlprio.graph.pages import NO_PAGE, PageIds, Visit
 from crawlprio.graph.topic import HotQueue
+from crawlprio.measure.receipt_document import utc_date
 from crawlprio.measure.stored_crawl import (
     BUDGETS,
     SETTING_OF,
@@ -515,13 +515,12 @@ def _pages_of(part: Part) -> list[int]:
 
 
 def _visit(seq: int, visit: Visit) -> dict[str, Any]:
-    moment = datetime.fromtimestamp(visit.fetched_at, UTC) if 0 < visit.fetched_at < 4e9 else None
     return {
         "visit": seq,
         "status": visit.status,
         "error": visit.error,
         "title": visit.title,
-        "fetched_at": moment and moment.strftime("%Y-%m-%dT%H:%M:%SZ"),
+        "fetched_at": utc_date(visit.fetched_at),
         "seconds": visit.elapsed,
         "bytes": visit.n_bytes,
     }

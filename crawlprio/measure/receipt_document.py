@@ -251,8 +251,8 @@ def _got(store: StoreReader, crawl: StoredCrawl) -> dict[str, Any]:
         "sites_known": len(crawl.hosts),
         "links": crawl.n_links,
         "bytes": crawl.n_bytes,
-        "begin": _date(crawl.begin),
-        "end": _date(crawl.end),
+        "begin": utc_date(crawl.begin),
+        "end": utc_date(crawl.end),
         "seconds": round(crawl.end - crawl.begin, 1),
         "ended_because": store.get_meta(ENDED_KEY) or None,
     }
@@ -346,7 +346,7 @@ def _missing(store: StoreReader, crawl: StoredCrawl, found: Likely) -> list[dict
     ]
 
 
-def _date(seconds: float) -> str | None:
+def utc_date(seconds: float) -> str | None:
     """Return a Unix time as ISO 8601, UTC; None for 0 and for what is no date."""
     try:
         moment = datetime.fromtimestamp(seconds, UTC)
