@@ -72,15 +72,8 @@ BROKEN_GZIP = (OSError, EOFError, zlib.error)
 """Exceptions raised for a truncated or corrupt gzip file."""
 
 BROKEN_NPZ = (
-    OSError,
-    EOFError,
-    ValueError,
-    KeyError,
-    MemoryError,
-    OverflowError,
-    RuntimeError,
+    *(*BROKEN_GZIP, ValueError, KeyError, MemoryError, OverflowError, RuntimeError),
     zipfile.BadZipFile,
-    zlib.error,
 )
 """Exceptions that NumPy and zipfile raise for a truncated or corrupt file."""
 
