@@ -27,7 +27,7 @@ class GraphPages:
 
     Orderings use it like the page table of a live crawl. Memory: 12 bytes per page of the graph.
     `local_of` has the local id of each page of the graph, -1 before its discovery; `graph_of` the
-    page of each of the `n_known` local ids.
+    page of each of the `n_known` local ids; `all_sites` is `sites` with room for all pages.
     """
 
     def __init__(self, graph: LinkGraph) -> None:
@@ -37,7 +37,7 @@ class GraphPages:
         self.n_known = 0
         load()
         self._discover = dispatcher_of(_discover)
-        self._sites = np.zeros(graph.n_pages, dtype=np.int32)
+        self.all_sites = np.zeros(graph.n_pages, dtype=np.int32)
 
     def __len__(self) -> int:
         return self.n_known
@@ -49,12 +49,7 @@ class GraphPages:
     @property
     def sites(self) -> NDArray[np.int32]:
         """int32, shape (n_known,): the site of each page by local id. A view."""
-        return self._sites[: self.n_known]
-
-    @property
-    def all_sites(self) -> NDArray[np.int32]:
-        """int32, shape (graph.n_pages,): `sites`, with room for pages not discovered yet."""
-        return self._sites
+        return self.all_sites[: self.n_known]
 
     def graph_page(self, page: int) -> int:
         """Return the page of the graph for a local id."""
@@ -75,7 +70,7 @@ class GraphPages:
     def discover(self, pages: PageIds) -> PageIds:
         """Return the local ids of pages of the graph; new ones get the next ids. O(pages)."""
         found, self.n_known = self._discover(
-            self.local_of, self.graph_of, self._sites, self.graph.site, pages, self.n_known
+            self.local_of, self.graph_of, self.all_sites, self.graph.site, pages, self.n_known
         )
         return np.asarray(found, dtype=np.int32)
 
