@@ -32,7 +32,7 @@ from crawlprio.safe_files import is_missing
 
 @dataclass(frozen=True)
 class EarlierScores:
-    """Scores in the order given, and the pages they belong to.
+    """Scores in the order given, and the pages they belong to; GraphError if there are none.
 
     `by_url` has the position of each URL in `values`, or is None if these are by page id of a
     graph; `source` says where they were read from, for messages.
@@ -41,6 +41,10 @@ class EarlierScores:
     values: Keys
     by_url: dict[str, int] | None
     source: str
+
+    def __post_init__(self) -> None:
+        if len(self.values) == 0:
+            raise GraphError(f"{self.source}: there are no scores in it; give at least one.")
 
 
 def read_scores(scores: str | os.PathLike[str] | Mapping[str, float]) -> EarlierScores:
@@ -86,14 +90,7 @@ def _gathered(given: Iterable[tuple[str, Any, str]], source: str) -> EarlierScor
         if url not in by_url:
             by_url[url] = len(values)
             values.append(value)
-    return _checked(np.array(values, dtype=np.float64), by_url, source)
-
-
-def _checked(values: Keys, by_url: dict[str, int] | None, source: str) -> EarlierScores:
-    """Return the scores; raise GraphError if there are none."""
-    if len(values) == 0:
-        raise GraphError(f"{source}: there are no scores in it; give at least one.")
-    return EarlierScores(values, by_url, source)
+    return EarlierScores(np.array(values, dtype=np.float64), by_url, source)
 
 
 def _csv_rows(path: Path) -> Iterator[tuple[str, str, str]]:
@@ -126,7 +123,7 @@ def _read_npz(path: Path) -> EarlierScores:
     if len(bad):
         raise GraphError(f"{path}: score {bad[0]} is {values[bad[0]]}; all must be finite numbers.")
     if "urls" not in arrays:
-        return _checked(values, None, str(path))
+        return EarlierScores(values, None, str(path))
     urls = arrays["urls"]
     if urls.shape != values.shape or urls.dtype.kind != "U":
         raise GraphError(
