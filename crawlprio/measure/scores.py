@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from crawlprio.errors import GraphError
-from crawlprio.graph.arrays import Flags, Floats
+from crawlprio.graph.arrays import Flags, Floats, integers
 from crawlprio.graph.pages import PageIds
 from crawlprio.measure.crawl_order import (
     best_order,
@@ -147,16 +146,11 @@ def score(
     values = importance.of(repository)
     remarks = list(dict.fromkeys(importance.remarks(repository)))
     graph = repository.graph
-    order = repository.order if given is None else np.asarray(given, dtype=np.int64)
+    order = repository.order
     known = np.ones(graph.n_pages, dtype=np.bool_)
-    if given is not None and order is not None and len(order):
-        strangers = order[(order < 0) | (order >= graph.n_pages)]
-        if len(strangers):
-            raise GraphError(
-                f"the order has page {strangers[0]}, which is not a page of {repository.name}; "
-                f"page ids are 0 to {graph.n_pages - 1}."
-            )
-        known = reachable(graph, order)
+    if given is not None:
+        order = integers(f"{repository.name}: order", given, below=graph.n_pages)
+        known = reachable(graph, order) if len(order) else known
     if repository.counted is not None:
         known &= repository.counted
         order = None if order is None else order[known[order]]
