@@ -135,12 +135,12 @@ class LoopbackServer:
 class _ProxyRequest(http.Request):
     """A request to the proxy, answered from the web after the answer's delay."""
 
-    channel_factory: LoopbackFactory
+    _factory: LoopbackFactory
     _fetch: dict[str, Any]
     _call: Any = None
 
     def process(self) -> None:
-        factory = self.channel_factory
+        factory = self._factory = self.channel.factory
         if self.method == b"CONNECT":
             self._reply(
                 text_answer(405, "This server opens no tunnels; send the request as plain HTTP.\n")
@@ -186,7 +186,7 @@ class _ProxyRequest(http.Request):
             self._log_fetch(0, 0)
 
     def _log_fetch(self, status: int, n_bytes: int) -> None:
-        log = self.channel_factory.fetch_log
+        log = self._factory.fetch_log
         if log is not None:
             line = {**self._fetch, "end": monotonic(), "status": status, "bytes": n_bytes}
             log.write(json.dumps(line) + "\n")
@@ -201,6 +201,10 @@ class _ProxyRequest(http.Request):
         self.finish()  # type: ignore[no-untyped-call]
 
 
+class _ProxyChannel(http.HTTPChannel):
+    requestFactory = _ProxyRequest  # noqa: N815
+
+
 class LoopbackFactory(http.HTTPFactory):
     """Serves one web on any number of connections, which are kept alive without limit.
 
@@ -208,7 +212,7 @@ class LoopbackFactory(http.HTTPFactory):
     line of JSON, with times by `time.monotonic`; status 0 means that the client hung up first.
     """
 
-    protocol: Any = http.HTTPChannel
+    protocol: Any = _ProxyChannel
 
     def __init__(self, web: Web, fetch_log: TextIO | None) -> None:
         super().__init__()
@@ -216,16 +220,6 @@ class LoopbackFactory(http.HTTPFactory):
         self.web = web
         self.fetch_log = fetch_log
         self.hosts = frozenset((*web.hosts, "127.0.0.1", "localhost"))
-
-    def buildProtocol(self, addr: Any) -> Any:  # noqa: N802
-        channel: Any = super().buildProtocol(addr)
-        channel.requestFactory = self._request
-        return channel
-
-    def _request(self, *args: Any, **kwargs: Any) -> _ProxyRequest:
-        request = _ProxyRequest(*args, **kwargs)
-        request.channel_factory = self
-        return request
 
     def log(self, request: object) -> None:
         """Disable Twisted's access log."""
