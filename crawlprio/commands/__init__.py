@@ -214,11 +214,13 @@ def exit_in_one_line(message: str) -> NoReturn:
     sys.exit(2)
 
 
-def refuse_unknown_options(args: Sequence[str]) -> None:
+def refuse_unknown_options(command: str, args: Sequence[str]) -> None:
     """Raise `ConfigError` for an option among the arguments, where argparse leaves unknown ones."""
     unknown = [arg for arg in args if arg.startswith("-")]
     if unknown:
-        raise ConfigError(f"{program()} has no option {unknown[0]} here; see --help.")
+        raise ConfigError(
+            f"{program()} {command} has no option {unknown[0]}; see {program()} {command} --help."
+        )
 
 
 SPREADSHEET = (
@@ -229,14 +231,10 @@ SPREADSHEET = (
 
 
 def only_argument(command: str, what: str, args: Sequence[str]) -> str:
-    """Return the only argument; argparse leaves unknown options among them."""
+    """Return the only argument; raise `ConfigError` if there are others, or none."""
     from crawlprio.store.graph_files import GRAPH_FORMS
 
-    unknown = [arg for arg in args if arg.startswith("-")]
-    if unknown:
-        raise ConfigError(
-            f"{program()} {command} has no option {unknown[0]}; see {program()} {command} --help."
-        )
+    refuse_unknown_options(command, args)
     if len(args) != 1:
         given = f"{len(args)} arguments" if args else "none"
         forms = GRAPH_FORMS if "GRAPH" in what else "a crawl store, or the folder of a crawl"

@@ -176,7 +176,7 @@ class SiteCrawlCommand(Described, BaseRunSpiderCommand):
         if facts_of(WORKER) is not None:
             self.set("CRAWLPRIO_PRINT", False)
         try:
-            refuse_unknown_options(args)
+            refuse_unknown_options(self.title.lower(), args)
             self.parse_options(opts)
             if getattr(opts, "topic", None):
                 for name, value in _TOPICAL.items():

@@ -108,7 +108,7 @@ class ExplainCommand(OneLineCommand):
     options: ClassVar = {"--json": Option(None, "print the same as JSON")}
 
     def execute(self, args: list[str], opts: argparse.Namespace) -> None:
-        refuse_unknown_options(args)
+        refuse_unknown_options("explain", args)
         if not 1 <= len(args) <= 2:
             given = f"{len(args)} arguments" if args else "none"
             raise ConfigError(
