@@ -376,6 +376,17 @@ class Pair:
         self.frontier.add(page, priority)
         self.twin.add(page, priority)
 
+    def add_done(self):
+        """Queue some pages again that are done, as an update does, whose ordering has no turns."""
+        n_known = self.frontier.ordering.n_pages
+        done = [page for page in self.twin.in_state(DONE) if page < n_known]
+        again = self.rng.sample(done, self.rng.randrange(len(done) + 1))
+        if not self.frontier.ordering.site_share:
+            others = self.twin.in_state(WAITING) + self.twin.leased()
+            self.frontier.add_done(np.array(again + others, dtype=np.int64))
+            for page in again:
+                self.twin.add(page, 0)
+
     def next_page(self):
         self.now += self.rng.choice([0.0, 0.0, 0.5, 1.0])
         # A clock may be read late.
@@ -454,7 +465,7 @@ class Pair:
         actions += [self.end_fetch] * 4 + [self.put_back, self.hold]
         actions += [self.set_ready_at, self.finish, self.accept]
         if self.rng.random() < 0.06:
-            actions = [self.set_site, self.burst, self.fetched_otherwise]
+            actions = [self.set_site, self.burst, self.fetched_otherwise, self.add_done]
         action = self.rng.choice(actions) if self.pages.n_sites else self.observe
         action()
         return action.__name__

@@ -10,6 +10,7 @@ from time import monotonic
 from typing import Any, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 from scrapy.utils.asyncio import run_in_thread
 from scrapy.utils.defer import deferred_from_coro
 from twisted.python.failure import Failure
@@ -20,7 +21,7 @@ from crawlprio.frontier.politeness import DomainShares
 from crawlprio.frontier.protocol import Attached, LeasedPage, PageVisit, QueueEntry
 from crawlprio.frontier.replaying import add_waiting, history_of, replay
 from crawlprio.frontier.saved_queue import restore_queue
-from crawlprio.frontier.struct_layouts import DONE, MAX_LEASES, UNKNOWN, WAITING
+from crawlprio.frontier.struct_layouts import MAX_LEASES, UNKNOWN, WAITING
 from crawlprio.graph.compiled import plain_until
 from crawlprio.graph.pages import NO_PAGE, Visit
 from crawlprio.live.clock import HostClock
@@ -116,8 +117,8 @@ class EarlierRuns:
         recorder = self._recorder
         if recorder.state is not None:
             restore_queue(self._queue, recorder.state.take)
-            for page in recorder.figures.visited:
-                self.note(page)
+            self._outcomes = bytearray(len(recorder.pages))
+            np.frombuffer(self._outcomes, np.uint8)[recorder.figures.visited] = 1
 
     def _replay_visits(self, model: Any | None) -> None:
         """Replay the visits since then, or all. O(their links)."""
@@ -471,15 +472,13 @@ class LocalFrontier(Attached):
     def holds(self, lease: int) -> bool:
         return True
 
-    def fetch_again(self, pages: Sequence[int], keys: Keys) -> None:
+    def fetch_again(self, pages: NDArray[np.int64], keys: Keys) -> None:
         """Queue pages that are done once more. `keys`: one for each page, then that of new ones.
 
-        Each visit of them is recorded with its items, as if it were the first. O(pages log n).
+        Each visit of them is recorded with its items, as if it were the first. O(pages).
         """
         self.queue.accept(keys)
-        for page in pages:
-            if self.queue.state(page) == DONE:
-                self.queue.add(page)
+        self.queue.add_done(pages)
         self._earlier.forget()
 
     def release_site(self, lease: int) -> None:

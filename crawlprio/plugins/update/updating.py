@@ -379,7 +379,7 @@ class Updates(CrawlPart):
         again = self._known["checked_at"] < self._pass.began
         if self._asks == NEW:
             again &= self._versions.leads
-        self._frontier.fetch_again(np.flatnonzero(again).tolist(), keys)
+        self._frontier.fetch_again(np.flatnonzero(again), keys)
 
     def _keys(self, n_pages: int) -> NDArray[np.float64]:
         """Return the key of each page at the time when the pass began, then that of new ones."""
