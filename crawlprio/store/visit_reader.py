@@ -4,10 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator
-from itertools import chain
-
-import numpy as np
-from numpy.typing import NDArray
 
 from crawlprio.extras import require
 from crawlprio.graph.pages import NO_PAGE, Visit
@@ -117,12 +113,6 @@ class VisitReader(StateReader):
             if not self._writes:  # at least the pages that these visits may name
                 self._count()
             yield from read_visit_columns(self._db, last, self.n_pages)
-
-    def visit_numbers(self) -> NDArray[np.int64]:
-        """Return the places in the crawl of all visits, in order."""
-        with store_errors(self.path):
-            rows = self._db.execute("SELECT seq FROM visits ORDER BY seq")
-            return np.fromiter(chain.from_iterable(rows), np.int64)
 
     def current_numbers(self, since: int) -> list[int]:
         """Return those of the visits that `visits` yields, from a place on."""

@@ -272,7 +272,8 @@ class VisitColumns(NamedTuple):
     response. `fetched_at` and `elapsed`: float64: Unix time of the end of each fetch, and its
     seconds. `errors`: short cause of each that got no page; empty for the others. `is_refused`:
     whether the page of each waits again, so that it is no evidence. `visits`: the visits
-    themselves, with their texts, if they were not read as columns.
+    themselves, with their texts, if they were not read as columns; else `numbers`: their places in
+    the crawl.
     """
 
     pages: PageIds
@@ -284,6 +285,7 @@ class VisitColumns(NamedTuple):
     errors: Sequence[str]
     is_refused: NDArray[np.bool_]
     visits: Sequence[Visit] = ()
+    numbers: Sequence[int] = ()
 
     def visit(self, at: int) -> Visit:
         """Return a visit, without its texts, size and hash if it was read as columns."""
@@ -342,6 +344,7 @@ def _columns(rows: Sequence[tuple[Any, ...]], before: int, n_pages: int) -> Visi
         times[1],
         errors,
         is_refused,
+        numbers=numbers,
     )
 
 

@@ -8,6 +8,7 @@ a pass over pages that did not change leaves them what they were.
 from __future__ import annotations
 
 import json
+import math
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
@@ -35,7 +36,7 @@ from crawlprio.plugins.update.conditional import (
     conditional,
 )
 from crawlprio.plugins.update.sameness import SAMPLE, Blocks, Sameness, unpacked
-from crawlprio.ranking.pagerank import pagerank
+from crawlprio.ranking.pagerank import partial_pagerank
 from crawlprio.settings_table.config import read_setting
 from crawlprio.store import Store
 from crawlprio.store.files import store_errors
@@ -149,43 +150,46 @@ class Version(NamedTuple):
 
 
 class Versions(NamedTuple):
-    """The current versions of all pages, in arrays by page, from one reading of the visits.
+    """What the visits say of each page, in arrays by page.
 
-    `numbers`: of the visits, 0 for a page without one. `fetched_at`: NaN for such a page. `indptr`
-    and `indices`: the links. `leads`: whether the page led to others, whatever it is now.
+    `numbers`: of the visits that are the current versions, 0 for a page without one. `fetched_at`:
+    when, NaN for such a page. `importance`: PageRank by their links. `leads`: whether the page has
+    led to others, whatever it is now.
     """
 
     numbers: NDArray[np.int64]
     fetched_at: NDArray[np.float64]
-    indptr: NDArray[np.int64]
-    indices: NDArray[np.int32]
+    importance: NDArray[np.float64]
     leads: NDArray[np.bool_]
 
     @classmethod
     def read(cls, store: Store, n_pages: int) -> Versions:
-        """Read the visits; O(visits + links), 1 s for a million links."""
+        """Read the visits; O(visits + links), 4 s for a million with five links each."""
         groups = [*store.visit_columns()]
-        pages = np.concatenate([group.pages for group in groups])
-        fetched_at = np.concatenate([group.fetched_at for group in groups])
-        targets = np.concatenate([group.targets for group in groups])
+        pages, numbers, fetched_at, targets = (
+            np.concatenate([getattr(group, name) for group in groups])
+            for name in ("pages", "numbers", "fetched_at", "targets")
+        )
         n_links = np.concatenate([np.diff(group.begins) for group in groups])
-        is_of_page = np.flatnonzero(pages >= 0)
-        last = np.full(n_pages, -1, np.int64)
-        last[pages[is_of_page]] = is_of_page  # of several visits, the last one stays
         begins = np.concatenate([[0], np.cumsum(n_links)])
-        degrees = np.where(last >= 0, n_links[last], 0)
-        indptr = np.concatenate([[0], np.cumsum(degrees)])
-        shift = np.repeat(begins[last] - indptr[:-1], degrees)
-        known_before = np.concatenate([[NO_PAGE], np.maximum.accumulate(targets)])[:-1]
-        leads = np.zeros(n_pages, np.bool_)
-        led = np.repeat(pages, n_links)[targets > known_before]
-        leads[led[led >= 0]] = True
+        visits = np.flatnonzero(pages >= 0)
+        last = np.full(n_pages, -1, np.int64)
+        last[pages[visits]] = visits  # of several visits, the last one stays
+        is_fetched, has_links = last >= 0, n_links > 0
+        # Ids follow the order of discovery, so a visit leads to new pages if one is above all.
+        highest = np.full(len(pages), NO_PAGE)
+        highest[has_links] = np.maximum.reduceat(targets, begins[:-1][has_links])
+        before = np.maximum.accumulate(np.concatenate([[NO_PAGE], highest[:-1]]))
         return cls(
-            np.where(last >= 0, store.visit_numbers()[last], 0),
-            np.where(last >= 0, fetched_at[last], np.nan),
-            indptr,
-            targets[shift + np.arange(len(shift))],
-            leads,
+            np.where(is_fetched, numbers[last], 0),
+            np.where(is_fetched, fetched_at[last], np.nan),
+            partial_pagerank(
+                begins[last],
+                np.where(is_fetched, n_links[last], 0),
+                targets,
+                relative_tolerance=math.inf,
+            ),
+            np.bincount(pages[visits], (highest > before)[visits], n_pages) > 0,
         )
 
 
@@ -393,7 +397,7 @@ class Updates(CrawlPart):
         names = ("n_checks", "exposure", "n_changes", "n_new_links", "n_told", "n_true")
         history = gain.History(ages, signalled, *map(known.__getitem__, names))
         sites = self.crawl.recorder.pages.sites[:n_pages]
-        about = history, pagerank(versions.indptr, versions.indices), sites
+        about = history, versions.importance, sites
         keys, usual = gain.gains(*about)
         if self._pass.first == self._store.next_seq:
             self._pass = self._passes[-1] = self._pass._replace(fresh=gain.freshness(*about))
