@@ -127,7 +127,8 @@ def simulated_updates(site, n_fetches):
         links = [rows.get(page, []) for page in known]
         indptr = np.concatenate([[0], np.cumsum([*map(len, links)])])
         weights = pagerank(indptr, np.array([to for row in links for to in row]))
-        keys, usual = gain.gains(gain.History(*columns), weights, np.zeros(len(known), np.int32))
+        sites = np.zeros(len(known), np.int32)
+        keys, usual, _ = gain.gains(gain.History(*columns), weights, sites)
         waiting = dict(zip(known, keys.tolist(), strict=True))
         fetched, n_found = [], 0
         while waiting and len(fetched) < n_fetches:

@@ -7,8 +7,7 @@ store.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from scrapy import Request
 from scrapy.crawler import Crawler
@@ -27,26 +26,19 @@ EARLIER = "crawlprio_earlier"
 
 NOT_MODIFIED = 304
 
-HEADERS = {"if-none-match": "If-None-Match", "if-modified-since": "If-Modified-Since"}
+HEADERS = ("If-None-Match", "If-Modified-Since")
 
 LONGEST = 1_000
 """Characters of a validator that is sent back."""
 
 
-class Copy(NamedTuple):
-    """What is kept of a response: its validators, as its headers have them, and its blocks."""
-
-    etag: str
-    modified: str
-    blocks: bytes
-
-    @classmethod
-    def of(cls, response: Response) -> Copy:
-        names = ("ETag", "Last-Modified")
-        etag, modified = ((response.headers.get(name) or b"").decode("latin-1") for name in names)
-        is_html = isinstance(response, HtmlResponse)
-        blocks = packed(blocks_of(response.body, type_of(response).header)) if is_html else b""
-        return cls(_usable(etag), _usable(modified), blocks)
+def copy_of(response: Response) -> tuple[str, str, bytes]:
+    """Return the row of `COPIES` for a response, whose validators are as its headers have them."""
+    names = ("ETag", "Last-Modified")
+    etag, modified = ((response.headers.get(name) or b"").decode("latin-1") for name in names)
+    is_html = isinstance(response, HtmlResponse)
+    blocks = packed(blocks_of(response.body, type_of(response).header)) if is_html else b""
+    return _usable(etag), _usable(modified), blocks
 
 
 def _usable(validator: str) -> str:
@@ -60,8 +52,8 @@ COPIES = SideTable.of_visits(
     "etag TEXT NOT NULL, modified TEXT NOT NULL, blocks BLOB NOT NULL",
     is_valid=lambda etag, modified, blocks: (_usable(etag), _usable(modified)) == (etag, modified),
 )
-"""How a `Copy` travels with its visit to the process that has the store; no store has this table,
-as `revisits` has one copy a page."""
+"""How what is kept of a response (its validators, and its blocks) travels with its visit to the
+process that has the store; no store has this table, as `revisits` has one copy a page."""
 
 
 def conditional(
@@ -74,18 +66,14 @@ def conditional(
     plain = {"url": url, "meta": {"depth": depth, ALLOW_PRIVATE: False}}
     fields: dict[str, Any] = plain if request is None else json.loads(request)
     meta = fields.get("meta", {})
-    if fields.get("method", "GET") != "GET" or not _is_plain(meta):
-        return json.dumps(fields).encode()
-    headers = [row for row in fields.get("headers", []) if row[0].lower() not in HEADERS]
-    validators = (("If-None-Match", _usable(etag)), ("If-Modified-Since", _usable(modified)))
-    headers += [[name, value] for name, value in validators if value]
-    fields |= {"meta": {**meta, EARLIER: body}} | ({"headers": headers} if headers else {})
+    # An object with such a key stands for a value of another type.
+    is_plain = isinstance(meta, dict) and not any(key.startswith("$") for key in meta)
+    if is_plain and fields.get("method", "GET") == "GET":
+        headers = [row for row in fields.get("headers", []) if row[0].title() not in HEADERS]
+        validators = zip(HEADERS, (_usable(etag), _usable(modified)), strict=True)
+        headers += [[name, value] for name, value in validators if value]
+        fields |= {"meta": {**meta, EARLIER: body}} | ({"headers": headers} if headers else {})
     return json.dumps(fields).encode()
-
-
-def _is_plain(meta: object) -> bool:
-    """Return whether a JSON object stands for itself, and not for another type."""
-    return isinstance(meta, Mapping) and not any(key.startswith("$") for key in meta)
 
 
 class ConditionalMiddleware:
@@ -106,19 +94,16 @@ class ConditionalMiddleware:
         """Send no validators of a page to where it redirects."""
         if EARLIER in request.meta and "redirect_urls" in request.meta:
             del request.meta[EARLIER]
-            for name in HEADERS.values():
+            for name in HEADERS:
                 request.headers.pop(name, None)
 
     def process_response(self, request: Request, response: Response) -> Response:
         lease = self._crawl.lease_of(request)
-        if lease is None:
-            return response
-        earlier = request.meta.get(EARLIER)
-        if earlier is not None and (
-            response.status == NOT_MODIFIED
-            or (200 <= response.status < 300 and content_hash(response.body) == earlier)
-        ):
-            lease.status = NOT_MODIFIED
-            request.errback = None
-            raise IgnoreRequest("the page is as it was")
+        if lease is not None and EARLIER in request.meta:
+            is_got, earlier = 200 <= response.status < 300, request.meta[EARLIER]
+            is_same = is_got and content_hash(response.body) == earlier
+            if is_same or response.status == NOT_MODIFIED:
+                lease.status = NOT_MODIFIED
+                request.errback = None
+                raise IgnoreRequest("the page is as it was")
         return response

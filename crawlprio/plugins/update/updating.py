@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import math
 import sqlite3
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from itertools import chain
 from time import time
 from typing import TYPE_CHECKING, NamedTuple
@@ -32,8 +32,8 @@ from crawlprio.plugins.update.conditional import (
     COPIES,
     NOT_MODIFIED,
     ConditionalMiddleware,
-    Copy,
     conditional,
+    copy_of,
 )
 from crawlprio.plugins.update.sameness import SAMPLE, Blocks, Sameness, unpacked
 from crawlprio.ranking.pagerank import partial_pagerank
@@ -43,7 +43,6 @@ from crawlprio.store.files import store_errors
 from crawlprio.store.outcomes import failure_of
 from crawlprio.store.reader import StoreReader
 from crawlprio.store.side_tables import SideTable
-from crawlprio.store.visit_rows import target_list
 
 if TYPE_CHECKING:
     from scrapy.http import Response
@@ -81,7 +80,7 @@ class Pass(NamedTuple):
     `first`: place in the crawl of its first visit. `began`: Unix time. `asked`: `crawl` for what
     was crawled before the first update, else `changed` or `new`. `n_checks`: fetches that found a
     page as it was, or failed. `n_changed`, `n_new` and `n_gone`: pages. One that was killed, or
-    interrupted, is not over, and the next update goes on with it. `fresh`: `gain.freshness` then.
+    interrupted, is not over, and the next update goes on with it. `fresh`: freshness at its start.
     """
 
     first: int
@@ -93,14 +92,6 @@ class Pass(NamedTuple):
     n_gone: int = 0
     is_over: bool = False
     fresh: float = 1.0
-
-    def ended(self, found: Sequence[int], *, is_over: bool) -> Pass:
-        """Return the pass at the end of a run that found so much more."""
-        sums = (had + more for had, more in zip(self[3:7], found, strict=True))
-        checks, changed, new, gone = sums
-        return self._replace(
-            n_checks=checks, n_changed=changed, n_new=new, n_gone=gone, is_over=is_over
-        )
 
 
 def read_passes(store: StoreReader) -> list[Pass]:
@@ -136,17 +127,6 @@ class Known(NamedTuple):
     modified: str = ""
     blocks: bytes = b""
     request: str | None = None
-
-
-class Version(NamedTuple):
-    """What the current version of a page is compared by."""
-
-    status: int
-    error: str
-    title: str
-    body: int
-    links: frozenset[object]
-    fetched_at: float
 
 
 class Versions(NamedTuple):
@@ -231,55 +211,30 @@ class Revisits:
     def replace(self, row: Known) -> None:
         self._changed[row.page] = row
 
-    def add_visit(self, page: int) -> None:
-        """Note that the next visit is the current version of a page."""
-        self._make_room(page)
-        self.current[page] = self._store.next_seq
-
-    def version(self, page: int) -> Version | None:
+    def version(self, page: int) -> Visit | None:
         """Return the current version of a page; None if it has none on disk."""
-        self._make_room(page)
-        with store_errors(self._store.path):
-            row = self._db.execute(
-                "SELECT status, error, title, content_hash, targets, outside, fetched_at"
-                " FROM visits WHERE seq = ?",
-                (int(self.current[page]),),
-            ).fetchone()
-            if row is None:
-                return None
-            targets = target_list(row[4], self._store.n_pages)
-            outside = [] if row[5] is None else [url for url, _ in json.loads(row[5])]
-        status, error, title, body, *_, fetched_at = row
-        return Version(status, error, title, body, frozenset([*targets, *outside]), fetched_at)
-
-    def _make_room(self, page: int) -> None:
         if page >= len(self.current):
-            self.current = np.concatenate([self.current, np.zeros(page + 1, np.int64)])
+            self.current = np.append(self.current, np.zeros(page + 1, np.int64))
+        last = int(self.current[page])
+        visits = self._store.visits(
+            anchors=False, history=True, after=last - 1, until=last, beside=()
+        )
+        return next(visits, None)
 
-    def copies(self, pages: NDArray[np.int64]) -> Iterator[tuple[int, Blocks]]:
-        """Yield the blocks that are kept of some pages."""
-        with store_errors(self._store.path):
-            for page in pages.tolist():
-                query = "SELECT blocks FROM revisits WHERE page = ?"
-                for (blocks,) in self._db.execute(query, (page,)):
-                    if blocks:
-                        yield page, unpacked(blocks)
+    def load(self, versions: Versions) -> NDArray[np.float64]:
+        """Return when each page was checked, NaN for never, and the counts of `History`, as rows.
 
-    def load(self, versions: Versions) -> dict[str, NDArray[np.float64]]:
-        """Return what is known of each page, by column; NaN where a page was never fetched."""
-        n_pages = len(versions.numbers)
-        self._make_room(n_pages - 1)
-        self.current[:n_pages] = versions.numbers
-        names = Known._fields[1:9]
-        columns = {name: np.zeros(n_pages) for name in names}
-        columns["checked_at"] = versions.fetched_at.copy()
+        Note the current versions.
+        """
+        self.current = versions.numbers
+        columns = "checked_at, n_checks, exposure, n_changes, n_new_links, n_told, n_true"
+        known = np.zeros((7, len(self.current)))
+        known[0] = versions.fetched_at
         with store_errors(self._store.path):
-            rows = self._db.execute(f"SELECT page, {', '.join(names)} FROM revisits")
-            flat = np.fromiter(chain.from_iterable(rows), np.float64).reshape(-1, 9)
-        pages = flat[:, 0].astype(np.int64)
-        for at, name in enumerate(names, 1):
-            columns[name][pages] = flat[:, at]
-        return columns
+            rows = self._db.execute(f"SELECT page, {columns} FROM revisits")
+            flat = np.fromiter(chain.from_iterable(rows), np.float64).reshape(-1, 8)
+        known[:, flat[:, 0].astype(np.int64)] = flat[:, 1:].T
+        return known
 
     def signalled(self, lastmods: Mapping[int, str]) -> list[int]:
         """Return the pages that a sitemap has called changed since their last check."""
@@ -301,7 +256,7 @@ class Updates(CrawlPart):
     def __init__(self, crawl: CrawlContext) -> None:
         super().__init__(crawl)
         self._asks: str = read_setting(crawl.crawler.settings, "CRAWLPRIO_UPDATE")
-        self._pass: Pass | None = None
+        self._is_update = False
         self._n_found = {"changed": 0, "new": 0, "gone": 0}
         self._lastmods: dict[int, str] = {}
 
@@ -318,38 +273,32 @@ class Updates(CrawlPart):
                 f"CRAWLPRIO_UPDATE is {self._asks!r}, but there is no crawl to update; set JOBDIR "
                 "to the folder of one, and leave SCHEDULER and CRAWLPRIO_STORE to crawlprio."
             )
-        self._store, self._frontier = store, frontier
-        n_pages = len(recorder.pages)
-        self._revisits = Revisits(store, n_pages)
+        self._store, self._frontier, self._n_before = store, frontier, len(recorder.pages)
+        self._revisits = Revisits(store, self._n_before)
         store.attach(self._revisits)
         self._passes = read_passes(store)
         if recorder.resumes and store.n_visits:
             self._begin_pass()
-        self._sites = recorder.pages.sites.copy()
-        self._by_site = np.argsort(self._sites, kind="stable")
         self._same = Sameness(self._copies_of)
         frontier.rechecks = self
 
     def read(self, pairs: LinkPairs, response: Response, page: ParsedPage | PageHead) -> None:
         if 200 <= pairs.status < 300:
-            pairs.extras[COPIES.name] = Copy.of(response)
+            pairs.extras[COPIES.name] = copy_of(response)
 
     def figures(self) -> Mapping[str, str | float]:
         """Return rows for the table at the end of the crawl."""
-        if self._pass is None:
+        if not self._is_update:
             return {}
         found = {f"pages {kind}": n_pages for kind, n_pages in self._n_found.items()}
         return {"pages as they were": self.crawl.recorder.figures.n_checks, **found}
 
     def _begin_pass(self) -> None:
         """Begin a pass, or go on with one that was killed: queue the pages not checked in it."""
-        last = self._passes[-1]
-        if last.is_over or last.asked == FIRST:
-            last = Pass(self._store.next_seq, time(), self._asks)
-            self._passes.append(last)
-        self._pass = last
+        if self._passes[-1].is_over or self._passes[-1].asked == FIRST:
+            self._passes.append(Pass(self._store.next_seq, time(), self._asks))
         self._write_passes()
-        self._frontier.counts_failures = True
+        self._is_update = self._frontier.counts_failures = True
         sitemaps = next((part for part in self.crawl.parts if isinstance(part, Sitemaps)), None)
         if sitemaps is None or not sitemaps.is_busy:
             self._fetch_again()
@@ -376,46 +325,37 @@ class Updates(CrawlPart):
             self.crawl.fail(error)
 
     def _fetch_again(self) -> None:
-        """Queue the pages that were not checked in this pass, by what their fetch gains."""
-        assert self._pass is not None
-        n_pages = len(self.crawl.recorder.pages)
-        keys = self._keys(n_pages)
-        again = self._known["checked_at"] < self._pass.began
-        if self._asks == NEW:
-            again &= self._versions.leads
-        self._frontier.fetch_again(np.flatnonzero(again), keys)
-
-    def _keys(self, n_pages: int) -> NDArray[np.float64]:
-        """Return the key of each page at the time when the pass began, then that of new ones."""
-        assert self._pass is not None
-        self._versions = versions = Versions.read(self._store, n_pages)
-        self._known = known = self._revisits.load(versions)
-        ages = np.maximum(self._pass.began - known["checked_at"], 0) / gain.DAY
+        """Queue the pages not checked in this pass, by what their fetch gained when it began."""
+        last, pages = self._passes[-1], self.crawl.recorder.pages
+        versions = Versions.read(self._store, len(pages))
+        checked_at, *counts = self._revisits.load(versions)
+        ages = np.maximum(last.began - checked_at, 0) / gain.DAY
         self._lastmods = dict(self._store.sitemaps().lastmods())
-        signalled = np.zeros(n_pages)
-        signalled[self._revisits.signalled(self._lastmods)] = 1
-        names = ("n_checks", "exposure", "n_changes", "n_new_links", "n_told", "n_true")
-        history = gain.History(ages, signalled, *map(known.__getitem__, names))
-        sites = self.crawl.recorder.pages.sites[:n_pages]
-        about = history, versions.importance, sites
-        keys, usual = gain.gains(*about)
-        if self._pass.first == self._store.next_seq:
-            self._pass = self._passes[-1] = self._pass._replace(fresh=gain.freshness(*about))
+        signals = np.zeros(len(pages))
+        signals[self._revisits.signalled(self._lastmods)] = 1
+        history = gain.History(ages, signals, *counts)
+        keys, usual, fresh = gain.gains(history, versions.importance, pages.sites)
+        if last.first == self._store.next_seq:
+            self._passes[-1] = last._replace(fresh=fresh)
             self._write_passes()
+        is_due = checked_at < last.began
         if self._asks == NEW:
-            w_new = gain.NEW_SHARE / n_pages
+            is_due &= versions.leads
+            w_new = gain.NEW_SHARE / len(pages)
             keys = np.where(np.isnan(ages), keys, w_new * gain.hub_gains(history, ages))
-        return np.append(keys, usual)
+        self._frontier.fetch_again(np.flatnonzero(is_due), np.append(keys, usual))
 
     def _copies_of(self, site: int) -> Iterator[tuple[int, Blocks]]:
         """Yield some copies that are held of pages of a site, spread over all of them."""
-        begin, end = np.searchsorted(self._sites[self._by_site], (site, site + 1))
-        pages = self._by_site[begin:end]
-        pages = pages[self._revisits.current[pages] > 0]
-        yield from self._revisits.copies(pages[:: max(len(pages) // SAMPLE, 1)])
+        held = np.flatnonzero(self._revisits.current[: self._n_before])
+        pages = held[self.crawl.recorder.pages.sites[held] == site]
+        for page in pages[:: max(len(pages) // SAMPLE, 1)].tolist():
+            known = self._revisits.of(page)
+            if known is not None and known.blocks:
+                yield page, unpacked(known.blocks)
 
     def request_for(self, page: int, request: object | None) -> object | None:
-        known = None if self._pass is None else self._revisits.of(page)
+        known = self._revisits.of(page) if self._is_update else None
         if known is None or not (request is None or isinstance(request, bytes)):
             return request
         if request is None and known.request is not None:
@@ -425,106 +365,92 @@ class Updates(CrawlPart):
             return request
         pages = self.crawl.recorder.pages
         plain = pages.url(page), int(pages.depths[page])
-        return conditional(request, *plain, known.etag, known.modified, version.body)
+        return conditional(request, *plain, known.etag, known.modified, version.content_hash)
 
     def is_check(self, page: int, request: object | None, visit: Visit) -> bool:
-        copy = _taken_out(visit)
-        known, version = self._revisits.of(page), self._revisits.version(page)
-        checked = Known(page, visit.fetched_at) if known is None else known
+        assert isinstance(visit.extras, dict)
+        copy = dict(zip(COPIES.types, visit.extras.pop(COPIES.name, ()), strict=False))
+        version = self._revisits.version(page)
+        known = self._revisits.of(page) or Known(page, (version or visit).fetched_at)
+        days = max(visit.fetched_at - known.checked_at, 0.0) / gain.DAY
+        checked = known._replace(checked_at=visit.fetched_at)
         if isinstance(request, bytes):
             checked = checked._replace(request=request.decode())
         if version is None:
-            self._n_found["new"] += self._pass is not None
-            return self._record(checked._replace(checked_at=visit.fetched_at), visit, copy, "")
-        if known is None:
-            checked = checked._replace(checked_at=version.fetched_at)
-        lastmod = self._lastmods.get(page, checked.lastmod)
-        was_told = bool(checked.lastmod) and checked.lastmod != lastmod
-        if self._fails_for_now(visit, checked) and self._pass is not None:
-            self._revisits.replace(
-                checked._replace(checked_at=visit.fetched_at, n_failures=checked.n_failures + 1)
-            )
+            self._n_found["new"] += self._is_update
+            self._note_version(checked._replace(**copy))
+            return False
+        may_pass = visit.status in (0, 429) or visit.status >= 500
+        if self._is_update and may_pass and known.n_failures + 1 < MOST_FAILURES:
+            self._revisits.replace(checked._replace(n_failures=known.n_failures + 1))
             return True
-        what = self._news(page, checked, version, visit, copy)
-        days = max(visit.fetched_at - checked.checked_at, 0.0) / gain.DAY
+        what = self._news(version, visit, unpacked(known.blocks), unpacked(copy.get("blocks", b"")))
+        lastmod = self._lastmods.get(page, known.lastmod)
+        was_told = bool(known.lastmod) and known.lastmod != lastmod
         # Pages on disk are those that this visit has not just led to.
         n_new = int(np.count_nonzero(visit.targets >= self._store.n_pages)) if what else 0
         checked = checked._replace(
-            checked_at=visit.fetched_at,
-            n_checks=checked.n_checks + 1,
-            exposure=checked.exposure + (days / 2 if what else days),
-            n_changes=checked.n_changes + bool(what),
-            n_new_links=checked.n_new_links + n_new,
+            n_checks=known.n_checks + 1,
+            exposure=known.exposure + (days / 2 if what else days),
+            n_changes=known.n_changes + bool(what),
+            n_new_links=known.n_new_links + n_new,
             n_failures=0,
-            n_told=checked.n_told + was_told,
-            n_true=checked.n_true + (was_told and bool(what)),
+            n_told=known.n_told + was_told,
+            n_true=known.n_true + (was_told and bool(what)),
             lastmod=lastmod,
+            **copy,
         )
-        if what:
-            self._n_found["gone" if failure_of(visit) else "changed"] += 1
-            return self._record(checked, visit, copy, what)
-        self._revisits.replace(_with_copy(checked, copy))
-        return True
+        if not what:
+            self._revisits.replace(checked)
+            return True
+        self._n_found["gone" if failure_of(visit) else "changed"] += 1
+        visit.extras[REVISIONS.name] = (what,)
+        self._note_version(checked)
+        return False
 
-    @staticmethod
-    def _fails_for_now(visit: Visit, known: Known) -> bool:
-        """Return whether a fetch failed in a way that may pass, and not too often already."""
-        passes = visit.status in (0, 429) or visit.status >= 500
-        return passes and known.n_failures + 1 < MOST_FAILURES
+    def _note_version(self, row: Known) -> None:
+        """Note that the visit about to be recorded is the current version of its page."""
+        self._revisits.replace(row)
+        self._revisits.current[row.page] = self._store.next_seq
 
-    def _news(
-        self, page: int, known: Known, version: Version, visit: Visit, copy: Copy | None
-    ) -> str:
-        """Return how a visit differs from the current version of its page, in words."""
+    def _news(self, version: Visit, visit: Visit, old: Blocks, new: Blocks) -> str:
+        """Return how a visit differs from the current version of its page, in words.
+
+        `old` and `new` are the blocks of their texts.
+        """
         if visit.status == NOT_MODIFIED:
             return ""
         if (visit.status, visit.error) != (version.status, version.error):
             return "status"
-        links = frozenset([*visit.targets.tolist(), *(url for url, _ in visit.outside)])
         if failure_of(visit):
             return ""
+        site = int(self.crawl.recorder.pages.sites[visit.page])
+        is_same_text = visit.content_hash == version.content_hash or (
+            min(len(old), len(new)) > 0 and self._same.is_same(site, visit.page, old, new)
+        )
         found = {
             "title": visit.title != version.title,
-            "text": not self._is_same_text(page, known, version, visit, copy),
-            "links": links != version.links,
+            "text": not is_same_text,
+            "links": _links(visit) != _links(version),
         }
         return ", ".join(name for name, is_new in found.items() if is_new)
 
-    def _is_same_text(
-        self, page: int, known: Known, version: Version, visit: Visit, copy: Copy | None
-    ) -> bool:
-        if visit.content_hash == version.body:
-            return True
-        old, new = unpacked(known.blocks), unpacked(b"" if copy is None else copy.blocks)
-        if not (len(old) and len(new)):
-            return False
-        return self._same.is_same(int(self.crawl.recorder.pages.sites[page]), page, old, new)
-
-    def _record(self, known: Known, visit: Visit, copy: Copy | None, what: str) -> bool:
-        """Note the visit that is about to be recorded; return that it is one."""
-        self._revisits.replace(_with_copy(known, copy))
-        self._revisits.add_visit(visit.page)
-        if what and isinstance(visit.extras, dict):
-            visit.extras[REVISIONS.name] = (what,)
-        return False
-
     def closed(self, reason: str) -> None:
-        if self._pass is not None and not self.crawl.recorder.has_failed:
-            counts = self.crawl.recorder.figures.n_checks, *self._n_found.values()
-            self._passes[-1] = self._pass.ended(counts, is_over=reason != "shutdown")
+        if self._is_update and not self.crawl.recorder.has_failed:
+            last, found = self._passes[-1], self._n_found
+            self._passes[-1] = last._replace(
+                n_checks=last.n_checks + self.crawl.recorder.figures.n_checks,
+                n_changed=last.n_changed + found["changed"],
+                n_new=last.n_new + found["new"],
+                n_gone=last.n_gone + found["gone"],
+                is_over=reason != "shutdown",
+            )
             self._write_passes()
 
     def _write_passes(self) -> None:
         self._store.set_meta(PASSES, json.dumps([list(each) for each in self._passes]))
 
 
-def _taken_out(visit: Visit) -> Copy | None:
-    """Return what is kept of a response, which its visit no longer has; None without a body."""
-    extras = visit.extras
-    row = extras.pop(COPIES.name, None) if isinstance(extras, dict) else None
-    return None if row is None else Copy(*row)
-
-
-def _with_copy(known: Known, copy: Copy | None) -> Known:
-    """Return the row of a page with what is kept of its last response, if that had a body."""
-    return known if copy is None else known._replace(**copy._asdict())
+def _links(visit: Visit) -> set[object]:
+    """Return the links of a visit: pages, and URLs outside the crawl."""
+    return {*visit.targets.tolist(), *(url for url, _ in visit.outside)}
