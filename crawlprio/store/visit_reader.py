@@ -114,12 +114,6 @@ class VisitReader(StateReader):
                 self._count()
             yield from read_visit_columns(self._db, last, self.n_pages)
 
-    def current_numbers(self, since: int) -> list[int]:
-        """Return those of the visits that `visits` yields, from a place on."""
-        query = f"SELECT seq FROM visits WHERE seq >= ? AND (page < 0 OR seq IN {CURRENT})"
-        with store_errors(self.path):
-            return [seq for (seq,) in self._db.execute(f"{query} ORDER BY seq", (since,))]
-
     def statuses(self) -> Iterator[tuple[int, int]]:
         """Yield page and status of each visit, in the order recorded. Some 1 µs each."""
         with store_errors(self.path):

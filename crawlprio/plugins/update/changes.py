@@ -21,7 +21,6 @@ from crawlprio.store import Store
 from crawlprio.store.files import store_errors
 from crawlprio.store.outcomes import failure_of
 from crawlprio.store.reader import StoreReader
-from crawlprio.store.visit_rows import target_list
 
 if TYPE_CHECKING:
     from crawlprio.show.report_page import ReportedCrawl
@@ -72,47 +71,33 @@ def read_changes(store: StoreReader, asked: str | None = None) -> list[Change]:
         graph = store.link_graph()
         importance = pagerank(graph.indptr, graph.indices).tolist() if graph.n_pages else []
         assert graph.urls is not None
-        before, what = _versions_before(store, since), _revisions(store)
+        before = _were_got(store, since)
         found = []
-        current = store.visits(texts=False, anchors=False, titles=True, after=since - 1)
-        for seq, visit in zip(store.current_numbers(since), current, strict=True):
-            page = visit.page
-            if page == NO_PAGE:
+        for visit in store.visits(
+            texts=False, anchors=False, titles=True, after=since - 1, beside=(REVISIONS,)
+        ):
+            page, cause = visit.page, failure_of(visit)
+            if page == NO_PAGE or (cause and not before.get(page)):
                 continue
-            was_got = before.get(page)
-            cause = failure_of(visit)
-            if cause and was_got:
+            if cause:
                 kind, said = "gone", cause
-            elif cause:
-                continue
             elif 300 <= visit.status < 400:
                 kind, said = "moved", graph.urls[int(visit.targets[0])]
-            elif not was_got:
+            elif not before.get(page):
                 kind, said = "new", ""
             else:
-                kind, said = "changed", what.get(seq, "")
-            at, url = visit.fetched_at, graph.urls[page]
+                kind, said = "changed", *visit.extras.get(REVISIONS.name, ("",))
+            url, at = graph.urls[page], visit.fetched_at
             found.append(Change(kind, url, visit.title, said, at, importance[page]))
     return sorted(found, key=lambda change: -change.importance)
 
 
-def _versions_before(store: StoreReader, since: int) -> dict[int, bool]:
+def _were_got(store: StoreReader, since: int) -> dict[int, int]:
     """Return, for each page fetched before a visit, whether its last visit then succeeded."""
-    got = {}
+    is_got = "status / 100 = 2 OR (status / 100 = 3 AND targets <> '[]')"
+    query = f"SELECT page, {is_got} FROM visits WHERE page >= 0 AND seq < ? ORDER BY seq"
     with store_errors(store.path):
-        for page, status, targets in store._db.execute(
-            "SELECT page, status, targets FROM visits WHERE page >= 0 AND seq < ? ORDER BY seq",
-            (since,),
-        ):
-            has_links = bool(target_list(targets, store.n_pages))
-            got[page] = 200 <= status < 300 or (300 <= status < 400 and has_links)
-    return got
-
-
-def _revisions(store: StoreReader) -> dict[int, str]:
-    """Return what the visits of updates changed, by their numbers."""
-    with store_errors(store.path):
-        return dict(REVISIONS.rows(store._db, "seq, what", "seq"))
+        return dict(store._db.execute(query, (since,)))
 
 
 def report_section(crawl: ReportedCrawl) -> ReportSection | None:
