@@ -17,7 +17,7 @@ from scrapy.http import HtmlResponse, Response
 from crawlprio.items import content_hash
 from crawlprio.live.crawl_context import CrawlContext
 from crawlprio.live.response_parser import type_of
-from crawlprio.plugins.update.sameness import blocks_of, packed
+from crawlprio.plugins.update.sameness import blocks_of
 from crawlprio.store.side_tables import SideTable
 from crawlprio.web.addresses import ALLOW_PRIVATE
 
@@ -37,7 +37,7 @@ def copy_of(response: Response) -> tuple[str, str, bytes]:
     names = ("ETag", "Last-Modified")
     etag, modified = ((response.headers.get(name) or b"").decode("latin-1") for name in names)
     is_html = isinstance(response, HtmlResponse)
-    blocks = packed(blocks_of(response.body, type_of(response).header)) if is_html else b""
+    blocks = blocks_of(response.body, type_of(response).header).tobytes() if is_html else b""
     return _usable(etag), _usable(modified), blocks
 
 

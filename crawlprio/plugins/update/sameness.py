@@ -9,8 +9,8 @@ a block that has become frequent meanwhile makes no difference.
 from __future__ import annotations
 
 import re
-from collections import Counter, OrderedDict
-from collections.abc import Callable, Iterable
+from collections import Counter
+from collections.abc import Iterable
 from zlib import crc32
 
 import numpy as np
@@ -45,16 +45,11 @@ def blocks_of(body: bytes, content_type: str) -> Blocks:
         )
         for text in text_blocks(body, content_type)[:MOST_BLOCKS]
     ]
-    return np.array(found, dtype=np.uint32).reshape(-1, 2)
-
-
-def packed(blocks: Blocks) -> bytes:
-    """Return blocks as bytes."""
-    return blocks.astype("<u4").tobytes()
+    return np.array(found, dtype="<u4").reshape(-1, 2)
 
 
 def unpacked(written: bytes) -> Blocks:
-    """Return blocks that were written as bytes; none if these are not blocks."""
+    """Return blocks of which these are the bytes; none if they are not."""
     whole = written if len(written) % 8 == 0 else b""
     return np.frombuffer(whole, dtype="<u4").reshape(-1, 2)
 
@@ -75,25 +70,13 @@ class SiteCounts:
         self._pages.add(page)
         self._counts.update(set(new[:, 1].tolist()))
 
+    def is_same(self, page: int, old: Blocks, new: Blocks) -> bool:
+        """Return whether two copies of a page have the same core; count the new one."""
+        self.replace(page, old, new)
+        return self.core(old) == self.core(new)
+
     def core(self, blocks: Blocks) -> list[int]:
         """Return the blocks, digits included, that are the page's own."""
         bound = max(LEAST, SHARE * len(self._pages))
         counts = self._counts
         return [text for text, bare in blocks.tolist() if counts[bare] < bound]
-
-
-class Sameness:
-    """Compares copies of pages; `copies_of` returns some of those held of a site, by page."""
-
-    def __init__(self, copies_of: Callable[[int], Iterable[tuple[int, Blocks]]]) -> None:
-        self._copies_of = copies_of
-        self._sites: OrderedDict[int, SiteCounts] = OrderedDict()
-
-    def is_same(self, site: int, page: int, old: Blocks, new: Blocks) -> bool:
-        """Return whether two copies of a page have the same core; count the new one."""
-        counts = self._sites.pop(site, None) or SiteCounts(self._copies_of(site))
-        self._sites[site] = counts
-        if len(self._sites) > MOST_SITES:
-            self._sites.popitem(last=False)
-        counts.replace(page, old, new)
-        return counts.core(old) == counts.core(new)

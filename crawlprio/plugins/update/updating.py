@@ -10,10 +10,12 @@ from __future__ import annotations
 import json
 import math
 import sqlite3
+from collections import Counter
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from itertools import chain
 from time import time
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,7 +37,7 @@ from crawlprio.plugins.update.conditional import (
     conditional,
     copy_of,
 )
-from crawlprio.plugins.update.sameness import SAMPLE, Blocks, Sameness, unpacked
+from crawlprio.plugins.update.sameness import MOST_SITES, SAMPLE, Blocks, SiteCounts, unpacked
 from crawlprio.ranking.pagerank import partial_pagerank
 from crawlprio.settings_table.config import read_setting
 from crawlprio.store import Store
@@ -221,26 +223,25 @@ class Revisits:
         )
         return next(visits, None)
 
-    def load(self, versions: Versions) -> NDArray[np.float64]:
-        """Return when each page was checked, NaN for never, and the counts of `History`, as rows.
+    def load(self, versions: Versions, lastmods: Mapping[int, str]) -> NDArray[np.float64]:
+        """Return when each page was checked, NaN for never, and the counts of `gain.History`.
 
-        Note the current versions.
+        A row each. `lastmods`: what sitemaps say of pages now. Note the current versions.
         """
         self.current = versions.numbers
-        columns = "checked_at, n_checks, exposure, n_changes, n_new_links, n_told, n_true"
-        known = np.zeros((7, len(self.current)))
+        known = np.zeros((8, len(self.current)))
         known[0] = versions.fetched_at
         with store_errors(self._store.path):
-            rows = self._db.execute(f"SELECT page, {columns} FROM revisits")
-            flat = np.fromiter(chain.from_iterable(rows), np.float64).reshape(-1, 8)
+            rows = self._db.execute(
+                "SELECT page, checked_at, 0, n_checks, exposure, n_changes, n_new_links, n_told,"
+                " n_true FROM revisits"
+            )
+            flat = np.fromiter(chain.from_iterable(rows), np.float64).reshape(-1, 9)
+            told = self._db.execute("SELECT page, lastmod FROM revisits WHERE lastmod <> ''")
+            signalled = [page for page, then in told if lastmods.get(page, then) != then]
         known[:, flat[:, 0].astype(np.int64)] = flat[:, 1:].T
+        known[1, signalled] = 1
         return known
-
-    def signalled(self, lastmods: Mapping[int, str]) -> list[int]:
-        """Return the pages that a sitemap has called changed since their last check."""
-        with store_errors(self._store.path):
-            rows = self._db.execute("SELECT page, lastmod FROM revisits WHERE lastmod <> ''")
-            return [page for page, lastmod in rows if lastmods.get(page, lastmod) != lastmod]
 
 
 class Updates(CrawlPart):
@@ -257,8 +258,9 @@ class Updates(CrawlPart):
         super().__init__(crawl)
         self._asks: str = read_setting(crawl.crawler.settings, "CRAWLPRIO_UPDATE")
         self._is_update = False
-        self._n_found = {"changed": 0, "new": 0, "gone": 0}
+        self._found = Counter(n_changed=0, n_new=0, n_gone=0)
         self._lastmods: dict[int, str] = {}
+        self._counts_of = lru_cache(MOST_SITES)(lambda site: SiteCounts(self._copies_of(site)))
 
     def opened(self) -> None:
         crawl, recorder = self.crawl, self.crawl.recorder
@@ -279,7 +281,6 @@ class Updates(CrawlPart):
         self._passes = read_passes(store)
         if recorder.resumes and store.n_visits:
             self._begin_pass()
-        self._same = Sameness(self._copies_of)
         frontier.rechecks = self
 
     def read(self, pairs: LinkPairs, response: Response, page: ParsedPage | PageHead) -> None:
@@ -290,7 +291,7 @@ class Updates(CrawlPart):
         """Return rows for the table at the end of the crawl."""
         if not self._is_update:
             return {}
-        found = {f"pages {kind}": n_pages for kind, n_pages in self._n_found.items()}
+        found = {f"pages {name.removeprefix('n_')}": n for name, n in self._found.items()}
         return {"pages as they were": self.crawl.recorder.figures.n_checks, **found}
 
     def _begin_pass(self) -> None:
@@ -328,12 +329,10 @@ class Updates(CrawlPart):
         """Queue the pages not checked in this pass, by what their fetch gained when it began."""
         last, pages = self._passes[-1], self.crawl.recorder.pages
         versions = Versions.read(self._store, len(pages))
-        checked_at, *counts = self._revisits.load(versions)
-        ages = np.maximum(last.began - checked_at, 0) / gain.DAY
         self._lastmods = dict(self._store.sitemaps().lastmods())
-        signals = np.zeros(len(pages))
-        signals[self._revisits.signalled(self._lastmods)] = 1
-        history = gain.History(ages, signals, *counts)
+        checked_at, *counts = self._revisits.load(versions, self._lastmods)
+        ages = np.maximum(last.began - checked_at, 0) / gain.DAY
+        history = gain.History(ages, *counts)
         keys, usual, fresh = gain.gains(history, versions.importance, pages.sites)
         if last.first == self._store.next_seq:
             self._passes[-1] = last._replace(fresh=fresh)
@@ -377,7 +376,7 @@ class Updates(CrawlPart):
         if isinstance(request, bytes):
             checked = checked._replace(request=request.decode())
         if version is None:
-            self._n_found["new"] += self._is_update
+            self._found["n_new"] += self._is_update
             self._note_version(checked._replace(**copy))
             return False
         may_pass = visit.status in (0, 429) or visit.status >= 500
@@ -403,7 +402,7 @@ class Updates(CrawlPart):
         if not what:
             self._revisits.replace(checked)
             return True
-        self._n_found["gone" if failure_of(visit) else "changed"] += 1
+        self._found["n_gone" if failure_of(visit) else "n_changed"] += 1
         visit.extras[REVISIONS.name] = (what,)
         self._note_version(checked)
         return False
@@ -426,7 +425,7 @@ class Updates(CrawlPart):
             return ""
         site = int(self.crawl.recorder.pages.sites[visit.page])
         is_same_text = visit.content_hash == version.content_hash or (
-            min(len(old), len(new)) > 0 and self._same.is_same(site, visit.page, old, new)
+            min(len(old), len(new)) > 0 and self._counts_of(site).is_same(visit.page, old, new)
         )
         found = {
             "title": visit.title != version.title,
@@ -437,14 +436,10 @@ class Updates(CrawlPart):
 
     def closed(self, reason: str) -> None:
         if self._is_update and not self.crawl.recorder.has_failed:
-            last, found = self._passes[-1], self._n_found
-            self._passes[-1] = last._replace(
-                n_checks=last.n_checks + self.crawl.recorder.figures.n_checks,
-                n_changed=last.n_changed + found["changed"],
-                n_new=last.n_new + found["new"],
-                n_gone=last.n_gone + found["gone"],
-                is_over=reason != "shutdown",
-            )
+            last = self._passes[-1]
+            found = {"n_checks": self.crawl.recorder.figures.n_checks, **self._found}
+            sums: dict[str, Any] = {name: getattr(last, name) + n for name, n in found.items()}
+            self._passes[-1] = last._replace(**sums, is_over=reason != "shutdown")
             self._write_passes()
 
     def _write_passes(self) -> None:
