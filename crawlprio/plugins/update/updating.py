@@ -107,7 +107,8 @@ def read_passes(store: StoreReader) -> list[Pass]:
     if not valid:
         raise StoreError(f"{store.path}: its passes are damaged; restore a backup.")
     if not passes:
-        began = next((visit.fetched_at for visit in store.visits(texts=False, anchors=False)), 0.0)
+        visits = store.visits(texts=False, anchors=False, history=True)
+        began = next((visit.fetched_at for visit in visits), 0.0)
         passes.append(Pass(1, began, FIRST, is_over=True))
     return passes
 
