@@ -159,6 +159,7 @@ class Versions(NamedTuple):
         last = np.full(n_pages, -1, np.int64)
         last[pages[visits]] = visits  # of several visits, the last one stays
         is_fetched, has_links = last >= 0, n_links > 0
+        degrees = np.where(is_fetched, n_links[last], 0)
         # Ids follow the order of discovery, so a visit leads to new pages if one is above all.
         highest = np.full(len(pages), NO_PAGE)
         highest[has_links] = np.maximum.reduceat(targets, begins[:-1][has_links])
@@ -166,12 +167,7 @@ class Versions(NamedTuple):
         return cls(
             np.where(is_fetched, numbers[last], 0),
             np.where(is_fetched, fetched_at[last], np.nan),
-            partial_pagerank(
-                begins[last],
-                np.where(is_fetched, n_links[last], 0),
-                targets,
-                relative_tolerance=math.inf,
-            ),
+            partial_pagerank(begins[last], degrees, targets, relative_tolerance=math.inf),
             np.bincount(pages[visits], (highest > before)[visits], n_pages) > 0,
         )
 
@@ -218,10 +214,8 @@ class Revisits:
         """Return the current version of a page; None if it has none on disk."""
         if page >= len(self.current):
             self.current = np.append(self.current, np.zeros(page + 1, np.int64))
-        last = int(self.current[page])
-        visits = self._store.visits(
-            anchors=False, history=True, after=last - 1, until=last, beside=()
-        )
+        n = int(self.current[page])
+        visits = self._store.visits(anchors=False, history=True, after=n - 1, until=n, beside=())
         return next(visits, None)
 
     def load(self, versions: Versions, lastmods: Mapping[int, str]) -> NDArray[np.float64]:
@@ -232,11 +226,9 @@ class Revisits:
         self.current = versions.numbers
         known = np.zeros((8, len(self.current)))
         known[0] = versions.fetched_at
+        counts = "n_checks, exposure, n_changes, n_new_links, n_told, n_true"
         with store_errors(self._store.path):
-            rows = self._db.execute(
-                "SELECT page, checked_at, 0, n_checks, exposure, n_changes, n_new_links, n_told,"
-                " n_true FROM revisits"
-            )
+            rows = self._db.execute(f"SELECT page, checked_at, 0, {counts} FROM revisits")
             flat = np.fromiter(chain.from_iterable(rows), np.float64).reshape(-1, 9)
             told = self._db.execute("SELECT page, lastmod FROM revisits WHERE lastmod <> ''")
             signalled = [page for page, then in told if lastmods.get(page, then) != then]
