@@ -10,6 +10,7 @@ import pytest
 from crawlprio.errors import GraphError
 from crawlprio.frontier import PageQueue
 from crawlprio.frontier.priority_classes import FIRST
+from crawlprio.frontier.saved_queue import add_done
 from crawlprio.frontier.struct_layouts import (
     BY_BEST_PAGE,
     BY_WAITING_PAGES,
@@ -383,7 +384,8 @@ class Pair:
         again = self.rng.sample(done, self.rng.randrange(len(done) + 1))
         if not self.frontier.ordering.site_share:
             others = self.twin.in_state(WAITING) + self.twin.leased()
-            self.frontier.add_done(np.array(again + others, dtype=np.int64))
+            add_done(self.frontier, np.array(again + others, dtype=np.int64))
+            self.frontier._apply_keys(ALL_PAGES)
             for page in again:
                 self.twin.add(page, 0)
 

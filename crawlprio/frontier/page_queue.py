@@ -157,28 +157,6 @@ class PageQueue(SiteQueue):
         else:
             self._push(page, priority_class + hot)
 
-    def add_done(self, pages: NDArray[np.int64]) -> None:
-        """Queue those of these pages that are done once more, as `add` does; no site has turns.
-
-        O(all pages), .2 s for a million.
-        """
-        self.grow()
-        records = self._pages
-        again = pages[records["state"][pages] == DONE]
-        classes = records["priority_class"][again] % 2
-        if self.novelty is not None or self.buffer is not None:
-            for at, page in enumerate(again.tolist()):
-                classes[at] -= DEMOTED * self.is_demoted(page)
-                if self.buffer is not None:
-                    self.buffer.keep(page)
-        records["priority_class"][again], records["state"][again] = classes, WAITING
-        records["key"][again] = self.ordering.keys[again]
-        sites = np.bincount(records["site"][again], minlength=len(self._sites))
-        self._sites["n_waiting"] += sites
-        self._totals["n_waiting"] += len(again)
-        self._rebuild()
-        self._update_site_keys(again)
-
     def put_back(self, page: int, *, is_released: bool = False) -> None:
         """Return a leased page to the queue; the lease does not count as a turn. O(log n).
 

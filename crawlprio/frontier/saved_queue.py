@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from crawlprio.frontier.page_queue import PageQueue
+from crawlprio.frontier.priority_classes import DEMOTED
 from crawlprio.frontier.struct_layouts import DONE, UNKNOWN, WAITING
 from crawlprio.orderings.base import CompiledOrdering
 
@@ -58,3 +59,22 @@ def restore_queue(queue: PageQueue, take: Callable[[str, DTypeLike], NDArray[Any
     waiting = np.bincount(sites[states == WAITING], minlength=len(queue.site_records))
     queue.site_records["n_waiting"] = waiting
     queue.totals["n_waiting"] = waiting.sum()
+
+
+def add_done(queue: PageQueue, pages: NDArray[np.int64]) -> None:
+    """Have those of these pages that are done wait once more, as `PageQueue.add` does. O(pages).
+
+    No site may take turns. `queue.accept`, with the keys of all pages, must follow.
+    """
+    queue.grow()
+    records, sites = queue.page_records, queue.site_records
+    again = pages[records["state"][pages] == DONE]
+    classes = records["priority_class"][again] % 2
+    if queue.novelty is not None or queue.buffer is not None:
+        for at, page in enumerate(again.tolist()):
+            classes[at] -= DEMOTED * queue.is_demoted(page)
+            if queue.buffer is not None:
+                queue.buffer.keep(page)
+    records["priority_class"][again], records["state"][again] = classes, WAITING
+    sites["n_waiting"] += np.bincount(records["site"][again], minlength=len(sites))
+    queue.totals["n_waiting"] += len(again)

@@ -20,7 +20,7 @@ from crawlprio.frontier import PageQueue, SiteClock
 from crawlprio.frontier.politeness import DomainShares
 from crawlprio.frontier.protocol import Attached, LeasedPage, PageVisit, QueueEntry
 from crawlprio.frontier.replaying import add_waiting, history_of, replay
-from crawlprio.frontier.saved_queue import restore_queue
+from crawlprio.frontier.saved_queue import add_done, restore_queue
 from crawlprio.frontier.struct_layouts import MAX_LEASES, UNKNOWN, WAITING
 from crawlprio.graph.compiled import plain_until
 from crawlprio.graph.pages import NO_PAGE, Visit
@@ -477,8 +477,8 @@ class LocalFrontier(Attached):
 
         Each visit of them is recorded with its items, as if it were the first. O(pages).
         """
+        add_done(self.queue, pages)
         self.queue.accept(keys)
-        self.queue.add_done(pages)
         self._earlier.forget()
 
     def release_site(self, lease: int) -> None:
