@@ -101,10 +101,10 @@ def page(data):
         found = parse_page(
             many, "http://a.test/p/", content_type=head.decode("latin-1"), want_text=True
         )
-        assert len(found.links) <= MAX_LINKS
-        for link in found.links[:50]:
-            check_url(link.url)
-            check_text(link.anchor)
+        assert len(found.urls) == len(found.anchors) <= MAX_LINKS
+        for url, anchor in zip(found.urls[:50], found.anchors[:50], strict=True):
+            check_url(url)
+            check_text(anchor)
         check_text(found.title)
 
 

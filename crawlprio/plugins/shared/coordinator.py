@@ -27,8 +27,6 @@ from crawlprio.store.outcomes import DIED
 MOST_DEATHS = 3
 """Workers that may die while they fetch a page; then it counts as failed, until the next run."""
 
-_RULES = "set_delay", "set_limit", "obey_crawl_delay"
-
 
 @dataclass(eq=False)
 class Worker:
@@ -121,8 +119,9 @@ class Coordinator:
             "started": self._started,
             "ended": self._ended,
             "not_fetched": self._will_not_start,
-            **{name: partial(self._set_rule, name) for name in _RULES},
         }
+        for rule in ("set_delay", "set_limit", "obey_crawl_delay"):
+            self.handlers[rule] = partial(_set_rule, frontier, rule)
 
     @property
     def n_leased(self) -> int:
@@ -321,6 +320,9 @@ class Coordinator:
         self.on_fetch(site, fetch["elapsed"], fetch["status"])
         self.frontier.clock.ended(site, **fetch)
 
-    def _set_rule(self, method: str, worker: Worker, site: str, value: float) -> None:
-        getattr(self.frontier.clock, method)(site, value)
-        self.frontier.clock.wake(site)
+
+def _set_rule(
+    frontier: LocalFrontier, method: str, worker: Worker, site: str, value: float
+) -> None:
+    getattr(frontier.clock, method)(site, value)
+    frontier.clock.wake(site)
