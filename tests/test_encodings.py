@@ -202,43 +202,14 @@ DECLARED_IN_XML = {
 """By label: the codec of the page that declares it; what is readable as ASCII is no UTF-16."""
 
 INVALID = [
-    *(
-        b"",
-        b"\x81",
-        b"\xe0",
-        b"\xfe",
-        b"\xff",
-        b"\x8e",
-        b"\x8f",
-        b"\x8f\xa1",
-        b"\xa1 ",
-        b"\x81\x30",
-    ),
-    *(
-        b"\x81\x30\x81",
-        b"\x81\x30\x81 ",
-        b"\x81\x30\xff ",
-        b"\xfe\x39\xfe\x39",
-        b"\xfe\x30\x31",
-        b"\xa1\xff",
-    ),
-    *(
-        b"\x81\xff\x81",
-        b"\xfd\xfd\xfd",
-        b"\x8e\x8e\xb1",
-        b"\x8f\x8f\xb0\xa1",
-        b"\xad\xa1",
-        b"\xa1\xc1\xa1\xdd",
-    ),
-    *(
-        b"\xa3\xe1",
-        b"\xa3\xa0",
-        b"\xa0\xfd",
-        b"\x85\x40",
-        b"\xfa\x40\xed\x40",
-        b"\xc9\xa1",
-        b"\xa8\xbc",
-    ),
+    *(b"", b"\x81", b"\xe0", b"\xfe", b"\xff", b"\x8e", b"\x8f", b"\x8f\xa1", b"\xa1 "),
+    b"\x81\x30",
+    *(b"\x81\x30\x81", b"\x81\x30\x81 ", b"\x81\x30\xff ", b"\xfe\x39\xfe\x39", b"\xfe\x30\x31"),
+    b"\xa1\xff",
+    *(b"\x81\xff\x81", b"\xfd\xfd\xfd", b"\x8e\x8e\xb1", b"\x8f\x8f\xb0\xa1", b"\xad\xa1"),
+    b"\xa1\xc1\xa1\xdd",
+    *(b"\xa3\xe1", b"\xa3\xa0", b"\xa0\xfd", b"\x85\x40", b"\xfa\x40\xed\x40", b"\xc9\xa1"),
+    b"\xa8\xbc",
 ]
 """Bytes that are no text in some encodings, or text that Python's codec does not know."""
 

@@ -17,26 +17,10 @@ from targets import TARGETS  # noqa: E402
 
 PIECES = st.sampled_from(
     [
-        *(
-            b"<a href=",
-            b"<a href='",
-            b"'>",
-            b"<base href=",
-            b"<title>",
-            b"</title>",
-            b"<p>",
-            b"<b>",
-        ),
-        *(
-            b"<svg>",
-            b"<script>",
-            b"<!--",
-            b"-->",
-            b"<table>",
-            b"<meta charset=",
-            b"utf-16",
-            b"idna",
-        ),
+        *(b"<a href=", b"<a href='", b"'>", b"<base href=", b"<title>", b"</title>", b"<p>"),
+        b"<b>",
+        *(b"<svg>", b"<script>", b"<!--", b"-->", b"<table>", b"<meta charset=", b"utf-16"),
+        b"idna",
         *(
             *(b"http://", b"https:", b"//", b"@", b"[", b"]", b"%", b"%2", b"?", b"#", b";", b"&"),
             b"=",
@@ -106,11 +90,7 @@ def test_a_crawl_of_sites_with_random_answers_ends(seed):
         lines = [
             b"%s: %s" % (name, noise(20).replace(b"\r", b"").replace(b"\n", b""))
             for name in (
-                b"Content-Type",
-                b"Retry-After",
-                b"Location",
-                b"X-Robots-Tag",
-                b"Set-Cookie",
+                *(b"Content-Type", b"Retry-After", b"Location", b"X-Robots-Tag", b"Set-Cookie"),
             )
         ]
         status = source.choice([b"200", b"301", b"302", b"404", b"429", b"503", b"600", b"x"])

@@ -277,12 +277,7 @@ def test_the_rules_for_a_few_robots_are_kept_with_a_file():
 
 def test_a_file_is_valid_for_a_day_or_as_long_as_its_cache_control_says():
     said = [
-        "",
-        "max-age=3600",
-        "public, Max-Age=7200",
-        "max-age=0",
-        "s-maxage=5",
-        "max-age=9999999",
+        *("", "max-age=3600", "public, Max-Age=7200", "max-age=0", "s-maxage=5", "max-age=9999999"),
     ]
     assert list(map(validity, said)) == [MAX_AGE, 3600, 7200, ASK_AGAIN, MAX_AGE, MAX_AGE]
     file = RobotsTxt(b"", fetched_at=100, lasts=10)

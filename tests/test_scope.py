@@ -100,24 +100,10 @@ def test_archives_media_and_documents_are_not_followed_but_text_is():
     pages = [
         f"http://a.org/{path}"
         for path in (
-            *(
-                "x.pdf/",
-                "pdf",
-                "get?file=x.pdf",
-                "x.htm",
-                ".hidden",
-                "wiki/Node.js",
-                "whois/abc.au",
-            ),
-            *(
-                "notes.txt",
-                "sort.cpp",
-                "setup.py",
-                "data.json",
-                "list.csv",
-                "style.css",
-                "feed.rss",
-            ),
+            *("x.pdf/", "pdf", "get?file=x.pdf", "x.htm", ".hidden", "wiki/Node.js"),
+            "whois/abc.au",
+            *("notes.txt", "sort.cpp", "setup.py", "data.json", "list.csv", "style.css"),
+            "feed.rss",
         )
     ]
     scope = Scope(["http://a.org/"], heuristics=False)

@@ -156,10 +156,6 @@ def test_models_whose_package_is_missing_are_refused(tmp_path, monkeypatch):
 def test_a_resume_takes_only_models_from_a_store_that_run_no_code():
     plain = ("words:a", "query:a b", "language:de", "language:de,en:words:a", "language:de:query:a")
     others = (
-        "language:de:my.Model",
-        "query:@x",
-        "language:de:query:@x",
-        "fasttext:m.bin:hq",
-        "a.B",
+        *("language:de:my.Model", "query:@x", "language:de:query:@x", "fasttext:m.bin:hq", "a.B"),
     )
     assert [spec for spec in (*plain, *others) if is_plain("CRAWLPRIO_VALUE", spec)] == list(plain)
