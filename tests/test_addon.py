@@ -3,13 +3,12 @@
 import gc
 import json
 import os
-import subprocess
 import sys
 from collections import Counter
 
 import pytest
 from crawls import ADDON, Site, page, run_spider
-from forked import run_forked
+from forked import run_forked, run_to_end
 from scrapy import Request
 from scrapy.core.scheduler import Scheduler as StockScheduler
 from scrapy.http import HtmlResponse
@@ -109,14 +108,10 @@ def test_a_small_crawl_loads_no_library_that_it_does_not_need(tmp_path):
     """Each costs a guest's crawl up to 40 MB and half a second of its start."""
     (tmp_path / "crawl.py").write_text(LOADED)
     with LoopbackServer(pages=3, sites=1, seed=3) as server:
-        done = subprocess.run(
+        done = run_to_end(
             [sys.executable, "crawl.py", server.seeds[0]],
-            cwd=tmp_path,
+            tmp_path,
             env={**os.environ, "http_proxy": f"http://{server.address}"},
-            capture_output=True,
-            text=True,
-            timeout=120,
-            check=False,
         )
     assert (done.returncode, done.stdout) == (0, "[]\n"), done.stderr
     assert recorded(tmp_path / "crawl.sqlite")

@@ -14,6 +14,7 @@ from time import monotonic, sleep
 
 import pytest
 from crawls import ROOT, Site, page
+from forked import run_to_end
 
 N_PAGES = 400
 WEB = {
@@ -44,15 +45,7 @@ def test_a_crawl_from_an_empty_folder_is_killed_resumed_and_scored(tmp_path):
     }
 
     def crawlprio(*words):
-        return subprocess.run(
-            [program, *words],
-            cwd=empty,
-            env=environment,
-            capture_output=True,
-            text=True,
-            timeout=300,
-            check=False,
-        )
+        return run_to_end([program, *words], empty, env=environment)
 
     with Site(WEB) as site:
         line = ["crawl", f"http://{site.address}/", "--folder", "job", "--delay", "0.005"]

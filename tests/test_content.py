@@ -2,7 +2,6 @@
 
 import gzip
 import json
-import subprocess
 import zlib
 from functools import cache
 from http.server import BaseHTTPRequestHandler
@@ -13,6 +12,7 @@ import pytest
 from browsers import CHROMIUM, FLAGS, served_by
 from commands import run_command
 from crawls import ADDON, run_spider
+from forked import run_to_end
 from hostile import RawSite, crawl, raw
 from scrapy import Spider
 from stores import query
@@ -253,13 +253,7 @@ class Bodies(BaseHTTPRequestHandler):
 def test_chromium_reads_the_same_bodies(tmp_path):
     with served_by(Bodies) as url:
         options = ["--virtual-time-budget=600000", f"--user-data-dir={tmp_path}", "--dump-dom"]
-        done = subprocess.run(
-            [str(CHROMIUM), *FLAGS, *options, url],
-            capture_output=True,
-            text=True,
-            check=True,
-            timeout=300,
-        )
+        done = run_to_end([str(CHROMIUM), *FLAGS, *options, url], check=True)
     seen = json.loads(unquote(done.stdout.partition("seen:")[2].partition(":")[0]))
     kinds = [*WHOLE, *NOT_DECODED]
     expected = [len(PAGE)] * len(WHOLE) + [None] * len(NOT_DECODED)

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from crawls import run_spider
+from forked import run_to_end
 from spiders import Follower
 
 from crawlprio.demo.server import LoopbackServer
@@ -123,9 +124,7 @@ def test_each_request_is_one_line_of_the_log(web, log, connection):
     ],
 )
 def test_bad_input_exits_with_status_2_and_one_sentence(asked, sentence, tmp_path):
-    ran = subprocess.run(
-        command(**asked), capture_output=True, text=True, check=False, cwd=tmp_path
-    )
+    ran = run_to_end(command(**asked), tmp_path)
     assert (ran.returncode, ran.stdout) == (2, "")
     (line,) = ran.stderr.splitlines()
     assert line.startswith(sentence)
@@ -210,12 +209,7 @@ print(json.dumps({"answers": answers, "connected": connected, "looked_up": looke
 
 def crawl(address, urls):
     """Fetch URLs with Scrapy in a new process; return what it printed and logged."""
-    ran = subprocess.run(
-        [sys.executable, "-c", CRAWL, address, json.dumps(urls)],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    ran = run_to_end([sys.executable, "-c", CRAWL, address, json.dumps(urls)], check=True)
     said = json.loads(ran.stdout)
     return said, ran.stderr
 

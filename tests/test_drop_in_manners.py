@@ -3,7 +3,6 @@
 import logging
 import os
 import re
-import subprocess
 import sys
 from itertools import pairwise
 from pathlib import Path
@@ -11,7 +10,7 @@ from pathlib import Path
 import pytest
 from crawls import ADDON, Answer, Site, run_spider
 from drop_in import ROOT, CountingSite, html
-from forked import run_forked
+from forked import run_forked, run_to_end
 from scrapy import Request, Spider
 from scrapy.exceptions import IgnoreRequest
 from scrapy.http import HtmlResponse
@@ -207,14 +206,8 @@ def test_the_debug_log_has_nothing_from_the_add_ons_libraries(tmp_path):
         "process.crawl(Own)\n"
         "process.start()\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", script],
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(HERE.parent)},
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
+    done = run_to_end(
+        [sys.executable, "-c", script], tmp_path, env={**os.environ, "PYTHONPATH": str(HERE.parent)}
     )
     closed = ["numba.core at 30", "charset_normalizer at 30"]
     assert done.stdout.splitlines()[-2:] == closed, done.stdout[-500:] + done.stderr[-1000:]

@@ -4,14 +4,13 @@ import ast
 import os
 import pickle
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
 import numba
 import pytest
 from crawls import Site, page
-from forked import run_forked
+from forked import run_forked, run_to_end
 
 import crawlprio
 
@@ -42,14 +41,10 @@ COMMANDS = (
 
 def run(words, folder, **environment):
     """Run the program as its users do, in a new process."""
-    return subprocess.run(
+    return run_to_end(
         [Path(sys.executable).with_name("crawlprio"), *words.split()],
-        cwd=folder,
+        folder,
         env={**os.environ, "NO_COLOR": "1", **environment},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
     )
 
 
@@ -166,13 +161,9 @@ def test_scrapy_in_a_project_of_the_user_finds_its_modules(site, tmp_path):
         "    def parse(self, response):\n        yield {'url': response.url}\n"
     )
     (tmp_path / "mine" / "deep").mkdir()
-    done = subprocess.run(
+    done = run_to_end(
         [Path(sys.executable).with_name("scrapy"), "crawl", "s", "-o", "-:jsonl", "-L", "ERROR"],
-        cwd=tmp_path / "mine" / "deep",
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
+        tmp_path / "mine" / "deep",
     )
     assert done.returncode == 0, done.stderr
     assert f'{{"url": "http://{site.address}/"}}' in done.stdout

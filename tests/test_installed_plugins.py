@@ -9,6 +9,7 @@ import zipfile
 
 import pytest
 from crawls import ROOT, Answer, Site
+from forked import run_to_end
 
 pytestmark = pytest.mark.slow
 
@@ -47,14 +48,7 @@ class Environment:
             unpacked.extractall(self.packages)
 
     def crawlprio(self, *words, cwd):
-        return subprocess.run(
-            [self.python, "-P", "-m", "crawlprio", *words],
-            cwd=cwd,
-            capture_output=True,
-            text=True,
-            timeout=120,
-            check=False,
-        )
+        return run_to_end([self.python, "-P", "-m", "crawlprio", *words], cwd)
 
 
 def built(folder, **others):

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from browsers import in_browser
 from crawls import ADDON, Answer, Site, n_recorded, page, run_spider
+from forked import run_to_end
 from scrapy import Spider
 from script_sites import HTML, JSON, SCRIPT, app, scripted
 from stores import query
@@ -443,9 +444,7 @@ def test_scripts_of_other_domains_are_fetched_only_if_a_setting_says_so(tmp_path
 
 def run(site, folder, *words):
     line = [sys.executable, "-m", "crawlprio", *words]
-    return subprocess.run(
-        line, cwd=folder, capture_output=True, text=True, timeout=300, check=False
-    )
+    return run_to_end(line, folder)
 
 
 def test_a_crawl_that_is_killed_resumes_and_leaves_no_browser(tmp_path):
@@ -515,9 +514,7 @@ def test_without_playwright_the_sentence_names_the_extra(tmp_path):
     )
     line = [sys.executable, "-m", "crawlprio", "crawl", "http://127.0.0.1:9/", "--render", "auto"]
     environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
-    done = subprocess.run(
-        line, cwd=tmp_path, capture_output=True, text=True, env=environment, check=False
-    )
+    done = run_to_end(line, tmp_path, env=environment)
     assert done.returncode == 2
     assert done.stderr == (
         "CRAWLPRIO_RENDER 'auto' needs playwright, which is not installed; run pip install "

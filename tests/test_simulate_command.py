@@ -3,14 +3,13 @@
 import gzip
 import json
 import os
-import subprocess
 import sys
 
 import numpy as np
 import pytest
 from commands import run_scrapy_command
 from driver import WebPages
-from forked import run_forked
+from forked import run_forked, run_to_end
 from graphs import power_law_web
 from linkgraphs import as_arrays, graph_of_web
 
@@ -377,12 +376,9 @@ def test_the_table_has_a_dash_where_a_figure_has_no_meaning(folder, capsys):
 
 
 def test_loading_the_command_is_fast():
-    loaded = subprocess.run(
+    loaded = run_to_end(
         [sys.executable, "-c", "import sys, crawlprio.commands.simulate; print(*sys.modules)"],
-        capture_output=True,
-        text=True,
         check=True,
-        timeout=60,
     ).stdout.split()
     assert "scrapy.commands" in loaded
     slow = ("numpy", "numba", "scipy", "matplotlib", "rich")

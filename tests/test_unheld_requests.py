@@ -2,7 +2,6 @@
 
 import logging
 import signal
-import subprocess
 import sys
 from collections import Counter
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ from functools import partial
 import pytest
 import scrapy
 from crawls import ADDON, Site, page, run_spider
+from forked import run_to_end
 from stores import change, letters, query, visit, visited_urls
 
 from crawlprio.frontier import PageQueue
@@ -345,14 +345,8 @@ def test_after_kill_9_nothing_is_sent_in_place_of_what_was_lost(tmp_path):
             ({"DIES": "1"}, -signal.SIGKILL, ["/", "/die"]),
             ({}, 0, ["/", "/die", "/die", "/plain"]),
         ):
-            done = subprocess.run(
-                line,
-                cwd=tmp_path,
-                env={"ROOT": f"http://{site.address}", "PATH": "", **more},
-                capture_output=True,
-                text=True,
-                timeout=120,
-                check=False,
+            done = run_to_end(
+                line, tmp_path, env={"ROOT": f"http://{site.address}", "PATH": "", **more}
             )
             assert (done.returncode, sorted(site.paths())) == (returned, paths), done.stderr
     assert "2 of the requests that waited could not be stored" in done.stderr

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 from crawls import Site, page
-from forked import run_forked
+from forked import run_forked, run_to_end
 
 import crawlprio as library
 from crawlprio.errors import CrawlprioError, GraphError, StoreError
@@ -126,7 +126,5 @@ def test_a_simulation_of_a_missing_graph_compiles_nothing(tmp_path):
         "try:\n    main(['simulate', 'nofile.npz'])\n"
         "except SystemExit as end:\n    print(end.code, 'numba' in sys.modules)\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=120
-    )
+    done = run_to_end([sys.executable, "-c", code], tmp_path)
     assert done.stdout == "2 False\n"

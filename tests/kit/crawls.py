@@ -10,7 +10,6 @@ import math
 import os
 import signal
 import sqlite3
-import subprocess
 import sys
 import threading
 from collections.abc import Mapping
@@ -22,7 +21,7 @@ from tempfile import TemporaryDirectory
 from time import monotonic
 from typing import Any, NamedTuple
 
-from forked import Forked, run_forked
+from forked import Forked, run_forked, run_to_end
 from scrapy import signals
 from scrapy.crawler import AsyncCrawlerRunner, Crawler
 from scrapy.downloadermiddlewares import cookies
@@ -83,14 +82,10 @@ def scrapy(arguments, folder, *, timeout=300.0, wrapper=None, **environment):
     (folder / "scrapy.cfg").write_text("[settings]\ndefault = crawlprio.settings\n")
     if wrapper is None:
         return run_forked("scrapy", arguments, folder, timeout=timeout, environment=environment)
-    return subprocess.run(
+    return run_to_end(
         wrapper([sys.executable, "-m", "scrapy", *arguments]),
-        cwd=folder,
+        folder,
         env={**os.environ, "NO_COLOR": "1", **environment},
-        capture_output=True,
-        text=True,
-        timeout=timeout,
-        check=False,
     )
 
 

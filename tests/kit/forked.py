@@ -153,21 +153,22 @@ class Forked:
         self.send_signal(signal.SIGKILL)
 
 
+def run_to_end(line, folder=None, *, env=None, check=False):
+    """Run a program as a process of its own to its end; return its status and what it printed."""
+    return subprocess.run(
+        line, cwd=folder, env=env, capture_output=True, text=True, timeout=600.0, check=check
+    )
+
+
 def run_forked(program, words, folder, *, timeout=600.0, environment=None):
     """Run a command of one of `PROGRAMS`, or a Python script, in a folder, to its end.
 
     A new Python runs a command that is given another PYTHONPATH.
     """
     if "PYTHONPATH" in (environment or {}):
-        return subprocess.run(
-            [sys.executable, "-m", PROGRAMS[program][0], *words],
-            cwd=folder,
-            env={**os.environ, "NO_COLOR": "1", **environment},
-            capture_output=True,
-            text=True,
-            timeout=timeout,
-            check=False,
-        )
+        every = {**os.environ, "NO_COLOR": "1", **environment}
+        line = [sys.executable, "-m", PROGRAMS[program][0], *words]
+        return run_to_end(line, folder, env=every)
     with TemporaryDirectory() as temporary:
         files = {name: Path(temporary, name) for name in ("stdout", "stderr")}
         running = Forked(program, words, folder, environment=environment, **files)

@@ -12,6 +12,7 @@ from urllib.error import HTTPError
 from urllib.request import HTTPRedirectHandler, ProxyHandler, build_opener
 
 import pytest
+from forked import run_to_end
 
 HOME = Path(sys.prefix) / "pywb"
 
@@ -52,9 +53,7 @@ def index_of(folder):
 def run(name, *words, folder):
     """Run one of pywb's programs; return what it prints."""
     line = [programs() / name, *words]
-    done = subprocess.run(
-        line, cwd=folder, capture_output=True, text=True, timeout=300, check=False
-    )
+    done = run_to_end(line, folder)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
