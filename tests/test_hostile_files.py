@@ -2,12 +2,13 @@
 
 import gzip
 import io
-import subprocess
 import sys
 import zipfile
 
 import numpy as np
 import pytest
+from forked import run_to_end
+from linkgraphs import refusal_of
 
 from crawlprio.demo import recordings
 from crawlprio.demo.recordings import WarcWeb
@@ -64,9 +65,7 @@ for _ in range(1_200):
         assert str(error).isprintable()
 print("survived")
 """
-    run = subprocess.run(
-        [sys.executable, "-c", script, tmp_path], capture_output=True, text=True, timeout=300
-    )
+    run = run_to_end([sys.executable, "-c", script, tmp_path])
     assert (run.returncode, run.stdout) == (0, "survived\n"), run.stderr
 
 
@@ -111,15 +110,6 @@ def test_other_functions_that_reach_compiled_code_check_their_arguments():
         with pytest.raises(GraphError, match=r"fetched\[0\] is"):
             pagerank_seen(graph, np.array(fetched))
     assert round_significant(np.array([3])).tolist() == [3.0]
-
-
-def refusal_of(path, most_bytes=None):
-    """Return the error for a file that cannot be read."""
-    try:
-        read_graph(path, most_bytes)
-    except CrawlprioError as error:
-        return str(error)
-    return ""
 
 
 def edge_list(path):

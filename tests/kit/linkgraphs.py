@@ -2,7 +2,9 @@
 
 import numpy as np
 
+from crawlprio.errors import CrawlprioError
 from crawlprio.graph.linkgraph import LinkGraph
+from crawlprio.store.graph_files import read_graph
 
 
 def as_arrays(rows):
@@ -38,3 +40,12 @@ def facts(graph):
     urls = None if graph.urls is None else list(graph.urls)
     hosts = None if graph.hosts is None else list(graph.hosts)
     return [rows_of(graph), graph.site.tolist(), urls, hosts]
+
+
+def refusal_of(path, most_bytes=None):
+    """Return the error for a file that cannot be read as a graph; of others, an empty text."""
+    try:
+        read_graph(path, most_bytes)
+    except CrawlprioError as error:
+        return str(error)
+    return ""
