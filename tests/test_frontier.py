@@ -609,20 +609,6 @@ def test_ids_that_are_not_in_the_page_table_are_refused(plain_until, wrong):
     check_invariants(frontier)
 
 
-def test_a_site_has_at_most_its_limit_of_pages_leased():
-    frontier = frontier_of([0, 0, 0, 1, 1, 1], limit=2)
-    assert leave(frontier) == [0, 1, 3, 4]
-    frontier.set_site(0, limit=3)
-    assert leave(frontier) == [2]
-    frontier.release(4)
-    assert leave(frontier) == [5]
-
-
-def test_the_largest_key_leaves_first_and_of_equal_keys_the_page_found_first():
-    frontier = frontier_of([0, 1, 2, 0, 1], {0: 0.5, 1: 2.0, 2: -1.0, 3: 2.0, 4: 0.5})
-    assert leave_one_by_one(frontier) == [1, 3, 0, 4, 2]
-
-
 SECONDS = 1_790_000_000
 DATES = random.Random(3).sample(range(SECONDS - 10**9, SECONDS), 400)
 PRIORITIES = {
@@ -691,40 +677,6 @@ def test_an_added_page_waits_before_any_visit_shows_it_and_after_all_keys_change
     frontier.accept(np.empty(0))
     check_invariants(frontier)
     assert leave_one_by_one(frontier) == [0, 1, 2]
-
-
-def test_ready_at_says_when_the_next_page_can_leave():
-    frontier = frontier_of([0, 0, 1])
-    assert frontier.ready_at() == 0.0
-    assert leave(frontier, 1.0) == [0, 2]
-    assert frontier.ready_at() == math.inf
-    frontier.end_fetch(0, ready_at=7.0)
-    assert frontier.ready_at() == math.inf
-    frontier.release(0)
-    assert frontier.ready_at() == 7.0
-    frontier.set_ready_at(0, 8.5)
-    assert frontier.ready_at() == 8.5
-    assert leave(frontier, 8.5) == [1]
-    frontier.release(1)
-    frontier.release(2)
-    assert len(frontier) == 0
-    assert frontier.ready_at() == math.inf
-
-
-def test_the_delay_applies_after_the_pages_of_a_visit():
-    frontier = frontier_of([0, 1, 0, 0, 1, 0], {1: 2.0, 4: 2.0}, pages_per_visit=3)
-    times = []
-    now = 0.0
-    while len(times) < 6:
-        page = frontier.next_page(now)
-        if page == NO_PAGE:
-            now = frontier.ready_at()
-            continue
-        times.append((page, now))
-        now += 1.0
-        frontier.end_fetch(int(frontier.pages.sites[page]), ready_at=now + 10.0)
-        frontier.release(page)
-    assert times == [(1, 0.0), (4, 1.0), (0, 2.0), (2, 3.0), (3, 4.0), (5, 15.0)]
 
 
 def test_a_crawl_of_ten_thousand_sites_grows_all_arrays_and_loses_nothing():
