@@ -55,23 +55,6 @@ def visits(run, site):
     return site.paths()
 
 
-def test_a_plain_spider_crawls_in_the_order_of_the_ordering():
-    with Site(TREE) as site:
-        run = run_spider(OneByOne, BREADTH_FIRST, site=site)
-        assert visits(run, site) == ["/", "/1", "/2", "/3", "/11", "/12", "/21", "/31", "/32"]
-    with Site(TREE) as site:
-        run = run_spider(OneByOne, {**ONE, "ORDERING": "depth-first"}, site=site)
-        assert visits(run, site) == ["/", "/1", "/11", "/12", "/2", "/21", "/3", "/31", "/32"]
-
-
-def test_the_first_link_to_a_page_is_evidence_too():
-    """/1 and /2 have 1.5 cash; /1 gives all of it to /3, which is new."""
-    pages = {"/": page("/1", "/2"), "/1": page("/3"), "/2": page(), "/3": page()}
-    with Site(pages) as site:
-        run = run_spider(OneByOne, {**ONE, "ORDERING": "opic"}, site=site)
-        assert visits(run, site) == ["/", "/1", "/3", "/2"]
-
-
 def test_more_yielded_requests_than_scrapy_queues_are_all_links_of_the_page():
     links = [f"/{n}" for n in range(300)]
     settings = {**ONE, "CONCURRENT_ITEMS": 1, "ORDERING": "depth-first"}
@@ -79,18 +62,6 @@ def test_more_yielded_requests_than_scrapy_queues_are_all_links_of_the_page():
         run = run_spider(OneByOne, {**settings, "CLOSESPIDER_PAGECOUNT": 4}, site=site)
         assert run.reason == "closespider_pagecount"
         assert site.paths()[:4] == ["/", "/0", "/last", "/1"]
-
-
-def test_a_request_with_a_higher_priority_leaves_first():
-    class Hasty(OneByOne):
-        def parse(self, response):
-            if response.url.endswith("/"):
-                for n in (1, 2, 3):
-                    yield response.follow(f"/{n}", priority={3: 5, 1: -5}.get(n, 0))
-
-    with Site(TREE) as site:
-        run = run_spider(Hasty, BREADTH_FIRST, site=site)
-        assert visits(run, site) == ["/", "/3", "/2", "/1"]
 
 
 @pytest.mark.parametrize("concurrency", [1, 8])
@@ -342,23 +313,6 @@ def test_extensions_find_the_dupefilter_which_has_seen_what_is_queued():
         run = run_spider(Asking, BREADTH_FIRST, site=site)
         assert seen == [True, False, True]
         assert "/2" not in visits(run, site), "the extension took it"
-
-
-def test_the_priority_queue_orders_under_scrapys_scheduler():
-    pages = {
-        "/": page("/1", "/2", "/3", "/4"),
-        "/1": page("/3", "/5"),
-        "/2": page("/4", "/3"),
-        "/3": page("/1"),
-        "/4": Answer(status=301, headers={"Location": "/6"}),
-    }
-    orders = []
-    for settings in (OPIC_QUEUE, {**ADDON, "ORDERING": "opic"}):
-        with Site(pages) as site:
-            run = run_spider(OneByOne, {**settings, "CONCURRENT_REQUESTS": 1}, site=site)
-            orders.append(visits(run, site))
-    assert orders[0] == orders[1]
-    assert orders[0] == ["/", "/1", "/3", "/5", "/2", "/4", "/6"]
 
 
 def test_the_priority_queue_loses_nothing_that_has_to_wait():
