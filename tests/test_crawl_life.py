@@ -38,21 +38,6 @@ def assert_closed(store):
         assert opened.ended_at is not None
 
 
-def test_the_pipeline_alone_closes_the_store(tmp_path):
-    store = tmp_path / "crawl.sqlite"
-    settings = {
-        "ITEM_PIPELINES": {"crawlprio.pipelines.LinkPairPipeline": 100},
-        "CRAWLPRIO_STORE": str(store),
-    }
-    with Site(WEB) as site:
-        run = run_spider(Pairs, settings, site=site)
-    assert (run.reason, run.messages()) == ("finished", [])
-    assert len(run.items) == 3
-    with Store.open(store, readonly=True) as opened:
-        assert len(list(opened.visits())) == 3
-    assert_closed(store)
-
-
 @pytest.mark.parametrize("has_ended", [False, True])
 def test_a_crawl_that_begins_as_another_does_takes_a_numbered_name(
     tmp_path, monkeypatch, has_ended
@@ -88,6 +73,7 @@ PARTS = {
         "SCHEDULER": "scrapy.core.scheduler.Scheduler",
         "SCHEDULER_PRIORITY_QUEUE": "crawlprio.schedulers.BreadthFirstQueue",
     },
+    "the pipeline": {"ITEM_PIPELINES": {"crawlprio.pipelines.LinkPairPipeline": 100}},
     "the links middleware": {"SPIDER_MIDDLEWARES": {"crawlprio.middlewares.LinksMiddleware": 10}},
 }
 
