@@ -1,26 +1,13 @@
 """The oracles themselves, compared with orders worked out by hand."""
 
+import graphs
 import pytest
-from graphs import (
-    EARLIER_SCORES,
-    bookshop,
-    cho_figure_3,
-    distance_through_old_links,
-    earlier_and_new,
-    half_a_batch,
-    hot_page_found_late,
-    hot_pages_of_two_sites,
-    opic_cash_comes_back,
-    opic_five_pages,
-    three_sites,
-    two_seeds,
-    unreachable_backlinks,
-)
 from oracles import Record, Topic, Web, crawl, crawling, occurrences, splitmix, words
 from oracles.link_based import Opic
 
-CHO, BACK, BATCH, SHOP = cho_figure_3(), opic_cash_comes_back(), half_a_batch(), bookshop()
-SEEDS, NEW, HIDDEN = two_seeds(), earlier_and_new(), unreachable_backlinks()
+CHO, BACK = graphs.cho_figure_3(), graphs.opic_cash_comes_back()
+BATCH, SHOP = graphs.half_a_batch(), graphs.bookshop()
+SEEDS, NEW, HIDDEN = graphs.two_seeds(), graphs.earlier_and_new(), graphs.unreachable_backlinks()
 RICH = Web(links={0: [2, 3, 4, 5]})
 KNOWN = Web(links={0: [1, 2, 3, 4], 2: [4]})
 ANCHORS = Web(
@@ -41,7 +28,7 @@ def near(distance):
     return {"topic": Topic(["crawling"], distance=distance)}
 
 
-def earlier(new, scores=EARLIER_SCORES):
+def earlier(new, scores=graphs.EARLIER_SCORES):
     return {"scores": scores, "new": new}
 
 
@@ -65,8 +52,8 @@ ORDERS = [
     (RICH, [0, 1], "opic", {"seed_cash": 1.0}, [0, 2, 3, 4, 5, 1]),
     (RICH, [0, 1], "opic", {"seed_cash": 4.0}, [0, 1, 2, 3, 4, 5]),
     # Hot pages come first, and all waiting pages count.
-    (three_sites(), [0], "larger-sites-first", {}, [0, 7, 3, 4, 5, 1, 8, 2, 6]),
-    (hot_pages_of_two_sites(), [0], "larger-sites-first", HOT, [0, 2, 1, 3, 4, 5]),
+    (graphs.three_sites(), [0], "larger-sites-first", {}, [0, 7, 3, 4, 5, 1, 8, 2, 6]),
+    (graphs.hot_pages_of_two_sites(), [0], "larger-sites-first", HOT, [0, 2, 1, 3, 4, 5]),
     # The PageRank orderings differ in when they learn.
     (SEEDS, [0, 1], "batch-pagerank", {"every": 100_000}, [0, 1, 3, 2, 4, 5]),
     (SEEDS, [0, 1], "batch-pagerank", {"every": 2}, [0, 1, 3, 2, 4, 5]),
@@ -99,11 +86,11 @@ ORDERS = [
     (SHOP, [0], "anchor-similarity", {"words": ["web crawling"]}, [0, 1, 2, 3, 4]),
     (SHOP, [0], "combined", {"weights": {"depth-first": 4.0, "location": 1.0}}, [0, 2, 4, 3, 1]),
     # A link from a hot page shortens the distance of a waiting page, also through earlier links.
-    (hot_page_found_late(), [0], "breadth-first", near(0), [0, 1, 2, 3, 6, 4, 7, 5]),
-    (hot_page_found_late(), [0], "breadth-first", near(3), [0, 1, 3, 4, 2, 6, 5, 7]),
-    (hot_page_found_late(), [0], "breadth-first", near(4), [0, 1, 3, 4, 5, 2, 6, 7]),
-    (distance_through_old_links(), [0], "breadth-first", near(3), [0, 1, 2, 3, 5, 4]),
-    (distance_through_old_links(), [0], "breadth-first", near(4), [0, 1, 2, 3, 4, 5]),
+    (graphs.hot_page_found_late(), [0], "breadth-first", near(0), [0, 1, 2, 3, 6, 4, 7, 5]),
+    (graphs.hot_page_found_late(), [0], "breadth-first", near(3), [0, 1, 3, 4, 2, 6, 5, 7]),
+    (graphs.hot_page_found_late(), [0], "breadth-first", near(4), [0, 1, 3, 4, 5, 2, 6, 7]),
+    (graphs.distance_through_old_links(), [0], "breadth-first", near(3), [0, 1, 2, 3, 5, 4]),
+    (graphs.distance_through_old_links(), [0], "breadth-first", near(4), [0, 1, 2, 3, 4, 5]),
     # Ten words in the body make a page hot, as does an anchor or a URL a new page.
     (told(9), [0], "breadth-first", HOT, [0, 1, 2, 3]),
     (told(10), [0], "breadth-first", HOT, [0, 1, 3, 2]),
@@ -127,7 +114,7 @@ def test_random_clocks_use_the_published_splitmix64_outputs():
 
 def test_opic_moves_cash_as_worked_out_by_hand():
     cash = []
-    for record, ordering in crawling(opic_five_pages(), [0], "opic"):
+    for record, ordering in crawling(graphs.opic_five_pages(), [0], "opic"):
         cash.append((record.crawled_pages[-1], dict(ordering.keys())))
     assert cash == [
         (0, {0: 0.0, 1: 1.5, 2: 1.5}),
@@ -155,7 +142,7 @@ def test_a_page_waits_once_to_pass_on_everything_it_receives_meanwhile(budget, c
 def test_partial_pagerank_gives_new_pages_the_shares_of_their_parents():
     values = [
         dict(ordering.keys())
-        for _, ordering in crawling(two_seeds(), [0, 1], "partial-pagerank", budget=4)
+        for _, ordering in crawling(graphs.two_seeds(), [0, 1], "partial-pagerank", budget=4)
     ]
     assert values == [
         {0: 0.5, 1: 0.5, 2: 0.25, 3: 0.25},
