@@ -4,7 +4,6 @@ import gzip
 import json
 import zlib
 from functools import cache
-from http.server import BaseHTTPRequestHandler
 from urllib.parse import unquote
 
 import brotli
@@ -229,29 +228,19 @@ READER = """<!doctype html><body><script>(async () => {
 })();</script>"""
 
 
-class Bodies(BaseHTTPRequestHandler):
-    def do_GET(self):
-        number = self.path.strip("/")
-        headers, body = {"Content-Type": "text/html"}, b""
-        if number.isdigit():
-            coding, headers, body = served()[int(number)]
-            headers = {**headers, "Content-Encoding": coding}
-        elif not number:
-            body = READER.replace("N_BODIES", str(len(served()))).encode()
-        self.send_response(200)
-        for name, value in {**headers, "Content-Length": str(len(body))}.items():
-            self.send_header(name, value)
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, format, *args):
-        pass
+def answer(path):
+    """Return headers and body of a page by its number, or of the one that reads them all."""
+    number, html = path.strip("/"), {"Content-Type": "text/html"}
+    if number.isdigit():
+        coding, headers, body = served()[int(number)]
+        return {**headers, "Content-Encoding": coding}, body
+    return html, b"" if number else READER.replace("N_BODIES", str(len(served()))).encode()
 
 
 @pytest.mark.slow
 @pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")
 def test_chromium_reads_the_same_bodies(tmp_path):
-    with served_by(Bodies) as url:
+    with served_by(answer) as url:
         options = ["--virtual-time-budget=600000", f"--user-data-dir={tmp_path}", "--dump-dom"]
         done = run_to_end([str(CHROMIUM), *FLAGS, *options, url], check=True)
     seen = json.loads(unquote(done.stdout.partition("seen:")[2].partition(":")[0]))

@@ -1,10 +1,11 @@
 """However a page spells a private host, a spider with the guard on does not reach it."""
 
-import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from contextlib import ExitStack
+from functools import partial
 from typing import Any, ClassVar
 
 import pytest
+from browsers import served_by
 from crawls import ADDON, Answer, Site, page, run_spider
 from hostile import crawl as crawl_site
 from hostile import urls_in
@@ -61,16 +62,20 @@ class Web:
 
     def __enter__(self):
         self.requested = []
-        self._servers = [self._serve("127.0.0.1"), self._serve("127.0.0.2")]
-        public, private = (server.server_address[1] for server in self._servers)
-        self._port = str(private)
-        self.seed = f"http://127.0.0.1:{public}/"
+        self._served = ExitStack()
+        serve = self._served.enter_context
+        private = serve(served_by(partial(self._answer, "127.0.0.2"), "127.0.0.2"))
+        self._port = private.rpartition(":")[2].strip("/")
+        self.seed = serve(served_by(partial(self._answer, "127.0.0.1")))
         return self
 
     def __exit__(self, *_):
-        for server in self._servers:
-            server.shutdown()
-            server.server_close()
+        self._served.close()
+
+    def _answer(self, address, path):
+        self.requested.append(f"{address}{path}")
+        body, headers = self.answer(path) if address == "127.0.0.1" else (b"", HTML)
+        return headers, body
 
     def answer(self, path):
         """Return body and headers of a page."""
@@ -89,27 +94,6 @@ class Web:
         if "Location" in located:
             located["Location"] = located["Location"].format(port=port).replace("reached", reached)
         return body, located
-
-    def _serve(self, address):
-        web = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_GET(self):
-                web.requested.append(f"{address}{self.path}")
-                body, headers = web.answer(self.path) if address == "127.0.0.1" else (b"", HTML)
-                self.send_response(302 if "Location" in headers else 200)
-                for name, value in headers.items():
-                    self.send_header(name, value)
-                self.send_header("Content-Length", str(len(body)))
-                self.end_headers()
-                self.wfile.write(body)
-
-            def log_message(self, *_):
-                pass
-
-        server = ThreadingHTTPServer((address, 0), Handler)
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        return server
 
 
 class Everything(CrawlSpider):

@@ -3,7 +3,7 @@
 import importlib.util
 import shutil
 from contextlib import contextmanager
-from http.server import ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
 
 import pytest
@@ -24,12 +24,28 @@ in_browser = [
 
 
 @contextmanager
-def served_by(handler):
-    """Serve on loopback as a handler of `http.server` answers; yield the URL of the root."""
-    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+def served_by(answer, address="127.0.0.1"):
+    """Serve on loopback; yield the URL of the root.
+
+    `answer` returns the headers and the body for a path: a redirect if there is a Location.
+    """
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self):
+            headers, body = answer(self.path)
+            self.send_response(302 if "Location" in headers else 200)
+            for name, value in {**headers, "Content-Length": str(len(body))}.items():
+                self.send_header(name, value)
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_):
+            pass
+
+    server = ThreadingHTTPServer((address, 0), Handler)
     Thread(target=server.serve_forever, daemon=True).start()
     try:
-        yield f"http://127.0.0.1:{server.server_port}/"
+        yield f"http://{address}:{server.server_port}/"
     finally:
         server.shutdown()
         server.server_close()
