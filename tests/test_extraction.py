@@ -254,21 +254,6 @@ def test_the_path_is_utf_8_and_the_query_has_the_encoding_of_the_page(body, cont
     assert links_of(page) == [Link("http://example.org/dir/%C3%BC?%FC", "ü", False)]
 
 
-@pytest.mark.parametrize(
-    ("encoding", "text", "query"),
-    [
-        ("shift_jis", "表", "%95\\"),
-        ("gb2312", "中", "%D6%D0"),
-        ("windows-1252", "中", "%26%2320013%3B"),
-        ("iso-8859-2", "ü中ł", "%FC%26%2320013%3B%B3"),
-    ],
-)
-def test_queries_follow_the_url_standard_in_legacy_encodings(encoding, text, query):
-    escaped = "".join(f"&#{ord(char)};" for char in text)
-    found = urls(f"<meta charset={encoding}><a href='/?{escaped}#{escaped}'>x</a>")
-    assert found == [f"http://example.org/?{query}".replace("\\", "%5C")]
-
-
 def test_robots_meta_is_read_in_any_case():
     cases = {
         "": (False, False),
