@@ -58,16 +58,6 @@ def test_failed_pages_end_paths_and_hold_nothing_that_was_fetched(crawl, data):
     assert coverage.bound == pytest.approx(certain, abs=1e-9)
 
 
-def test_all_pages_fetched_means_all_importance():
-    coverage = Coverage()
-    assert coverage.bound == 0
-    coverage.add_seeds([0])
-    for page, targets in enumerate([[1, 2], [0], []]):
-        coverage.observe(page, np.array(targets, dtype=np.int32))
-    coverage.settle(1e-12)
-    assert coverage.bound == pytest.approx(1)
-
-
 @pytest.mark.parametrize("bad", [-1, -(10**6), 2**31 - 1, 2**40, 0.5, None, [1]])
 def test_ids_that_are_no_page_are_refused_and_change_nothing(bad):
     """They used to be written outside the arrays, even with NUMBA_BOUNDSCHECK set."""

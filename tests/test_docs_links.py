@@ -1,7 +1,6 @@
 """Links within README and docs lead to files, and to headings, that exist."""
 
 import re
-import runpy
 from functools import cache
 from pathlib import Path
 
@@ -77,16 +76,3 @@ def test_the_site_has_every_page_of_the_docs():
 
 def test_the_readme_is_short():
     assert len((ROOT / "README.md").read_text("utf-8").splitlines()) <= 110
-
-
-@pytest.mark.parametrize(
-    ("script", "maker", "page"),
-    [
-        ("write_commands.py", "commands_page", "commands.md"),
-        ("write_options.py", "options_page", "options.md"),
-        ("write_settings.py", "settings_page", "settings.md"),
-    ],
-)
-def test_a_page_that_a_script_writes_is_as_it_would_be_written_now(script, maker, page):
-    made = runpy.run_path(str(ROOT / "docs" / script))[maker]()
-    assert (ROOT / "docs" / page).read_text("utf-8") == made
