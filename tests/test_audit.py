@@ -4,17 +4,20 @@ import csv
 import json
 import socket
 from collections import Counter
+from functools import partial
 from itertools import pairwise
 
 import numpy as np
 import pytest
+import stores
 from commands import refusal, run_command
 from crawls import ADDON, Answer, Site, page, run_spider
 from hypothesis import given
 from hypothesis import strategies as st
+from stores import record_visits, table
 
 from crawlprio.commands.crawl import bundled_settings
-from crawlprio.graph.pages import NO_PAGE, PageTable, Visit
+from crawlprio.graph.pages import NO_PAGE
 from crawlprio.measure.link_audit import MAX_HOPS, Audit, chains
 from crawlprio.spiders.site import SiteSpider
 from crawlprio.store import Store
@@ -25,20 +28,12 @@ HOST = "http://a.test/"
 
 def store_of(folder, visits, n_pages=10):
     """Return a store of pages http://a.test/0, /1 and so on, every tenth on a further site."""
-    path = folder / "crawl.sqlite"
-    pages = PageTable()
-    with Store.create(path) as store:
-        for number in range(n_pages):
-            host = "a.test" if number < 10 else f"s{number // 10}.test"
-            pages.add(f"http://{host}/{number}", f"http://{host}/{number}", pages.site(host), 0)
-        store.record_pages(pages, [0])
-        for visit in visits:
-            store.record(visit, pages)
-    return path
+    hosts = ["a.test", *(f"s{n}.test" for n in range(1, n_pages // 10 + 1))]
+    pages = table(*(f"http://{hosts[n // 10]}/{n}" for n in range(n_pages)))
+    return record_visits(folder / "crawl.sqlite", pages, *visits, seeds=[0])
 
 
-def visit(page, *targets, **fields):
-    return Visit(page, np.array(targets, dtype=np.int32), **{"title": "x", **fields})
+visit = partial(stores.visit, title="x")
 
 
 def found(path, kind, slow=2.0):

@@ -5,11 +5,12 @@ import logging
 
 import numpy as np
 import pytest
+from stores import record_visits, table, visit
 from warcs import write_warc
 
 from crawlprio.demo.recordings import StoreWeb, WarcWeb, open_web
 from crawlprio.errors import StoreError
-from crawlprio.graph.pages import NO_PAGE, PageTable, Visit
+from crawlprio.graph.pages import NO_PAGE
 from crawlprio.store import Store
 
 HTML = [("Content-Type", "text/html")]
@@ -100,30 +101,20 @@ def test_a_missing_warc_is_refused(tmp_path):
 @pytest.fixture
 def store(tmp_path):
     """A store: a home page with links, a redirect, a page fetched twice, a failure, one waiting."""
-    path = tmp_path / "crawl.sqlite"
-    pages = PageTable()
     names = ("", "moved", "twice", "failed", "waiting", "robbed")
-    for name in names:
-        url = f"https://a.test/{name}"
-        pages.add(url, url, pages.site("a.test"), 0)
-
-    def visit(page, targets, **rest):
-        return Visit(page, np.array(targets, dtype=np.int32), **rest)
-
-    with Store.create(path) as store:
-        store.record(visit(NO_PAGE, [0]), pages)
-        outside = [("http://b.test/?a=1&b=2", "B & b")]
-        anchors = ["the <twice>", "", "failed one", "w"]
-        store.record(
-            visit(0, [2, 1, 3, 4], anchors=anchors, title="A & co", text="x < y", outside=outside),
-            pages,
-        )
-        store.record(visit(2, [0], title="early"), pages)
-        store.record(visit(1, [2], status=301), pages)
-        store.record(visit(3, [], status=503), pages)
-        store.record(visit(5, [], status=0, error="robots.txt"), pages)
-        store.record(visit(2, [3, 0], title="late"), pages)
-    return path
+    outside = [("http://b.test/?a=1&b=2", "B & b")]
+    anchors = ["the <twice>", "", "failed one", "w"]
+    return record_visits(
+        tmp_path / "crawl.sqlite",
+        table(*(f"https://a.test/{name}" for name in names)),
+        visit(NO_PAGE, 0),
+        visit(0, 2, 1, 3, 4, anchors=anchors, title="A & co", text="x < y", outside=outside),
+        visit(2, 0, title="early"),
+        visit(1, 2, status=301),
+        visit(3, status=503),
+        visit(5, status=0, error="robots.txt"),
+        visit(2, 3, 0, title="late"),
+    )
 
 
 def test_a_store_answers_redirects_and_failures_as_such(store):

@@ -1,17 +1,13 @@
 """What pages and their servers ask of those who use them is recorded with each visit."""
 
 import json
-import sqlite3
-from contextlib import closing
 
-import numpy as np
 import pytest
 from crawls import ADDON, Answer, Site, run_spider
 from spiders import Follower
-from stores import query
+from stores import query, record_visits, table, visit
 
 from crawlprio.frontier.protocol import PageVisit
-from crawlprio.graph.pages import PageTable, Visit
 from crawlprio.items import NO_DIRECTIVES, Directives, LinkPairs
 from crawlprio.plugins.shared.messages import visit_reader, visit_row
 from crawlprio.spiders.site import SiteSpider
@@ -82,13 +78,13 @@ def test_they_are_rows_beside_the_visits(spider, tmp_path):
     given = {"seeds": "http://a.test/"} if spider is SiteSpider else {}
     with Site(PAGES) as site:
         run_spider(spider, settings, site=site, **given)
-    with closing(sqlite3.connect(store)) as db:
-        rows = db.execute(
-            "SELECT url, x_robots_tag, meta_robots, content_usage, robots_usage "
-            "FROM directives JOIN visits USING (seq) JOIN pages ON pages.id = visits.page "
-            "ORDER BY url"
-        ).fetchall()
-        assert db.execute("SELECT count(*) FROM visits WHERE status = 200").fetchone() == (4,)
+    rows = query(
+        store,
+        "SELECT url, x_robots_tag, meta_robots, content_usage, robots_usage "
+        "FROM directives JOIN visits USING (seq) JOIN pages ON pages.id = visits.page "
+        "ORDER BY url",
+    )
+    assert query(store, "SELECT count(*) FROM visits WHERE status = 200") == [(4,)]
     assert rows == [
         ("http://a.test/", "", "NoArchive, max-snippet:5, noai", "", ""),
         ("http://a.test/tagged", "otherbot: noindex", "", "", ""),
@@ -103,10 +99,8 @@ def test_they_reach_the_store_of_a_shared_crawl_and_nothing_does_where_there_are
     pairs = LinkPairs("http://a.test/", ["http://a.test/b"], directives=directives)
     said = visit_reader(TABLES)(json.loads(json.dumps(visit_row(PageVisit(pairs))))).pairs
     assert said == pairs
-    pages, path = PageTable(), tmp_path / "crawl.sqlite"
-    page = pages.add("http://a.test/", "http://a.test/", pages.site("a.test"))
-    with Store.create(path) as store:
-        store.record(Visit(page, np.empty(0, np.int32), extras=said.extras), pages)
+    shown = visit(0, extras=said.extras)
+    path = record_visits(tmp_path / "crawl.sqlite", table("http://a.test/"), shown)
     if directives == NO_DIRECTIVES:
         tables = "SELECT count(*) FROM sqlite_schema WHERE name = 'directives'"
         assert query(path, tables) == [(0,)]
@@ -116,11 +110,8 @@ def test_they_reach_the_store_of_a_shared_crawl_and_nothing_does_where_there_are
 
 
 def test_a_store_without_them_has_no_table_and_takes_them_later(tmp_path):
-    path, pages = tmp_path / "crawl.sqlite", PageTable()
-    page = pages.add("http://a.test/", "http://a.test/", pages.site("a.test"))
-    plain = Visit(page, np.empty(0, dtype=np.int32))
-    with Store.create(path) as store:
-        store.record(plain, pages)
+    plain = visit(0)
+    path = record_visits(tmp_path / "crawl.sqlite", table("http://a.test/"), plain)
     tables = "SELECT count(*) FROM sqlite_schema WHERE name = 'directives'"
     assert query(path, tables) == [(0,)]
     with Store.open(path) as store:
@@ -131,4 +122,4 @@ def test_a_store_without_them_has_no_table_and_takes_them_later(tmp_path):
     with Store.open(path, readonly=True) as store:
         assert store.n_visits == 3
     rows = query(path, "SELECT seq, page, meta_robots FROM directives")
-    assert rows == [(3, page, "noindex\ufffd")]
+    assert rows == [(3, 0, "noindex\ufffd")]

@@ -7,9 +7,8 @@ import numpy as np
 import pytest
 from crawls import ADDON, Answer, Site, page, run_spider
 from spiders import Follower
-from stores import query
+from stores import query, record_visits, table, visit
 
-from crawlprio.graph.pages import PageTable, Visit
 from crawlprio.measure.importance import open_repository
 from crawlprio.simulator.graph_pages import Source
 from crawlprio.spiders.site import SiteSpider
@@ -216,13 +215,8 @@ def test_a_resumed_crawl_replays_the_original_evidence(tmp_path):
 
 
 def test_a_store_without_the_table_gets_it_when_it_is_next_written(tmp_path):
-    path = tmp_path / "crawl.sqlite"
-    pages = PageTable()
-    for n in range(2):
-        pages.add(f"{HOST}/{n}", f"{HOST}/{n}", pages.site("a.test"))
-    with Store.create(path) as store:
-        one = np.array([1], dtype=np.int32)
-        store.record(Visit(0, one, outside=[(f"{HOST}/2", "two")]), pages)
+    shown = visit(0, 1, outside=[(f"{HOST}/2", "two")])
+    path = record_visits(tmp_path / "crawl.sqlite", table(f"{HOST}/0", f"{HOST}/1"), shown)
     with closing(sqlite3.connect(path)) as db:
         db.executescript(
             "DROP TABLE late_links; DROP VIEW links;"

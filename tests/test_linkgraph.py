@@ -6,11 +6,11 @@ import random
 import numpy as np
 import pytest
 from linkgraphs import rows_of
+from stores import record_visits, table, visit
 
 from crawlprio.errors import GraphError
 from crawlprio.graph.linkgraph import LinkGraph
 from crawlprio.graph.npz import write_npz
-from crawlprio.graph.pages import PageTable, Visit
 from crawlprio.store.graph_files import read_graph
 
 TRIANGLE = LinkGraph(np.array([0, 2, 3, 3]), np.array([2, 1, 0]))
@@ -125,14 +125,8 @@ def test_an_edge_list_in_any_order_gives_rows_in_the_order_of_its_lines(tmp_path
 
 
 def test_a_crawl_store_is_a_graph_whatever_its_name(tmp_path):
-    from crawlprio.store import Store
-
-    pages = PageTable()
-    for url in ("http://a/", "http://b/"):
-        pages.add(url, url, pages.site(url[7:-1]))
-    with Store.create(tmp_path / "crawl") as store:
-        store.record(Visit(page=0, targets=np.array([1], dtype=np.int32), anchors=["b"]), pages)
-    graph = read_graph(tmp_path / "crawl")
+    pages, shown = table("http://a/", "http://b/"), visit(0, 1, anchors=["b"])
+    graph = read_graph(record_visits(tmp_path / "crawl", pages, shown))
     assert rows_of(graph) == [[1], []]
     assert graph.find("http://b/") == 1
     assert graph.site.tolist() == [0, 1]

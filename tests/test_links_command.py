@@ -5,14 +5,13 @@ import json
 import os
 
 import networkx
-import numpy as np
 import pytest
 from commands import refusal, run_command, run_scrapy_command
-from stores import change, query, table, visit
+from stores import change, query, record_visits, table, visit
 
 from crawlprio.commands.recorded import LinksCommand
 from crawlprio.errors import StoreError
-from crawlprio.graph.pages import NO_PAGE, PageTable, Visit
+from crawlprio.graph.pages import NO_PAGE
 from crawlprio.items import Directives
 from crawlprio.store import Store
 from crawlprio.store.graph_files import export_links, read_graph
@@ -34,20 +33,15 @@ LINKS = [
 @pytest.fixture
 def store(tmp_path):
     """A crawl in which page 2 was visited twice and page 3 never."""
-    pages = PageTable()
-    for url in URLS:
-        pages.add(url, url, pages.site(url.split("/")[2]))
-
-    def visit(page, targets, *anchors):
-        return Visit(page, np.array(targets, dtype=np.int32), anchors=anchors)
-
-    with Store.create(tmp_path / "crawl.sqlite") as recorder:
-        recorder.record(visit(NO_PAGE, [0]), pages)
-        recorder.record(visit(2, [1], "outdated"), pages)
-        recorder.record(visit(0, [2, 1], LINKS[0][2], ""), pages)
-        recorder.record(visit(2, [3, 0], "größer", "home"), pages)
-        recorder.record(visit(1, []), pages)
-    return tmp_path / "crawl.sqlite"
+    return record_visits(
+        tmp_path / "crawl.sqlite",
+        table(*URLS),
+        visit(NO_PAGE, 0),
+        visit(2, 1, anchors=("outdated",)),
+        visit(0, 2, 1, anchors=(LINKS[0][2], "")),
+        visit(2, 3, 0, anchors=("größer", "home")),
+        visit(1),
+    )
 
 
 def scrapy_links(*args):
@@ -100,12 +94,10 @@ def test_graphml_reads_back_with_urls_sites_and_anchors(store):
 
 
 def test_graphml_stays_readable_whatever_an_anchor_contains(tmp_path):
-    pages = PageTable()
-    for url in URLS:
-        pages.add(url, url, pages.site("h"))
     anchor = "".join(map(chr, range(1, 32))) + "\ufffe]]>&<"
-    with Store.create(tmp_path / "crawl.sqlite") as opened:
-        opened.record(Visit(0, np.array([1], dtype=np.int32), anchors=[anchor]), pages)
+    shown = visit(0, 1, anchors=[anchor])
+    store = record_visits(tmp_path / "crawl.sqlite", table(*URLS), shown)
+    with Store.open(store, readonly=True) as opened:
         path = export_links(opened, tmp_path / "out.graphml").files[0]
     kept = "".join(c if c in "\t\n\r" or " " <= c <= "\ufffd" else "\ufffd" for c in anchor)
     assert networkx.read_graphml(path).edges["0", "1"]["anchor"] == kept
@@ -118,7 +110,7 @@ def test_an_export_during_a_crawl_is_a_consistent_snapshot(store):
         def recording(rows):
             for row in rows:
                 new = pages.add(f"http://new.example/{len(pages)}", "http://new.example/", 0)
-                crawl.record(Visit(3, np.array([new], dtype=np.int32)), pages)
+                crawl.record(visit(3, new), pages)
                 yield row
 
         written = export_links(opened, store.with_name("out.csv"), recording)
@@ -187,14 +179,9 @@ def test_bad_input_is_one_line_and_exit_code_2(store, args, sentence, monkeypatc
 @pytest.mark.parametrize("name", ["out.csv", "out.jsonl", "out.npz", "out.graphml", "out.txt.gz"])
 def test_simulate_starts_an_export_where_the_crawl_started(name, tmp_path, monkeypatch, capsys):
     """Page 2 reaches so little that nobody would guess it as the start."""
-    path = tmp_path / "crawl.sqlite"
-    pages = PageTable()
-    for number in range(4):
-        pages.add(f"http://a.test/{number}", f"http://a.test/{number}", pages.site("a.test"))
-    with Store.create(path) as made:
-        made.record_pages(pages, [2])
-        for page, targets in ((2, [3]), (3, []), (0, [1, 2, 3]), (1, [0])):
-            made.record(Visit(page, np.array(targets, dtype=np.int32)), pages)
+    pages = table(*(f"http://a.test/{number}" for number in range(4)))
+    visits = visit(2, 3), visit(3), visit(0, 1, 2, 3), visit(1, 0)
+    path = record_visits(tmp_path / "crawl.sqlite", pages, *visits, seeds=[2])
     with Store.open(path, readonly=True) as opened:
         export_links(opened, tmp_path / name)
     monkeypatch.chdir(tmp_path)

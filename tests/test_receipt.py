@@ -8,14 +8,14 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
-import numpy as np
 import pytest
+import stores
 from commands import run_command
 from crawls import ADDON, Answer, Site, _in_loop, page, run_spider
 from jsonschema import Draft202012Validator
+from stores import record_visits, table
 
 from crawlprio.errors import StoreError
-from crawlprio.graph.pages import PageTable, Visit
 from crawlprio.live.crawl_counters import CoverageSoFar, time_left
 from crawlprio.measure import receipt_document
 from crawlprio.measure.receipt_document import (
@@ -71,22 +71,13 @@ def receipt(crawled):
 
 def store_of(folder, visits, seeds, *, sites=1):
     """Return a store of a crawl without an end, as a kill leaves it; each site has ten pages."""
-    path = folder / "crawl.sqlite"
-    pages = PageTable()
-    with Store.create(path) as store:
-        for site in range(sites):
-            for n in range(10):
-                url = f"http://s{site}.test/{n}"
-                pages.add(url, url, pages.site(f"s{site}.test"), 0)
-        store.record_pages(pages, seeds)
-        for visit in visits:
-            store.record(visit, pages)
-    return path
+    pages = table(*(f"http://s{site}.test/{n}" for site in range(sites) for n in range(10)))
+    return record_visits(folder / "crawl.sqlite", pages, *visits, seeds=seeds)
 
 
 def visit(page, *targets, **fields):
     given = {"status": 200, "fetched_at": 100.0 + page, "elapsed": 0.5, **fields}
-    return Visit(page, np.array(targets, dtype=np.int32), **given)
+    return stores.visit(page, *targets, **given)
 
 
 def test_the_command_makes_the_receipt_of_a_crawl_again_byte_for_byte(crawled, capsys):

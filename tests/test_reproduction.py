@@ -16,17 +16,17 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from PIL import Image
+from stores import record_visits, table, visit
 
 from crawlprio.frontier import Politeness
 from crawlprio.graph.linkgraph import LinkGraph
 from crawlprio.graph.npz import write_npz
-from crawlprio.graph.pages import NO_PAGE, NO_PAGES, PageTable, Visit
+from crawlprio.graph.pages import NO_PAGE
 from crawlprio.measure.crawl_order import depth_from_seeds
 from crawlprio.measure.importance import importance_of, open_repository
 from crawlprio.orderings import make_ordering
 from crawlprio.simulator.network import Network
 from crawlprio.simulator.timed import crawl_order
-from crawlprio.store import Store
 
 ROOT = Path(__file__).parents[1]
 PAGES = ROOT / "docs" / "reproduction"
@@ -267,17 +267,13 @@ QUERY = ["student", "course", "research"]
 @pytest.fixture
 def texts(tmp_path):
     """A crawl store of five pages with texts, page 0 linking to all others."""
-    table = PageTable()
-    for page in TEXTS:
-        table.add(f"http://a.example/{page}", f"http://a.example/{page}", table.site("a.example"))
+    visits = [
+        visit(page, status=200, title=title, text=text) for page, (title, text) in TEXTS.items()
+    ]
     anchors = ["a student", "course", "research", "more research"]
-    with Store.create(tmp_path / "texts.sqlite") as store:
-        store.record(Visit(NO_PAGE, np.array([0], dtype=np.int32)), table)
-        for page, (title, text) in TEXTS.items():
-            targets = np.arange(1, 5, dtype=np.int32) if page == 0 else NO_PAGES
-            said = anchors if page == 0 else []
-            store.record(Visit(page, targets, said, 200, title, text), table)
-    return tmp_path / "texts.sqlite"
+    visits[0] = visits[0]._replace(targets=np.arange(1, 5, dtype=np.int32), anchors=anchors)
+    pages = table(*(f"http://a.example/{page}" for page in TEXTS))
+    return record_visits(tmp_path / "texts.sqlite", pages, visit(NO_PAGE, 0), *visits)
 
 
 def test_similarity_estimated_from_all_pages_matches_the_package(experiments, texts):

@@ -8,11 +8,12 @@ import pytest
 from browsers import Tab, in_browser, running_browser
 from commands import refusal, run_command
 from hostile import TITLES
+from stores import record_visits, table, visit
 from waiting import until
 
 from crawlprio.graph.linkgraph import LinkGraph
 from crawlprio.graph.npz import write_npz
-from crawlprio.graph.pages import PageTable, Visit
+from crawlprio.graph.pages import PageTable
 from crawlprio.show import report_page, report_parts
 from crawlprio.store import Store
 
@@ -45,7 +46,7 @@ def store_of(path, titles=TITLES, skipped=50):
             }
             if number in (22, 23):
                 targets = {number + 1}
-            store.record(Visit(number, np.array(sorted(targets), dtype=np.int32), **fields), pages)
+            store.record(visit(number, *sorted(targets), **fields), pages)
     return path
 
 
@@ -111,18 +112,14 @@ def test_texts_of_the_crawl_are_cut_and_only_web_addresses_are_links():
 
 
 def test_a_crawl_of_one_site_is_drawn_by_its_sections(tmp_path):
-    pages = PageTable()
     paths = ["", "docs/a", "docs/b", "shop/c?d=/e/", "shop/<i>/f", "%00"]
-    for path in paths:
-        pages.add(f"http://a.test/{path}", f"http://a.test/{path}", pages.site("a.test"), 0)
-    with Store.create(tmp_path / "crawl.sqlite") as store:
-        store.record_pages(pages, [0])
-        for number, *targets in ((0, 1, 3, 5), (1, 2, 3, 4), (3, 1)):
-            store.record(Visit(number, np.array(targets, dtype=np.int32)), pages)
-    assert run_command("score", tmp_path / "crawl.sqlite", "--report", tmp_path / "a.html") == 0
+    pages = table(*(f"http://a.test/{path}" for path in paths))
+    visits = visit(0, 1, 3, 5), visit(1, 2, 3, 4), visit(3, 1)
+    store = record_visits(tmp_path / "crawl.sqlite", pages, *visits, seeds=[0])
+    assert run_command("score", store, "--report", tmp_path / "a.html") == 0
     html = (tmp_path / "a.html").read_text(encoding="utf-8")
-    (table,) = re.findall("<caption>All sections of the site.*?</table>", html, re.DOTALL)
-    cells = [unescape(cell) for cell in re.findall("<td[^>]*><bdi>(.*?)</bdi>", table)]
+    (shown,) = re.findall("<caption>All sections of the site.*?</table>", html, re.DOTALL)
+    cells = [unescape(cell) for cell in re.findall("<td[^>]*><bdi>(.*?)</bdi>", shown)]
     assert list(zip(*[iter(cells)] * 3, strict=True)) == [
         ("/docs/", "/shop/", "2"),
         ("/", "/docs/", "1"),
@@ -138,7 +135,7 @@ def test_two_crawls_are_told_apart(tmp_path, capsys):
         pages = store.load_pages()
         pages.add("http://new.test/", "http://new.test/", pages.site("new.test"), 1)
         for number, fields in ((61, {"title": "Found"}), (14, {"status": 410, "title": "x"})):
-            last = Visit(number, np.array([0], dtype=np.int32), **fields)
+            last = visit(number, 0, **fields)
             store.record(last._replace(fetched_at=1.7e9, content_hash=77), pages)
     assert run_command("score", one, two, "--report", tmp_path / "r.html") == 0
     assert capsys.readouterr().out == (

@@ -6,19 +6,18 @@ import random
 from datetime import UTC, datetime
 
 import duckdb
-import numpy as np
 import pytest
 from commands import refusal, run_command
 from crawls import ADDON, Site, killed_once, options, run_spider
 from forked import run_forked
 from kept_crawls import ENGLISH, FRENCH, GERMAN, crawl, html, rows
 from spiders import Follower
-from stores import query
+from stores import query, record_visits, table, visit
 
 from crawlprio import read
 from crawlprio.demo.web import VOCABULARY
 from crawlprio.errors import StoreError
-from crawlprio.graph.pages import NO_PAGE, PageTable, Visit
+from crawlprio.graph.pages import NO_PAGE
 from crawlprio.items import TextNotes
 from crawlprio.measure.arrow_tables import TEXT_COLUMNS
 from crawlprio.plugins.value.kept_texts import KeptText, first_pages, kept_texts
@@ -211,14 +210,13 @@ def test_a_text_that_differs_in_a_few_words_names_the_first_page_and_another_doe
 
 
 def test_a_page_that_was_fetched_twice_has_the_text_of_its_last_visit(tmp_path):
-    with Store.create(tmp_path / "crawl.sqlite") as store:
-        table = PageTable()
-        for n in range(3):
-            table.add(f"http://a.test/{n}", f"http://a.test/{n}", table.site("a.test"))
-        for page, text in ((0, "old"), (1, "new"), (2, "gone"), (0, "New"), (2, "")):
-            extras = {"text_notes": TextNotes("en")} if text else {}
-            links = np.empty(0, np.int32)
-            store.record(Visit(page, links, text=text, extras=extras), table)
+    visits = [
+        visit(page, text=text, extras={"text_notes": TextNotes("en")} if text else {})
+        for page, text in ((0, "old"), (1, "new"), (2, "gone"), (0, "New"), (2, ""))
+    ]
+    pages = table(*(f"http://a.test/{n}" for n in range(3)))
+    path = record_visits(tmp_path / "crawl.sqlite", pages, *visits)
+    with Store.open(path, readonly=True) as store:
         found = list(kept_texts(store))
     assert [(kept.url, kept.text, kept.near_duplicate_of) for kept in found] == [
         ("http://a.test/1", "new", None),
@@ -237,10 +235,8 @@ def test_a_page_that_was_fetched_twice_has_the_text_of_its_last_visit(tmp_path):
 )
 def test_a_damaged_text_is_one_sentence(sql, tmp_path):
     with Store.create(tmp_path / "crawl.sqlite") as store:
-        table = PageTable()
-        table.add("http://a.test/", "http://a.test/", table.site("a.test"))
-        links = np.empty(0, np.int32)
-        store.record(Visit(0, links, text="text", extras={"text_notes": TextNotes("en")}), table)
+        noted = visit(0, text="text", extras={"text_notes": TextNotes("en")})
+        store.record(noted, table("http://a.test/"))
         store._db.executescript(sql)
     with (
         Store.open(tmp_path / "crawl.sqlite", readonly=True) as store,

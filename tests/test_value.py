@@ -14,9 +14,10 @@ from crawls import ONE_AT_A_TIME, Answer, Site, run_spider
 from hypothesis import given
 from hypothesis import strategies as st
 from spiders import Follower
+from stores import table, visit
 
 from crawlprio.errors import ConfigError, StoreError
-from crawlprio.graph.pages import NO_PAGE, PageTable, Visit
+from crawlprio.graph.pages import NO_PAGE, Visit
 from crawlprio.graph.topic import HotQueue, Topic
 from crawlprio.plugins.value.classifier import Classifier, cross_validate, read_examples, train
 from crawlprio.plugins.value.model import ValueModelError, page_of
@@ -329,9 +330,7 @@ def test_a_model_that_fails_ends_the_crawl_with_one_sentence(model, did, tmp_pat
 
 def test_a_resume_asks_for_a_model_that_the_store_may_not_name(tmp_path, capsys):
     with Store.create(tmp_path / "crawl.sqlite") as store:
-        pages = PageTable()
-        pages.add("http://a.test/", "http://a.test/", pages.site("a.test"))
-        store.record_pages(pages, [0])
+        store.record_pages(table("http://a.test/"), [0])
         given = {"CRAWLPRIO_VALUE": "os.Model"}
         store.set_meta("given", json.dumps({"arguments": {"seeds": ["x"]}, "settings": given}))
         store.set_meta("value_model", "os.Model")
@@ -348,9 +347,8 @@ def test_a_damaged_table_of_values_is_one_sentence(tmp_path):
     ):
         path = tmp_path / f"{n}.sqlite"
         with Store.create(path) as store:
-            pages = PageTable()
-            pages.add("http://a.test/", "http://a.test/", pages.site("a.test"))
-            store.record(Visit(0, np.empty(0, np.int32), extras={"page_values": (0.5,)}), pages)
+            valued = visit(0, extras={"page_values": (0.5,)})
+            store.record(valued, table("http://a.test/"))
             assert [visit.value for visit in store.visits()] == [0.5]
             store._db.executescript(sql)
         with Store.open(path, readonly=True) as store, pytest.raises(StoreError, match="damaged"):

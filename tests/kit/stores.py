@@ -33,6 +33,16 @@ def visit(page, *targets, **fields):
     return Visit(page, np.array(targets, dtype=np.int32), **fields)
 
 
+def record_visits(path, pages, *visits, seeds=()):
+    """Write a store of some pages, with these visits of them; return its path."""
+    with Store.create(path) as store:
+        if seeds:
+            store.record_pages(pages, seeds)
+        for each in visits:
+            store.record(each, pages)
+    return path
+
+
 def write_full(path):
     """Write a store of 8 pages that has a row in each of its tables."""
     pages = letters(8)
