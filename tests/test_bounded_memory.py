@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scrapy import Request, Spider
 from scrapy.utils.test import get_crawler
+from spiders import Pairing
 from stores import visit
 
 from crawlprio.frontier import PageQueue
@@ -360,16 +361,6 @@ def test_a_resumed_crawl_has_dropped_the_same_pages(tmp_path, ordering):
 def test_the_end_table_says_how_many_pages_wait_and_were_dropped():
     links = {f"/{n}": page(*(f"/{40 * n + m}" for m in range(1, 41))) for n in range(1, 9)}
 
-    class Links(Spider):
-        name = "links"
-        start_urls = ("http://a.test/",)
-
-        def parse(self, response):
-            from crawlprio.items import LinkPairs
-
-            found = [response.urljoin(href) for href in response.css("a::attr(href)").getall()]
-            yield LinkPairs(source=response.url, targets=found, anchors=[""] * len(found))
-
     chosen = {
         **ADDON,
         "CRAWLPRIO_MAX_WAITING": 30,
@@ -378,7 +369,7 @@ def test_the_end_table_says_how_many_pages_wait_and_were_dropped():
         "ORDERING": "breadth-first",
     }
     with Site({"/": page(*links), **links}) as site:
-        run = run_spider(Links, chosen, site=site)
+        run = run_spider(Pairing, chosen, site=site)
         stats = run.crawler.stats.get_stats()
     assert stats["crawlprio/pages_known"] == sum(
         (stats["crawlprio/pages_waiting"], stats["crawlprio/pages_dropped"], len(site.paths()))

@@ -2,11 +2,10 @@
 
 import pytest
 from crawls import ADDON, Site, page, run_spider
-from scrapy import Request, Spider
 from scrapy.settings import BaseSettings
+from spiders import Pairing
 
-import crawlprio.settings
-from crawlprio import LinkPairs
+from crawlprio.commands.crawl import bundled_settings
 from crawlprio.errors import ConfigError
 from crawlprio.live import recorder
 from crawlprio.live.crawl_context import CrawlContext, without_parts
@@ -17,18 +16,10 @@ from crawlprio.store import Store, keep_existing
 WEB = {"/": page("/1", "/2"), "/1": page("/2"), "/2": page()}
 
 
-class Pairs(Spider):
+class Pairs(Pairing):
     """Yields the link pairs of three pages."""
 
-    name = "pairs"
-
-    async def start(self):
-        for path in WEB:
-            yield Request(f"http://a.test{path}")
-
-    def parse(self, response):
-        links = [response.urljoin(link) for link in response.css("a::attr(href)").getall()]
-        yield LinkPairs(source=response.url, targets=links)
+    start_urls = [f"http://a.test{path}" for path in WEB]
 
 
 def assert_closed(store):
@@ -101,18 +92,13 @@ def test_a_crawl_that_fails_halfway_closes_the_store(tmp_path):
 
 
 def crawl_of_demo_web(store, **settings):
-    bundled = {name: value for name, value in vars(crawlprio.settings).items() if name.isupper()}
     return run_spider(
         SiteSpider,
         {
-            **bundled,
-            "CRAWLPRIO_DEMO_PAGES": 30,
-            "CRAWLPRIO_DEMO_SITES": 2,
-            "DOWNLOAD_DELAY": 0,
-            "ROBOTSTXT_OBEY": False,
-            "CRAWLPRIO_STORE": str(store),
-            "CRAWLPRIO_PRINT": False,
-            "CRAWLPRIO_PLOT": None,
+            **bundled_settings(),
+            **{"CRAWLPRIO_DEMO_PAGES": 30, "CRAWLPRIO_DEMO_SITES": 2},
+            **{"CRAWLPRIO_STORE": str(store), "CRAWLPRIO_PRINT": False, "CRAWLPRIO_PLOT": None},
+            **{"DOWNLOAD_DELAY": 0, "ROBOTSTXT_OBEY": False},
             **settings,
         },
         priority="cmdline",

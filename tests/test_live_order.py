@@ -9,7 +9,7 @@ import oracles
 import pytest
 from crawls import fetched_urls, run_spider, scrapy
 
-import crawlprio.settings
+from crawlprio.commands.crawl import bundled_settings
 from crawlprio.demo.server import LoopbackServer
 from crawlprio.demo.web import DemoWeb
 from crawlprio.graph.pages import NO_PAGES
@@ -87,17 +87,12 @@ class Crawled:
         self.name = name
         self.distance = distance
         self.options = options
-        bundled = {
-            name: getattr(crawlprio.settings, name)
-            for name in dir(crawlprio.settings)
-            if name.isupper()
-        }
         topic = {} if distance is None else {"TOPIC": WORDS, "TOPIC_OPTIONS": self.topic_options}
         n_before = len(fetched_urls(self.server_log))
         self.run = run_spider(
             SiteSpider,
             {
-                **bundled,
+                **bundled_settings(),
                 **topic,
                 "ORDERING": name,
                 "ORDERING_OPTIONS": options,

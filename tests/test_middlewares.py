@@ -12,7 +12,7 @@ from scrapy.exceptions import IgnoreRequest
 from scrapy.http import HtmlResponse
 from scrapy.settings import Settings
 from scrapy.utils.reactor import is_reactor_installed
-from spiders import OneByOne
+from spiders import OneByOne, Pairing
 
 from crawlprio.items import LinkPairs
 from crawlprio.live.crawl_context import CrawlContext
@@ -176,11 +176,6 @@ def test_a_slow_pipeline_does_not_delay_the_links_yielded_before_its_item():
 
 
 def test_pairs_that_nothing_processes_are_still_recorded_and_counted(tmp_path):
-    class Pairs(OneByOne):
-        def parse(self, response):
-            links = response.css("a::attr(href)").getall()
-            yield LinkPairs(response.url, list(map(response.urljoin, links)))
-
     quiet = "crawlprio.live.engine.QuietLogFormatter"
     pages = {"/": page("/1", "/2"), "/1": page("/2"), "/2": page("/3"), "/3": page()}
     found = []
@@ -188,7 +183,7 @@ def test_pairs_that_nothing_processes_are_still_recorded_and_counted(tmp_path):
         store = tmp_path / f"{keeps_items}.sqlite"
         settings = {**ONE, "CRAWLPRIO_STORE": store, "LOG_FORMATTER": quiet}
         with Site(pages) as site:
-            run = finished(run_spider(Pairs, settings, site=site, keeps_items=keeps_items))
+            run = finished(run_spider(Pairing, settings, site=site, keeps_items=keeps_items))
         assert len(run.items) == (4 if keeps_items else 0)
         found.append((run.stats["item_scraped_count"], links(store)))
     assert found[0] == found[1]

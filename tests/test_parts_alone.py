@@ -7,13 +7,12 @@ import pytest
 from commands import refusal
 from crawls import ADDON, Answer, Site, page, run_spider
 from forked import Forked, run_forked
-from scrapy import Request, Spider
+from scrapy import Request
 from scrapy.core.scheduler import Scheduler as StockScheduler
 from scrapy.http import HtmlResponse
-from spiders import OneByOne
+from spiders import OneByOne, Pairing
 from waiting import until
 
-from crawlprio import LinkPairs
 from crawlprio.measure.importance import open_repository
 from crawlprio.middlewares import (
     LinksMiddleware,
@@ -109,19 +108,13 @@ class OwnScheduler(StockScheduler):
     """A scheduler that a project brings."""
 
 
-class Pairing(Spider):
+class PairsAndRequests(OneByOne, Pairing):
     """Yields the links of each page as pairs, and a request for each."""
 
-    name = "pairing"
-
-    async def start(self):
-        yield Request("http://a.test/")
-
     def parse(self, response):
-        if isinstance(response, HtmlResponse):
-            links = [response.urljoin(link) for link in response.css("a::attr(href)").getall()]
-            yield LinkPairs(response.url, links)
-            yield from map(Request, links)
+        for pairs in Pairing.parse(self, response):
+            yield pairs
+            yield from map(Request, pairs.targets)
 
 
 COMBINED = [
@@ -147,7 +140,7 @@ def test_every_combination_does_what_its_parts_do_and_installs_none_twice(lines,
     if keeps_delays:
         settings |= {"DOWNLOAD_DELAY": 0.2, "CONCURRENT_REQUESTS_PER_DOMAIN": 1}
     with Site(web) as site:
-        run = run_spider(Pairing, settings, site=site)
+        run = run_spider(PairsAndRequests, settings, site=site)
         fetches = sorted(site.fetches, key=lambda fetch: fetch.start)
     assert (run.reason, run.messages()) == ("finished", [])
     assert sorted(fetch.path for fetch in fetches) == sorted(web)
@@ -184,7 +177,7 @@ def test_a_store_names_the_scheduler_of_a_project_that_has_its_own(tmp_path):
     own = {"SCHEDULER": f"{__name__}.OwnScheduler", **PIPELINE}
     store = tmp_path / "crawl.sqlite"
     with Site(random_web(seed=3, n_pages=5)) as site:
-        run_spider(Pairing, {**own, "CRAWLPRIO_STORE": store}, site=site)
+        run_spider(PairsAndRequests, {**own, "CRAWLPRIO_STORE": store}, site=site)
     with Store.open(store, readonly=True) as opened:
         assert opened.orderings() == [(1, f"the order of {__name__}.OwnScheduler")]
 
@@ -192,7 +185,7 @@ def test_a_store_names_the_scheduler_of_a_project_that_has_its_own(tmp_path):
 def test_explain_says_that_scrapys_own_order_has_no_keys(tmp_path, capsys):
     store = tmp_path / "crawl.sqlite"
     with Site(random_web(seed=3, n_pages=5)) as site:
-        run_spider(Pairing, {**PIPELINE, "CRAWLPRIO_STORE": store}, site=site)
+        run_spider(PairsAndRequests, {**PIPELINE, "CRAWLPRIO_STORE": store}, site=site)
     said = refusal(capsys, "explain", store, "http://a.test/")
     assert "used Scrapy's own order, which has no keys to explain" in said
 

@@ -1,9 +1,11 @@
-"""A spider that knows nothing of crawlprio, as those of most projects."""
+"""Spiders that know nothing of crawlprio, as those of most projects, and one that does."""
 
 from typing import Any
 
 from scrapy import Request, Spider
 from scrapy.http import TextResponse
+
+from crawlprio.items import LinkPairs
 
 
 class Follower(Spider):
@@ -25,6 +27,17 @@ class OneByOne(Follower):
     async def start(self):
         for url in self.start_urls:
             yield Request(url)
+
+
+class Pairing(Follower):
+    """Yields the links of each page as pairs alone, to be fetched by whoever reads them."""
+
+    name = "pairing"
+
+    def parse(self, response):
+        if isinstance(response, TextResponse):
+            links = response.css("a::attr(href)").getall()
+            yield LinkPairs(response.url, list(dict.fromkeys(map(response.urljoin, links))))
 
 
 class Plain(Spider):
