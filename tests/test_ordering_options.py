@@ -208,21 +208,33 @@ def test_the_scores_of_a_crawl_store_are_the_pagerank_of_its_pages(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("lines", "sentence"),
+    ("name", "content", "sentence"),
     [
-        ([], ": there are no scores in it; give at least one."),
-        (["URL,score"], ": there are no scores in it; give at least one."),
-        (
-            ["http://a/,1", "http://b/,c,2"],
-            ":2: expected URL,score; found 3 fields (quote a URL that has commas).",
-        ),
-        (["http://a/"], ":1: expected URL,score; found 1 fields (quote a URL that has commas)."),
-        (["http://a/,1", "http://b/,x"], ":2: the score is 'x'; it must be a finite number."),
-        (["http://a/,1", "http://b/,inf"], ":2: the score is 'inf'; it must be a finite number."),
+        ("a.csv", [], ": there are no scores in it; give at least one."),
+        ("a.csv", ["URL,score"], ": there are no scores in it; give at least one."),
+        ("a.csv", ["http://a/,1", "http://b/,c,2"],
+         ":2: expected URL,score; found 3 fields (quote a URL that has commas)."),
+        ("a.csv", ["http://a/"],
+         ":1: expected URL,score; found 1 fields (quote a URL that has commas)."),
+        ("a.csv", ["http://a/,1", "http://b/,x"],
+         ":2: the score is 'x'; it must be a finite number."),
+        ("a.csv", ["http://a/,1", "http://b/,inf"],
+         ":2: the score is 'inf'; it must be a finite number."),
+        ("a.npz", {"ranks": [1.0]}, " has no array scores; add one, and an array urls."),
+        ("a.npz", {"scores": ["a"]}, ": scores holds <U1; it must hold numbers."),
+        ("a.npz", {"scores": [[1]]}, ": scores has 2 dimensions; it must have one."),
+        ("a.npz", {"scores": [1.0, np.nan]}, ": score 1 is nan; all must be finite numbers."),
+        ("a.npz", {"scores": [1.0], "urls": ["a", "b"]},
+         ": urls is <U1 of shape (2,); it must hold one string per score, 1."),
+        ("a.npz", {"scores": np.empty(0)}, ": there are no scores in it; give at least one."),
     ],
-)
-def test_a_bad_csv_of_scores_is_refused_with_file_and_line(tmp_path, lines, sentence):
-    path = write_csv(tmp_path / "scores.csv", *lines)
+)  # fmt: skip
+def test_a_bad_file_of_scores_is_refused_with_its_name_and_line(tmp_path, name, content, sentence):
+    path = tmp_path / name
+    if name == "a.csv":
+        write_csv(path, *content)
+    else:
+        np.savez(path, **content)
     with pytest.raises(GraphError) as caught:
         make_ordering("historical-pagerank", {"scores": path})
     assert str(caught.value) == f"{path}{sentence}"
@@ -233,34 +245,6 @@ def test_a_url_with_commas_is_quoted(tmp_path):
     ordering = make_ordering("historical-pagerank", {"scores": path})
     assert isinstance(ordering, HistoricalPageRank)
     ordering.check_known(["http://b/", "http://a/?x=1,2"])
-
-
-@pytest.mark.parametrize(
-    ("arrays", "sentence"),
-    [
-        ({"ranks": [1.0]}, " has no array scores; add one, and an array urls."),
-        (
-            {"scores": ["a"]},
-            ": scores holds <U1; it must hold numbers.",
-        ),
-        (
-            {"scores": [[1]]},
-            ": scores has 2 dimensions; it must have one.",
-        ),
-        ({"scores": [1.0, np.nan]}, ": score 1 is nan; all must be finite numbers."),
-        (
-            {"scores": [1.0], "urls": ["a", "b"]},
-            ": urls is <U1 of shape (2,); it must hold one string per score, 1.",
-        ),
-        ({"scores": np.empty(0)}, ": there are no scores in it; give at least one."),
-    ],
-)
-def test_a_bad_npz_of_scores_is_refused_in_one_sentence(tmp_path, arrays, sentence):
-    path = tmp_path / "scores.npz"
-    np.savez(path, **arrays)
-    with pytest.raises(GraphError) as caught:
-        make_ordering("historical-pagerank", {"scores": path})
-    assert str(caught.value) == f"{path}{sentence}"
 
 
 def test_a_file_that_is_not_an_npz_is_refused_in_one_sentence(tmp_path):
