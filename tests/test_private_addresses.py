@@ -8,16 +8,14 @@ from typing import Any, ClassVar
 from urllib.parse import quote, urlsplit
 
 import pytest
-from crawls import ADDON, Answer, Site, _called, _in_loop, page, run_spider
+from crawls import ADDON, Answer, Site, _reactor, job_in, page, run_spider
 from hostile import BUNDLED, crawl, refused
+from names import Names
 from scrapy import Request, Spider, signals
 from scrapy.exceptions import DontCloseSpider, IgnoreRequest
 from scrapy.http import TextResponse
 from scrapy.http.request import NO_CALLBACK
 from shared_crawls import coordinator_of
-from twisted.internet.address import IPv4Address, IPv6Address
-from twisted.internet.interfaces import IHostnameResolver
-from zope.interface import implementer
 
 from crawlprio.spiders.site import SiteSpider
 from crawlprio.store import Store
@@ -338,54 +336,6 @@ def test_without_links_middleware_the_guard_does_not_start():
     )
 
 
-@implementer(IHostnameResolver)
-class Names:
-    """Replaces the reactor's resolver: knows some names, and no others."""
-
-    def __init__(self, known):
-        self._known = known
-        self.asked = []
-
-    def __enter__(self):
-        def install():
-            from twisted.internet import reactor
-
-            running = reactor
-            self._before = running.nameResolver
-            running.installNameResolver(self)
-
-        _in_loop(_called(install), 10)
-        return self
-
-    def __exit__(self, *_):
-        def restore():
-            from twisted.internet import reactor
-
-            running = reactor
-            current = running.nameResolver
-            running.installNameResolver(self._before)
-            return current
-
-        assert _in_loop(_called(restore), 10) is self, "a crawl left its resolver behind"
-
-    def resolveHostName(  # noqa: N802
-        self,
-        receiver,
-        name,
-        portNumber=0,  # noqa: N803
-        *others,
-    ):
-        if address_of(name) is not None:
-            return self._before.resolveHostName(receiver, name, portNumber, *others)
-        self.asked.append(name)
-        receiver.resolutionBegan(self)
-        for host in self._known.get(name, []):
-            kind = IPv6Address if ":" in host else IPv4Address
-            receiver.addressResolved(kind("TCP", host, portNumber))
-        receiver.resolutionComplete()
-        return self
-
-
 def crawl_by_name(mode, addresses, *, is_seed=False):
     """Crawl from a page, fetched by proxy, to a name; return hosts fetched, refusals, lookups."""
     with Site({}, lambda host, path: None) as site, Names({"b.test": list(addresses)}) as names:
@@ -442,7 +392,7 @@ def test_what_a_seeds_name_resolved_to_first_stays_for_the_whole_crawl(tmp_path)
         return sorted(sockets.connected), refused(run).get("refused/private-address", 0)
 
     seeds = ["http://inside.test/", "http://outside.test/"]
-    settings = {**BUNDLED, "JOBDIR": str(tmp_path), "CRAWLPRIO_STORE": "crawl.sqlite"}
+    settings = {**BUNDLED, **job_in(tmp_path)}
     # Pages that one run refuses wait for the next.
     assert connected("10.0.0.2", "8.8.8.8", DOWNLOADER_MIDDLEWARES={NotYet: 100}) == ([], 0)
     assert connected("10.0.0.3", "10.0.0.4") == ([], 2)
@@ -453,16 +403,13 @@ class SlowNames(Names):
     """Answers a second later."""
 
     def resolveHostName(self, receiver, name, *others):  # noqa: N802
-        from twisted.internet import reactor
-
-        running = reactor
-        running.callLater(1.0, super().resolveHostName, receiver, name, *others)
+        _reactor().callLater(1.0, super().resolveHostName, receiver, name, *others)
         return self
 
 
 def test_no_page_leaves_before_the_seeds_names_are_resolved(tmp_path):
     """A page that waited for a resume would be refused, though its seed opens its address."""
-    settings = {**BUNDLED, "JOBDIR": str(tmp_path), "CRAWLPRIO_STORE": "crawl.sqlite"}
+    settings = {**BUNDLED, **job_in(tmp_path)}
     seeds = "http://inside.test/"
     with Names({}):
         none = {"DOWNLOADER_MIDDLEWARES": {NotYet: 100}}
@@ -502,7 +449,7 @@ def test_all_workers_of_a_crawl_in_redis_use_what_the_first_resolved(redis_serve
 
 def test_a_record_of_seeds_that_was_tampered_with_is_damage(tmp_path):
     with Site({"/": page()}) as site:
-        settings = {"JOBDIR": str(tmp_path), "CRAWLPRIO_STORE": "crawl.sqlite"}
+        settings = {**job_in(tmp_path)}
         crawl(site, settings)
         with Store.open(tmp_path / "crawl.sqlite") as store:
             store.set_meta("seed_addresses b.test", "169.254.169.254")
@@ -561,6 +508,19 @@ def _audit(event, arguments):
 sys.addaudithook(_audit)  # which cannot be removed
 
 
+def by_proxy(site, *urls):
+    """Return a spider that fetches its start page, and pages of the same host, by a site."""
+
+    class ByProxy(Follower):
+        first = ("http://a.test/", {"proxy": f"http://{site.address}"})
+
+        def parse(self, response):
+            for url in urls:
+                yield Request(url, meta={"proxy": self.first[1]["proxy"]})
+
+    return ByProxy
+
+
 class WithoutProxy:
     """A downloader middleware that removes the proxy from a redirect's target."""
 
@@ -583,23 +543,15 @@ def test_no_way_of_writing_a_redirect_connects_to_a_private_address(host, n_refu
         return Answer(status=302, headers={"Location": location})
 
     with Site({}, answer) as site, Names({"inside.test": ["10.0.0.2"], "b.test": ["8.8.8.8"]}):
-        proxy, port = f"http://{site.address}", int(site.address.rpartition(":")[2])
-
-        class ByProxy(Follower):
-            first = ("http://a.test/", {"proxy": proxy})
-
-            def parse(self, response):
-                for n in range(len(TRICKS)):
-                    yield Request(f"http://a.test/to/{n}", meta={"proxy": proxy})
-
+        spider = by_proxy(site, *(f"http://a.test/to/{n}" for n in range(len(TRICKS))))
         settings = {
             **GUARDED,
             "RETRY_ENABLED": False,
             "DOWNLOAD_TIMEOUT": 3,
             "DOWNLOADER_MIDDLEWARES": {WithoutProxy: 984},
         }
-        with Sockets(port) as sockets:
-            run = run_spider(ByProxy, settings)
+        with Sockets(int(site.address.rpartition(":")[2])) as sockets:
+            run = run_spider(spider, settings)
     assert run.reason == "finished"
     assert len(site.paths()) >= 1 + len(TRICKS)
     assert set(sockets.connected) <= {"8.8.8.8"}
@@ -616,18 +568,10 @@ def test_a_refusal_depends_on_what_its_own_fetch_resolved():
         return Answer(status=302, headers={"Location": f"http://inside.test{dot}{path}"})
 
     with Site({}, answer) as site, Names({"inside.test": ["10.0.0.2"]}) as names:
-        proxy, port = f"http://{site.address}", int(site.address.rpartition(":")[2])
-
-        class ByProxy(Follower):
-            first = ("http://a.test/", {"proxy": proxy})
-
-            def parse(self, response):
-                for n in range(20):
-                    yield Request(f"http://a.test/to/{n}", meta={"proxy": proxy})
-
+        spider = by_proxy(site, *(f"http://a.test/to/{n}" for n in range(20)))
         settings = {**GUARDED, "DOWNLOADER_MIDDLEWARES": {WithoutProxy: 984}}
-        with Sockets(port) as sockets:
-            run = run_spider(ByProxy, settings)
+        with Sockets(int(site.address.rpartition(":")[2])) as sockets:
+            run = run_spider(spider, settings)
     assert sockets.connected == []
     assert sorted(names.asked) == ["a.test"] + ["inside.test"] * 10 + ["inside.test."] * 10
     assert refused(run) == {"refused/private-address": 10}

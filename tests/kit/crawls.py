@@ -333,6 +333,12 @@ class Run:
 ADDON = {"ADDONS": {"crawlprio.Addon": 500}}
 """Return the settings that every project needs."""
 
+
+def job_in(folder):
+    """Return the settings of a crawl that can be resumed, whose files are all in a folder."""
+    return {"JOBDIR": str(folder), "CRAWLPRIO_STORE": "crawl.sqlite"}
+
+
 _PLAIN = {
     "TELNETCONSOLE_ENABLED": False,
     "CRAWLPRIO_STORE": None,
