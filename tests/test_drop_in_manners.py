@@ -14,6 +14,7 @@ from forked import run_forked, run_to_end
 from scrapy import Request, Spider
 from scrapy.exceptions import IgnoreRequest
 from scrapy.http import HtmlResponse
+from spiders import OfCrawler
 
 HERE = Path(__file__).parent
 
@@ -82,14 +83,8 @@ def test_requests_that_a_middleware_drops_or_answers_are_not_delayed(per_domain)
     assert run.reason == "finished"
 
 
-class InternalApi:
+class InternalApi(OfCrawler):
     """A pipeline that queries a service on this machine for each item."""
-
-    @classmethod
-    def from_crawler(cls, crawler):
-        pipeline = cls()
-        pipeline.crawler = crawler
-        return pipeline
 
     async def process_item(self, item):
         request = Request("http://127.0.0.1:8050/rank")

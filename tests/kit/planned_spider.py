@@ -23,6 +23,7 @@ from scrapy.downloadermiddlewares.retry import get_retry_request
 from scrapy.exceptions import DontCloseSpider, DropItem, IgnoreRequest
 from scrapy.http import HtmlResponse
 from spider_plans import Plan
+from spiders import OfCrawler
 
 NEVER_ANSWERED = 0.2
 """Seconds after which a request that is never answered fails."""
@@ -293,14 +294,8 @@ class PlannedSpider(Spider):
         return self._events.setdefault(name, asyncio.Event())
 
 
-class PlannedDownloads:
+class PlannedDownloads(OfCrawler):
     """A downloader middleware that ignores, answers or replaces some requests itself."""
-
-    @classmethod
-    def from_crawler(cls, crawler):
-        middleware = cls()
-        middleware.crawler = crawler
-        return middleware
 
     def process_request(self, request):
         tag = int(request.headers["X-Tag"])
@@ -315,14 +310,8 @@ class PlannedDownloads:
         return None
 
 
-class PlannedOutput:
+class PlannedOutput(OfCrawler):
     """A spider middleware that yields the recovery request of a failed callback."""
-
-    @classmethod
-    def from_crawler(cls, crawler):
-        middleware = cls()
-        middleware.crawler = crawler
-        return middleware
 
     def process_spider_exception(self, response, exception):
         spider = self.crawler.spider
@@ -333,14 +322,8 @@ class PlannedOutput:
         return None if recovery is None else [spider.request(recovery)]
 
 
-class PlannedItems:
+class PlannedItems(OfCrawler):
     """A pipeline that takes a while for some items, drops some and fails on others."""
-
-    @classmethod
-    def from_crawler(cls, crawler):
-        pipeline = cls()
-        pipeline.crawler = crawler
-        return pipeline
 
     async def process_item(self, item):
         number = item.get("tag") or item["start"]

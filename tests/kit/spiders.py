@@ -54,3 +54,13 @@ class Plain(Spider):
             for link in response.css("a"):
                 meta = {"link_text": " said "} if link.attrib["href"] == "/2" else None
                 yield response.follow(link, meta=meta)
+
+
+class OfCrawler:
+    """A middleware or pipeline that knows its crawler."""
+
+    @classmethod
+    def from_crawler(cls, crawler):
+        component = cls()
+        component.crawler = crawler
+        return component
