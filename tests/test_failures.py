@@ -127,30 +127,23 @@ def test_a_redirect_that_is_followed_counts_as_fetched_and_one_to_nowhere_does_n
     assert sorted(told) == ["HTTP 302: 1", "redirects to itself: 1"]
 
 
-def test_a_crawl_exits_with_an_error_if_robots_txt_uses_up_its_pages():
-    with Site({"/": page()}) as site:
-        settings = {
-            **QUIET,
-            "ROBOTSTXT_OBEY": True,
-            "CLOSESPIDER_PAGECOUNT": 1,
-            "DOWNLOAD_DELAY": 60,
-        }
-        run = run_spider(SiteSpider, settings, site=site, seeds="http://a.test/")
+@pytest.mark.parametrize(
+    ("web", "settings", "sentence"),
+    [
+        ({"/": page()}, {"CLOSESPIDER_PAGECOUNT": 1, "DOWNLOAD_DELAY": 60},
+         "No page was fetched: robots.txt files used up CLOSESPIDER_PAGECOUNT; set "
+         "CRAWLPRIO_MAX_PAGES (--pages) instead."),
+        ({"/robots.txt": Answer("User-agent: *\nDisallow: /")}, {},
+         "No page could be fetched (forbidden by robots.txt: 1); check the seeds."),
+    ],
+    ids=["uses up its pages", "forbids everything"],
+)  # fmt: skip
+def test_a_crawl_exits_with_an_error_if_robots_txt_leaves_no_page(web, settings, sentence):
+    with Site(web) as site:
+        every = {**QUIET, "ROBOTSTXT_OBEY": True, **settings}
+        run = run_spider(SiteSpider, every, site=site, seeds="http://a.test/")
     assert run.crawler.spider is None
-    (told,) = run.messages(logging.ERROR)
-    assert told == (
-        "No page was fetched: robots.txt files used up CLOSESPIDER_PAGECOUNT; set "
-        "CRAWLPRIO_MAX_PAGES (--pages) instead."
-    )
-
-
-def test_a_crawl_exits_with_an_error_if_robots_txt_forbids_everything():
-    with Site({"/robots.txt": Answer("User-agent: *\nDisallow: /")}) as site:
-        settings = {**QUIET, "ROBOTSTXT_OBEY": True}
-        run = run_spider(SiteSpider, settings, site=site, seeds="http://a.test/")
-    assert run.crawler.spider is None
-    (told,) = run.messages(logging.ERROR)
-    assert told == "No page could be fetched (forbidden by robots.txt: 1); check the seeds."
+    assert run.messages(logging.ERROR) == [sentence]
 
 
 def test_an_unreachable_robots_txt_does_not_count_as_forbidding(tmp_path):

@@ -228,39 +228,34 @@ def test_no_robots_txt_keeps_a_crawl_from_ending():
 
 def test_no_crawl_delay_exceeds_its_bound_or_is_not_a_number():
     delays = ["nan", "-1", "-inf", "1e999", "inf", "31536000", "x", "", "1e-9"]
-    hosts = [f"{n}.test" for n in range(len(delays))]
 
     def answer(host, path):
         if path != "/robots.txt":
             return raw(LINKS)
-        delay = delays[hosts.index(host)]
+        delay = delays[int(host.partition(".")[0])]
         robots = f"User-agent: *\nCrawl-delay: {delay}\nDisallow: /y\n".encode()
         return raw(robots, "Content-Type: text/plain")
 
-    seeds = ",".join(f"http://{host}/" for host in hosts)
     with RawSite(answer) as site:
-        run = crawl(site, {**OBEY, "CRAWLPRIO_MAX_CRAWL_DELAY": 0.2}, seeds=seeds)
+        run = crawl(site, {**OBEY, "CRAWLPRIO_MAX_CRAWL_DELAY": 0.2}, seeds=seeds_of(delays))
     assert run.reason == "finished"
-    for host in hosts:
-        paths = sorted(path for found, path in site.requests if found == host)
-        assert paths == ["/", "/robots.txt", "/x"]
+    assert requested(site, delays) == {each: ["/", "/robots.txt", "/x"] for each in delays}
 
 
 def test_no_retry_after_exceeds_its_bound_or_is_not_a_number():
     waits = ["nan", "-5", "9" * 400, "1e9", "x", "\xb2", "\xff\xfe", formatdate(0, usegmt=True)]
     waits += [formatdate(253402300799, usegmt=True), "Fri, 31 Dec 9999 23:59:59 -2359"]
     waits += ["Mon, 1 Jan 0001 00:00:00 +2359", "Thu, 99 Foo 2020 99:99:99 GMT"]
-    hosts = [f"{n}.test" for n in range(len(waits))]
 
     def answer(host, path):
-        wait = f"Retry-After: {waits[hosts.index(host)]}"
+        wait = f"Retry-After: {waits[int(host.partition('.')[0])]}"
         return raw(b"", wait, status="503 Busy") if path == "/x" else raw(LINKS)
 
-    seeds = ",".join(f"http://{host}/" for host in hosts)
     with RawSite(answer) as site:
-        run = crawl(site, {"CRAWLPRIO_MAX_BACK_OFF": 0.2}, seeds=seeds)
+        run = crawl(site, {"CRAWLPRIO_MAX_BACK_OFF": 0.2}, seeds=seeds_of(waits))
     assert run.reason == "finished"
-    assert sorted(site.requests) == sorted((h, path) for h in hosts for path in ("/", "/x", "/y"))
+    assert len(site.requests) == 3 * len(waits)
+    assert requested(site, waits) == {each: ["/", "/x", "/y"] for each in waits}
 
 
 def test_a_closed_site_is_retried_after_a_while(monkeypatch):

@@ -205,35 +205,19 @@ def test_none_is_refused_where_it_has_no_meaning(setting):
 
 
 @pytest.mark.parametrize(
-    ("name", "value", "sentence"),
+    ("name", "value", "said"),
     [
-        ("DOWNLOAD_DELAY", "-1", "DOWNLOAD_DELAY is '-1'; give a number of 0 or more."),
-        ("DOWNLOAD_DELAY", "inf", "DOWNLOAD_DELAY is 'inf'; give a number of 0 or more."),
-        (
-            "CONCURRENT_REQUESTS",
-            1.5,
-            "CONCURRENT_REQUESTS is 1.5; give a whole number of 0 or more.",
-        ),
-        (
-            "CRAWLPRIO_MAX_WAITING",
-            "0",
-            "CRAWLPRIO_MAX_WAITING is '0'; give a whole number of 1 or more, or None for no limit.",
-        ),
-        (
-            "CRAWLPRIO_DEMO_PORT",
-            "70000",
-            "CRAWLPRIO_DEMO_PORT is '70000'; give a whole number from 0 to 65535.",
-        ),
-        (
-            "CRAWLPRIO_PLOT",
-            "no/such/x.png",
-            "CRAWLPRIO_PLOT is 'no/such/x.png', whose folder does not exist; give a file name that "
-            "ends in .png, .svg or .pdf, or None for no plot.",
-        ),
+        ("DOWNLOAD_DELAY", "-1", "; give a number of 0 or more."),
+        ("DOWNLOAD_DELAY", "inf", "; give a number of 0 or more."),
+        ("CONCURRENT_REQUESTS", 1.5, "; give a whole number of 0 or more."),
+        ("CRAWLPRIO_MAX_WAITING", "0", "; give a whole number of 1 or more, or None for no limit."),
+        ("CRAWLPRIO_DEMO_PORT", "70000", "; give a whole number from 0 to 65535."),
+        ("CRAWLPRIO_PLOT", "no/such/x.png", ", whose folder does not exist; give a file name that "
+         "ends in .png, .svg or .pdf, or None for no plot."),
     ],
-)
-def test_a_bad_value_is_named_with_what_is_allowed(name, value, sentence):
-    assert refusal(**{name: value}) == sentence
+)  # fmt: skip
+def test_a_bad_value_is_named_with_what_is_allowed(name, value, said):
+    assert refusal(**{name: value}) == f"{name} is {value!r}{said}"
 
 
 @pytest.mark.parametrize(
