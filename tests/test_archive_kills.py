@@ -14,6 +14,7 @@ from crawls import killed_once
 from forked import run_forked
 from nginx_sites import NGINX, serve
 from pywbs import index_of
+from stores import query
 from warcs import check_archive, records, responses
 
 N_KILLS = int(os.environ.get("CRAWLPRIO_ARCHIVE_KILLS", "2"))
@@ -49,8 +50,7 @@ def visited(folder):
 
 
 def pairs(store):
-    with closing(sqlite3.connect(store)) as db:
-        return sorted(db.execute("SELECT source_url, target_url FROM link_urls"))
+    return sorted(query(store, "SELECT source_url, target_url FROM link_urls"))
 
 
 @pytest.mark.long
@@ -85,10 +85,8 @@ def test_a_killed_crawl_archives_each_page_once_and_its_replay_sees_the_same_web
     ]
     again = run_forked("crawlprio", replay, tmp_path, timeout=900)
     assert again.returncode == 0, again.stderr
-    with closing(sqlite3.connect(tmp_path / "replay.sqlite")) as db:
-        replayed = db.execute(
-            "SELECT url, status FROM visits JOIN pages ON pages.id = page"
-        ).fetchall()
+    visits = "SELECT url, status FROM visits JOIN pages ON pages.id = page"
+    replayed = query(tmp_path / "replay.sqlite", visits)
     # A page that robots.txt forbids is refused again by each run.
     assert sorted(replayed) == sorted(set(pages))
     assert pairs(tmp_path / "replay.sqlite") == pairs(store)

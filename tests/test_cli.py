@@ -5,19 +5,19 @@ import json
 import re
 import signal
 import socket
-import sqlite3
 import subprocess
 import sys
 import threading
-from contextlib import closing, suppress
+from contextlib import suppress
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
+from commands import refusal
 from crawls import ROOT, Answer, Site, page
 from forked import Forked, run_forked
-from stores import query, visited_urls
+from stores import change, query, visited_urls
 from waiting import until
 
 from crawlprio import __version__
@@ -399,28 +399,23 @@ def test_settings_that_name_code_or_a_file_are_not_taken_from_a_store(tmp_path):
         given = ["--folder", "job", "--pages", "5", *FAST]
         crawlprio("crawl", f"http://{site.address}/", *given, folder=tmp_path)
         (tmp_path / "evil.py").write_text("open('ran', 'w')\nfrom crawlprio import Ordering\n")
-        with closing(sqlite3.connect(tmp_path / "job" / "crawl.sqlite")) as db:
-            (text,) = db.execute("SELECT value FROM meta WHERE key = 'given'").fetchone()
-            found = json.loads(text)
-            found["settings"] |= {
-                "ORDERING": "evil.Ordering",
-                "DUPEFILTER_CLASS": "evil.Ordering",
-                "DOWNLOAD_HANDLERS": '{"http": "evil.Ordering"}',
-                "CRAWLPRIO_SERVER_LOG": "written",
-                "EXTENSIONS": {"evil.Ordering": 1},
-            }
-            found["arguments"] |= {"name": "evil"}
-            db.execute("UPDATE meta SET value = ? WHERE key = 'given'", (json.dumps(found),))
-            db.commit()
+        store, given = tmp_path / "job" / "crawl.sqlite", "value = ? WHERE key = 'given'"
+        ((text,),) = query(store, "SELECT value FROM meta WHERE key = 'given'")
+        found = json.loads(text)
+        found["settings"] |= {
+            "ORDERING": "evil.Ordering",
+            "DUPEFILTER_CLASS": "evil.Ordering",
+            "DOWNLOAD_HANDLERS": '{"http": "evil.Ordering"}',
+            "CRAWLPRIO_SERVER_LOG": "written",
+            "EXTENSIONS": {"evil.Ordering": 1},
+        }
+        found["arguments"] |= {"name": "evil"}
+        change(store, f"UPDATE meta SET {given}", json.dumps(found))
         crawlprio("resume", "job", folder=tmp_path, PYTHONPATH=f"{Path.cwd()}:{tmp_path}")
     assert not (tmp_path / "ran").exists()
     assert not (tmp_path / "written").exists()
-    with closing(sqlite3.connect(tmp_path / "job" / "crawl.sqlite")) as db:
-        db.execute(
-            "UPDATE meta SET value = ? WHERE key = 'given'",
-            (json.dumps({"arguments": {"seeds": "@/etc/passwd"}, "settings": {}}),),
-        )
-        db.commit()
+    other = {"arguments": {"seeds": "@/etc/passwd"}, "settings": {}}
+    change(store, f"UPDATE meta SET {given}", json.dumps(other))
     refused = crawlprio("resume", "job", folder=tmp_path)
     assert (refused.returncode, refused.stderr.count("\n")) == (2, 1)
     assert "the file is damaged" in refused.stderr
@@ -456,12 +451,8 @@ def test_settings_that_name_code_or_a_file_are_not_taken_from_a_store(tmp_path):
 )
 def test_bad_input_is_one_line_and_status_2(words, told, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "argv", ["crawlprio", *words])
-    with pytest.raises(SystemExit) as ended:
-        main()
-    out, err = capsys.readouterr()
-    assert (ended.value.code, out, err.count("\n")) == (2, "", 1)
-    assert told in err
+    monkeypatch.setattr(sys, "argv", ["crawlprio"])
+    assert told in refusal(capsys, *words)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -474,8 +465,7 @@ def test_bad_input_is_one_line_and_status_2(words, told, tmp_path, monkeypatch, 
 )
 def test_a_bad_setting_is_one_line_and_status_2(setting, tmp_path):
     done = crawlprio("crawl", "http://a.test/", "-s", setting, folder=tmp_path)
-    assert done.returncode == 2
-    assert done.stderr.count("\n") == 1
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
     assert setting.partition("=")[0] in done.stderr
 
 

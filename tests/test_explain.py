@@ -1,15 +1,14 @@
 """`crawlprio explain`: what comes next, and what became of a page, told from a store alone."""
 
 import json
-import sqlite3
-from contextlib import closing
 
 import pytest
 from commands import run_command
-from crawls import ADDON, Answer, Site, page, run_spider
+from crawls import ADDON, Answer, Site, job_in, page, run_spider
 from driver import WebPages
 from graphs import power_law_web
 from ordering_cases import with_urls
+from stores import change, query
 
 from crawlprio.errors import StoreError
 from crawlprio.frontier.struct_layouts import WAITING
@@ -40,8 +39,7 @@ def crawl(folder, n_pages, ordering):
     settings = {
         **SETTINGS,
         "ORDERING": ordering,
-        "JOBDIR": str(folder),
-        "CRAWLPRIO_STORE": "crawl.sqlite",
+        **job_in(folder),
         "CLOSESPIDER_PAGECOUNT": n_pages,
     }
     with Site(PAGES) as site:
@@ -215,11 +213,9 @@ def test_a_store_alone_refuses_what_robots_txt_forbids(tmp_path, capsys):
     assert text.endswith("Pages before them that robots.txt forbids, left out: 1\n")
     _, text = said(capsys, str(folder), url, "-s", "ROBOTSTXT_OBEY=False")
     assert text.startswith(f"{url} waits.\n")
-    with closing(sqlite3.connect(folder / "crawl.sqlite")) as db:
-        found = db.execute("SELECT * FROM robots").fetchall()
-        db.execute("UPDATE robots SET rules = ?", (b"\xff",))
-        db.commit()
-    assert found == [("a.test", "User-agent: *\nDisallow: /secret")]
+    rules = "User-agent: *\nDisallow: /secret"
+    assert query(folder / "crawl.sqlite", "SELECT * FROM robots") == [("a.test", rules)]
+    change(folder / "crawl.sqlite", "UPDATE robots SET rules = ?", b"\xff")
     status, text = said(capsys, str(folder), url)
     assert (status, text.count("\n")) == (2, 1)
 

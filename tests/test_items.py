@@ -5,10 +5,8 @@ import json
 import os
 import random
 import signal
-import sqlite3
 import textwrap
 from collections import Counter
-from contextlib import closing
 from dataclasses import dataclass
 
 import pytest
@@ -68,13 +66,10 @@ def test_items_are_stored_with_the_page_they_come_from(tmp_path):
     with Site(web) as site:
         run = run_spider(Mixed, {**KEEPS, "CRAWLPRIO_STORE": str(path)}, site=site)
     assert run.stats["crawlprio/items_kept"] == len(run.items) == 7
-    with closing(sqlite3.connect(path)) as db:
-        rows = db.execute(
-            "SELECT url, json_extract(item, '$.n'), json_extract(item, '$.name')"
-            " FROM items JOIN pages ON pages.id = page"
-        )
-        found = sorted(rows, key=str)
-        starts = db.execute("SELECT item FROM items WHERE page = -1").fetchall()
+    fields = "url, json_extract(item, '$.n'), json_extract(item, '$.name')"
+    rows = query(path, f"SELECT {fields} FROM items JOIN pages ON pages.id = page")
+    found = sorted(rows, key=str)
+    starts = query(path, "SELECT item FROM items WHERE page = -1")
     names = [f"http://a.test/{path}" for path in ("", "2", "3")]
     products = [(name, None, "été \ufffd") for name in names]
     assert found == sorted([*products, *((name, 0, None) for name in names)], key=str)

@@ -5,9 +5,7 @@ both. The crawl runs three times, and two of the runs are resumed, as a user wou
 """
 
 import json
-import sqlite3
 from collections import Counter, deque
-from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import unquote, urldefrag, urljoin, urlsplit
@@ -17,6 +15,7 @@ import pytest
 from forked import run_forked
 from nginx_sites import NGINX, serve
 from protego import Protego
+from stores import query
 
 from crawlprio.measure.importance import open_repository
 from crawlprio.simulator.graph_pages import Source
@@ -152,9 +151,8 @@ def test_every_allowed_page_is_fetched_once_with_the_links_that_lxml_sees(
     assert expected.fetched - set(asked) == set()
     assert set(asked.values()) == {1}
     store = tmp_path / "job" / "crawl.sqlite"
-    with closing(sqlite3.connect(store)) as db:
-        recorded = set(db.execute("SELECT source_url, target_url FROM link_urls"))
-        assert {url for (url,) in db.execute("SELECT url FROM pages")} == expected.known
+    recorded = set(query(store, "SELECT source_url, target_url FROM link_urls"))
+    assert {url for (url,) in query(store, "SELECT url FROM pages")} == expected.known
     assert recorded - expected.pairs() == set()
     assert expected.pairs() - recorded == set()
     crawl = open_repository(store)
