@@ -5,7 +5,7 @@ import tracemalloc
 from zlib import crc32
 
 import pytest
-from crawls import ADDON, Site, page, run_spider
+from crawls import ADDON, Site, job_in, page, run_spider
 from hostile import crawl, refused
 from scrapy import Request, Spider
 
@@ -148,8 +148,7 @@ def test_junk_links_from_another_site_do_not_keep_a_site_from_being_fetched(orde
 def test_claims_survive_a_restart(tmp_path):
     settings = {
         "CRAWLPRIO_MAX_PAGES_PER_SITE": 40,
-        "JOBDIR": str(tmp_path / "job"),
-        "CRAWLPRIO_STORE": "crawl.sqlite",
+        **job_in(tmp_path / "job"),
         "CONCURRENT_REQUESTS": 1,
     }
     seeds = "http://evil.test/,http://victim.test/0"
@@ -212,11 +211,7 @@ def test_a_domain_shows_a_few_thousand_sites_until_some_of_them_answer():
 def test_few_of_the_links_that_a_budget_refuses_are_recorded(tmp_path):
     """Pages of thousands of links that nobody follows filled the disk."""
     links = [f"http://a.test/page{n:06}{'x' * 80}" for n in range(3_000)]
-    settings = {
-        "CRAWLPRIO_MAX_PAGES_PER_PATTERN": 10,
-        "JOBDIR": str(tmp_path / "job"),
-        "CRAWLPRIO_STORE": "crawl.sqlite",
-    }
+    settings = {"CRAWLPRIO_MAX_PAGES_PER_PATTERN": 10, **job_in(tmp_path / "job")}
     with Site({}, lambda host, path: page(*links) if path == "/" else page()) as site:
         run = crawl(site, settings)
     assert refused(run)["refused/pattern-budget"] == 2_990
@@ -291,8 +286,7 @@ def test_requests_of_the_projects_own_code_are_not_claims(tmp_path, resumes):
         "CONCURRENT_REQUESTS": 1,
         "CONCURRENT_REQUESTS_PER_DOMAIN": 1,
         "ORDERING": "breadth-first",
-        "JOBDIR": str(tmp_path),
-        "CRAWLPRIO_STORE": "crawl.sqlite",
+        **job_in(tmp_path),
     }
     with Site({}, lambda host, path: page()) as site:
         if resumes:

@@ -8,7 +8,7 @@ import asyncio
 from collections import Counter
 
 import pytest
-from crawls import ADDON, Answer, Site, Together, run_spider
+from crawls import ADDON, Answer, Site, Together, job_in, run_spider
 from drop_in import ROOT, CountingSite, html
 from scrapy import Request, Spider, signals
 
@@ -130,12 +130,7 @@ def crawl_in_two_runs(spider, site, settings, jobdir, **arguments):
     """Crawl until the first response, then to the end; return the items of both runs."""
     items = []
     for stops in (True, False):
-        every = {
-            **settings,
-            "JOBDIR": str(jobdir),
-            "CRAWLPRIO_STORE": "crawl.sqlite",
-            "RETRY_ENABLED": True,
-        }
+        every = {**settings, **job_in(jobdir), "RETRY_ENABLED": True}
         run = run_spider(spider, every, site=site, stops=stops, **arguments)
         items.append(run.items)
     assert run.reason == "finished"

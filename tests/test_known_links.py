@@ -5,7 +5,7 @@ from contextlib import closing
 
 import numpy as np
 import pytest
-from crawls import ADDON, Answer, Site, page, run_spider
+from crawls import ADDON, Answer, Site, job_in, page, run_spider
 from spiders import Follower
 from stores import query, record_visits, table, visit
 
@@ -198,8 +198,7 @@ def test_a_resumed_crawl_replays_the_original_evidence(tmp_path):
                     SiteSpider,
                     {
                         **ADDON,
-                        "JOBDIR": str(tmp_path / name),
-                        "CRAWLPRIO_STORE": "crawl.sqlite",
+                        **job_in(tmp_path / name),
                         "CONCURRENT_REQUESTS": 1,
                         "DEPTH_LIMIT": 5,
                         "CLOSESPIDER_PAGECOUNT": stop,

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from commands import refusal, run_command
-from crawls import ADDON, ONE_AT_A_TIME, Site, run_spider
+from crawls import ADDON, ONE_AT_A_TIME, Site, job_in, run_spider
 from drop_in import html
 from page_facts import CANONICAL, RecordsCanonicalLinks
 from shared_crawls import InRedis, shared_crawl
@@ -83,8 +83,7 @@ def test_spiders_that_yield_link_pairs_and_requests_record_it_and_a_resume_has_i
     settings = {
         **ADDON,
         **ONE_AT_A_TIME,
-        "JOBDIR": str(tmp_path),
-        "CRAWLPRIO_STORE": "crawl.sqlite",
+        **job_in(tmp_path),
         "EXTENSIONS": {RecordsCanonicalLinks: 1},
     }
     arguments = {"seeds": "http://a.test/"} if spider is SiteSpider else {}

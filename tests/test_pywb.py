@@ -16,7 +16,7 @@ import pytest
 from archived_crawls import HOST, crawl
 from archived_crawls import WEB as PLAIN
 from browsers import in_browser, running_browser
-from crawls import Answer, Site, run_spider
+from crawls import Answer, Site, job_in, run_spider
 from matplotlib.image import imread, imsave
 from pywbs import index_of, programs, wayback
 from script_sites import app
@@ -119,8 +119,7 @@ def archive(folder, seed, **settings):
     every = {
         **bundled_settings(),
         "DOWNLOAD_DELAY": 0,
-        "JOBDIR": str(folder / "job"),
-        "CRAWLPRIO_STORE": "crawl.sqlite",
+        **job_in(folder / "job"),
         "CRAWLPRIO_WARC": str(folder / "warc"),
         "CRAWLPRIO_PRIVATE_ADDRESSES": "allow",
         "CRAWLPRIO_PRINT": False,

@@ -7,7 +7,7 @@ from collections import Counter
 
 import pytest
 import scrapy
-from crawls import ADDON, ONE_AT_A_TIME, Answer, Site, page, run_spider
+from crawls import ADDON, ONE_AT_A_TIME, Answer, Site, job_in, page, run_spider
 from stores import change, query
 
 from crawlprio.frontier import Politeness
@@ -79,7 +79,7 @@ class ManyStarts(InsistentLinks):
 
 
 def run_links(folder, site, spider=Links, **settings):
-    every = {**ADDON, "JOBDIR": str(folder), "CRAWLPRIO_STORE": "crawl.sqlite", **settings}
+    every = {**ADDON, **job_in(folder), **settings}
     return run_spider(spider, {"CONCURRENT_REQUESTS_PER_DOMAIN": 1, **every}, site=site)
 
 
@@ -271,7 +271,7 @@ def test_a_site_that_a_seed_redirects_to_is_followed_after_a_kill(tmp_path):
             return Answer(status=302, headers={"Location": f"http://b.test{path}"})
         return None
 
-    settings = {**ADDON, "JOBDIR": str(tmp_path), "CRAWLPRIO_STORE": "crawl.sqlite"}
+    settings = {**ADDON, **job_in(tmp_path)}
     with Site(CHAIN, answer) as site:
         run_spider(
             SiteSpider, {**settings, "CLOSESPIDER_PAGECOUNT": 3}, site=site, seeds="http://a.test/"
@@ -314,8 +314,7 @@ def test_only_the_kept_headers_are_stored_and_restored(tmp_path, kept):
     settings = {
         **ADDON,
         **ONE_AT_A_TIME,
-        "JOBDIR": str(tmp_path),
-        "CRAWLPRIO_STORE": "crawl.sqlite",
+        **job_in(tmp_path),
         "CRAWLPRIO_KEPT_HEADERS": kept,
         "COOKIES_ENABLED": True,
     }
@@ -336,12 +335,7 @@ def test_a_request_whose_callback_is_gone_is_named_and_not_lost(tmp_path):
     class Renamed(scrapy.Spider):
         name = "catalogue"
 
-    settings = {
-        **ADDON,
-        **ONE_AT_A_TIME,
-        "JOBDIR": str(tmp_path),
-        "CRAWLPRIO_STORE": "crawl.sqlite",
-    }
+    settings = {**ADDON, **ONE_AT_A_TIME, **job_in(tmp_path)}
     with Site({}, lambda host, path: page()) as site:
         run_spider(Catalogue, {**settings, "CLOSESPIDER_PAGECOUNT": 3}, site=site)
         refused = run_spider(Renamed, settings, site=site)

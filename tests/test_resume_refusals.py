@@ -7,7 +7,7 @@ import sqlite3
 from contextlib import closing
 
 import pytest
-from crawls import ADDON, Answer, Site, page, run_spider
+from crawls import ADDON, Answer, Site, job_in, page, run_spider
 from hostile import BUNDLED
 from scrapy import Request, Spider
 from stores import change, visited_pages
@@ -21,7 +21,7 @@ LINKS = [f"http://10.0.0.{n}/x" for n in range(1, 21)]
 
 
 def crawl(folder, site, **settings):
-    everything = {**BUNDLED, "JOBDIR": str(folder), "CRAWLPRIO_STORE": "crawl.sqlite", **settings}
+    everything = {**BUNDLED, **job_in(folder), **settings}
     return run_spider(SiteSpider, everything, site=site, seeds="http://a.test/", follow="web")
 
 
@@ -103,12 +103,7 @@ def test_a_url_with_a_password_is_not_kept_but_a_user_agent_with_an_address_is()
 
 
 def test_a_refused_request_of_another_project_is_kept_whole(tmp_path):
-    settings = {
-        **ADDON,
-        "JOBDIR": str(tmp_path),
-        "CRAWLPRIO_STORE": "crawl.sqlite",
-        "CRAWLPRIO_PRIVATE_ADDRESSES": "seeds",
-    }
+    settings = {**ADDON, **job_in(tmp_path), "CRAWLPRIO_PRIVATE_ADDRESSES": "seeds"}
     with Site({"/": page(), "/x": page()}) as site:
         first = run_spider(Posts, settings, site=site)
         assert (first.items, site.paths()) == ([], ["/"])
