@@ -217,11 +217,8 @@ def test_sites_with_long_and_short_delays_do_not_wait_for_each_other():
         "CONCURRENT_REQUESTS": 8,
     }
 
-    class Both(OneByOne):
-        start_urls = tuple(f"http://{host}/" for host in [*slow, *fast])
-
     with Site(pages) as site:
-        crawl(site, settings, Both)
+        crawl(site, settings, start_urls=[f"http://{host}/" for host in [*slow, *fast]])
     hosts = by_host(site.fetches)
     assert {host: len(hosts[host]) for host in hosts} == {
         **dict.fromkeys(slow, 6),
@@ -294,12 +291,9 @@ def test_a_refusing_site_is_left_alone_while_others_are_crawled(headers, least):
             return Answer(status=503, headers=after)
         return None
 
-    class Both(OneByOne):
-        start_urls = ("http://a.test/", "http://b.test/")
-
     settings = {"RETRY_ENABLED": True, "RETRY_TIMES": 1}
     with Site(fan(3), answer) as site:
-        crawl(site, settings, Both)
+        crawl(site, settings, start_urls=["http://a.test/", "http://b.test/"])
     hosts = by_host(site.fetches)
     assert sorted(fetch.path for fetch in hosts["a.test"]) == ["/", "/0", "/1", "/1", "/2"]
     assert hosts["b.test"][-1].end < hosts["a.test"][-1].start
@@ -341,11 +335,8 @@ def test_the_adaptive_delay_follows_the_duration_of_the_last_fetch():
 def test_the_pages_of_a_visit_are_fetched_on_one_connection_before_the_delay():
     settings = {"DOWNLOAD_DELAY": 2, "CRAWLPRIO_PAGES_PER_VISIT": 3}
     with Site(fan(6)) as site:
-
-        class Direct(OneByOne):
-            start_urls = (f"http://{site.address}/",)
-
-        run = run_spider(Direct, {**ONE_PER_SITE, **settings})
+        every = {**ONE_PER_SITE, **settings}
+        run = run_spider(OneByOne, every, start_urls=[f"http://{site.address}/"])
         assert run.reason == "finished"
         assert len(site.fetches) == 7
         assert [gap >= 2 for gap in gaps(site.fetches)] == [
@@ -375,13 +366,10 @@ def _at_once(fetches):
 
 
 def test_pages_that_waited_together_for_robots_txt_do_not_start_together():
-    class Several(OneByOne):
-        start_urls = tuple(f"http://a.test/{k}" for k in range(4))
-
     settings = {"CONCURRENT_REQUESTS_PER_DOMAIN": 4, "DOWNLOAD_DELAY": 0.4, "ROBOTSTXT_OBEY": True}
     slow_robots = Answer("", seconds=0.3)
     with Site({**fan(4), "/robots.txt": slow_robots}) as site:
-        crawl(site, settings, Several)
+        crawl(site, settings, start_urls=[f"http://a.test/{k}" for k in range(4)])
     assert len(site.fetches) == 5
     assert min(steps(site.fetches)) >= 0.4 - CONNECTING
 
@@ -542,16 +530,13 @@ def test_autothrottle_delays_a_site_as_it_does_in_scrapy(n_at_once):
 
 
 def test_download_slots_give_a_host_its_own_delay_and_number_of_fetches():
-    class Three(OneByOne):
-        start_urls = ("http://a.test/", "http://b.test/", "http://c.test/")
-
     settings = {
         "DOWNLOAD_DELAY": 0.1,
         "DOWNLOAD_SLOTS": {"b.test": {"delay": 0.02}, "c.test": {"delay": 0, "concurrency": 4}},
     }
     pages = {path: found._replace(seconds=0.6) for path, found in fan(4).items()}
     with Site(pages) as site:
-        crawl(site, settings, Three)
+        crawl(site, settings, start_urls=[f"http://{host}.test/" for host in "abc"])
     hosts = by_host(site.fetches)
     assert min(gaps(hosts["a.test"])) >= 0.1
     assert 0.02 <= min(gaps(hosts["b.test"])) < 0.1

@@ -4,6 +4,7 @@ import gzip
 import json
 import os
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from driver import WebPages
 from forked import run_forked, run_to_end
 from graphs import power_law_web
 from linkgraphs import as_arrays, graph_of_web
+from stores import record_visits
 
 from crawlprio.commands.simulate import Command
 from crawlprio.frontier import Politeness
@@ -22,7 +24,6 @@ from crawlprio.orderings import COMPARED, make_ordering
 from crawlprio.simulator.graph_pages import Source
 from crawlprio.simulator.network import Network
 from crawlprio.simulator.timed import crawl_order, timed_crawl
-from crawlprio.store import Store
 from crawlprio.store.graph_files import read_graph
 
 N_PAGES = 200
@@ -39,6 +40,19 @@ def folder(tmp_path, monkeypatch):
     urls = [f"http://s{web.site[page]}.example/{page}" for page in range(N_PAGES)]
     write_npz(LinkGraph(graph.indptr, graph.indices, graph.site, urls), "graph.npz")
     return tmp_path
+
+
+def record_crawl(n_visits):
+    """Record a crawl of the web of the graph, whose pages differ in size and time."""
+    web = power_law_web(N_PAGES, seed=1)
+    web.urls = {page: f"http://s{web.site[page]}.example/{page}" for page in web.pages}
+    pages = WebPages(web)
+    seeds = pages.seeds([9, 4]).targets.tolist()
+    visits = [
+        pages.visit(page)._replace(n_bytes=500 * page, elapsed=0.1 * page)
+        for page in range(n_visits)
+    ]
+    record_visits(Path("crawl.sqlite"), pages, *visits, seeds=seeds)
 
 
 def simulate(*arguments):
@@ -140,13 +154,7 @@ def test_a_topic_from_the_settings_comes_first(folder):
 
 
 def test_a_crawl_store_is_crawled_from_its_seeds_and_with_its_texts(folder):
-    web = power_law_web(N_PAGES, seed=1)
-    web.urls = {page: f"http://s{web.site[page]}.example/{page}" for page in web.pages}
-    pages = WebPages(web)
-    with Store.create(folder / "crawl.sqlite") as store:
-        store.record_pages(pages, pages.seeds([9, 4]).targets.tolist())
-        for page in range(30):
-            store.record(pages.visit(page), pages)
+    record_crawl(30)
     arguments = ["crawl.sqlite", "--ordering", "opic", "--order", "order.txt"]
     assert simulate(*arguments) == 0
     plain = order_in(folder / "order.txt")
@@ -329,14 +337,7 @@ def test_each_number_of_robots_has_its_crawl_and_its_speed_up(folder, capsys):
 
 
 def test_a_store_is_crawled_with_its_recorded_sizes_and_times(folder):
-    web = power_law_web(N_PAGES, seed=1)
-    web.urls = {page: f"http://s{web.site[page]}.example/{page}" for page in web.pages}
-    pages = WebPages(web)
-    with Store.create(folder / "crawl.sqlite") as store:
-        store.record_pages(pages, pages.seeds([9, 4]).targets.tolist())
-        for page in range(40):
-            said = pages.visit(page)._replace(n_bytes=500 * page, elapsed=0.1 * page)
-            store.record(said, pages)
+    record_crawl(40)
     recorded = [
         argument
         for option in ("--latency", "--page-bytes", "--site-speed")

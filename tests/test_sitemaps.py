@@ -10,8 +10,8 @@ from crawlprio.web import sitemaps
 from crawlprio.web.sitemaps import Named, SitemapReader
 
 
-def read(body, url=""):
-    reader = SitemapReader(url)
+def read(body, url="", charset=""):
+    reader = SitemapReader(url, charset)
     return [named for some in reader.read(body) for named in some], reader
 
 
@@ -24,8 +24,8 @@ def peak_of(call):
         tracemalloc.stop()
 
 
-def urls(body):
-    return [named.url for named in read(body)[0]]
+def urls(body, *where):
+    return [named.url for named in read(body, *where)[0]]
 
 
 def urlset(*locations):
@@ -184,17 +184,13 @@ def test_a_mark_counts_before_the_header_and_the_header_before_a_declaration(
 ):
     monkeypatch.setattr(sitemaps, "PIECE", piece)
     body = declared + urlset("http://a.test/\u0436").decode()
-    reader = SitemapReader("", charset)
-    named = [each.url for some in reader.read(body.encode(codec)) for each in some]
-    assert (named, reader.remark) == (["http://a.test/%D0%B6"], "")
+    named, reader = read(body.encode(codec), "", charset)
+    assert ([each.url for each in named], reader.remark) == (["http://a.test/%D0%B6"], "")
 
 
 def test_a_list_of_urls_has_the_encoding_of_its_header():
-    reader = SitemapReader("", "koi8-r")
-    named = [
-        each.url for some in reader.read("http://a.test/\u0436\n".encode("koi8-r")) for each in some
-    ]
-    assert named == ["http://a.test/%D0%B6"]
+    body = "http://a.test/\u0436\n".encode("koi8-r")
+    assert urls(body, "", "koi8-r") == ["http://a.test/%D0%B6"]
 
 
 def test_xml_base_counts_inside_its_element():
@@ -202,7 +198,7 @@ def test_xml_base_counts_inside_its_element():
         <entry xml:base="two/"><link href="a"/></entry><entry><link href="b"/></entry>
         <entry><link xml:base="http://b.test/" href="c"/></entry>
         <entry xml:base="http://["><link href="/d"/></entry></feed>"""
-    assert [each.url for each in read(body, "http://a.test/feed")[0]] == [
+    assert urls(body, "http://a.test/feed") == [
         *("http://a.test/one/two/a", "http://a.test/one/b", "http://b.test/c", "http://a.test/d")
     ]
 
