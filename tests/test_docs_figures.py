@@ -57,49 +57,37 @@ def test_a_number_behind_the_name_of_a_setting_is_its_default(page):
     assert wrong == []
 
 
-@pytest.mark.parametrize(
-    ("page", "sentence", "names"),
-    [
-        ("README.md", "takes at most {:,} pages per site", ["CRAWLPRIO_MAX_PAGES_PER_SITE"]),
-        (
-            "docs/crawl.md",
-            "a crawl takes at most {:,} pages per site, at most {:,} of them with URLs that differ "
-            "only in numbers. It follows links {} deep",
-            [
-                "CRAWLPRIO_MAX_PAGES_PER_SITE",
-                "CRAWLPRIO_MAX_PAGES_PER_PATTERN",
-                "CRAWLPRIO_MAX_STATIC_DEPTH",
-            ],
-        ),
-        (
-            "docs/crawl.md",
-            "pages beyond {:,} per site or {:,} per registered domain",
-            ["CRAWLPRIO_MAX_PAGES_PER_SITE", "CRAWLPRIO_MAX_PAGES_PER_DOMAIN"],
-        ),
-        (
-            "docs/broad.md",
-            "{:,} pages per site, {:,} per registered domain, {:,} per URL pattern",
-            [
-                "CRAWLPRIO_MAX_PAGES_PER_SITE",
-                "CRAWLPRIO_MAX_PAGES_PER_DOMAIN",
-                "CRAWLPRIO_MAX_PAGES_PER_PATTERN",
-            ],
-        ),
-        (
-            "docs/broad.md",
-            "{} fetches in flight at first, and one for each registered domain beyond that, up to "
-            "{} (",
-            ["CONCURRENT_REQUESTS", "CRAWLPRIO_MAX_CONCURRENT_REQUESTS"],
-        ),
-    ],
-)
-def test_a_limit_that_a_page_states_is_the_default(page, sentence, names):
-    assert sentence.format(*(SETTINGS[name].default for name in names)) in words_of(page)
+def defaults(*names):
+    """Return the defaults of settings, whose names are given without their prefix."""
+    return [SETTINGS[f"CRAWLPRIO_{name}"].default for name in names]
 
 
 @pytest.mark.parametrize(
     ("page", "sentence", "bounds"),
     [
+        ("README.md", "takes at most {:,} pages per site", defaults("MAX_PAGES_PER_SITE")),
+        (
+            "docs/crawl.md",
+            "a crawl takes at most {:,} pages per site, at most {:,} of them with URLs that differ "
+            "only in numbers. It follows links {} deep",
+            defaults("MAX_PAGES_PER_SITE", "MAX_PAGES_PER_PATTERN", "MAX_STATIC_DEPTH"),
+        ),
+        (
+            "docs/crawl.md",
+            "pages beyond {:,} per site or {:,} per registered domain",
+            defaults("MAX_PAGES_PER_SITE", "MAX_PAGES_PER_DOMAIN"),
+        ),
+        (
+            "docs/broad.md",
+            "{:,} pages per site, {:,} per registered domain, {:,} per URL pattern",
+            defaults("MAX_PAGES_PER_SITE", "MAX_PAGES_PER_DOMAIN", "MAX_PAGES_PER_PATTERN"),
+        ),
+        (
+            "docs/broad.md",
+            "{} fetches in flight at first, and one for each registered domain beyond that, up to "
+            "{} (",
+            [SETTINGS["CONCURRENT_REQUESTS"].default, *defaults("MAX_CONCURRENT_REQUESTS")],
+        ),
         (
             "docs/reliability.md",
             "the first {:,} links, {:,} characters of URLs, {:,} of anchor text",
@@ -161,7 +149,7 @@ def test_a_limit_that_a_page_states_is_the_default(page, sentence, names):
         ("docs/stats.md", "none: {:,} characters", (urls.MAX_URL_LENGTH,)),
     ],
 )
-def test_a_bound_that_a_page_states_is_the_one_in_the_code(page, sentence, bounds):
+def test_a_limit_that_a_page_states_is_the_default_or_in_the_code(page, sentence, bounds):
     assert sentence.format(*bounds) in words_of(page)
 
 
