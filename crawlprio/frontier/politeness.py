@@ -14,7 +14,6 @@ from collections import deque, namedtuple
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from functools import cached_property
-from time import monotonic
 from typing import Any
 
 from crawlprio.frontier.page_queue import PageQueue
@@ -228,11 +227,7 @@ class SiteClock:
     """
 
     def __init__(
-        self,
-        politeness: Politeness,
-        queue: PageQueue,
-        pages: PageTable,
-        now: Callable[[], float] = monotonic,
+        self, politeness: Politeness, queue: PageQueue, pages: PageTable, now: Callable[[], float]
     ) -> None:
         self.politeness = politeness
         self.is_held: Callable[[str], bool] = lambda site: False

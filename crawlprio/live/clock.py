@@ -64,7 +64,7 @@ class HostClock(SiteClock, AwaitedClock):
         recorder: Recorder,
         failed: Callable[[CrawlprioError], object],
     ) -> None:
-        SiteClock.__init__(self, config.politeness, queue, recorder.pages)
+        SiteClock.__init__(self, config.politeness, queue, recorder.pages, monotonic)
         AwaitedClock.__init__(self)
         self._recorder = recorder
         self._failed = failed
