@@ -1,10 +1,13 @@
 """An update fetches the pages of a crawl again, records what is new, and leaves the rest alone."""
 
+import csv
 import hashlib
+import io
 import json
 import re
 import signal
 from collections import Counter
+from datetime import datetime
 
 import pytest
 import scrapy
@@ -116,11 +119,18 @@ def test_what_changed_is_a_visit_and_is_listed(site, tmp_path, capsys):
     assert sorted(versions(tmp_path)[4:]) == [("/", 200), ("/a", 404), ("/b", 200), ("/c", 200)]
     assert run_command("changes", tmp_path, "--format", "json") == 0
     changes = json.loads(capsys.readouterr().out)
-    assert sorted((each["kind"], each["url"], each["what"]) for each in changes) == [
-        ("changed", f"{ROOT}/", "text, links"),
-        ("changed", f"{ROOT}/b", "text"),
-        ("gone", f"{ROOT}/a", "HTTP 404"),
-        ("new", f"{ROOT}/c", ""),
+    assert sorted((each["change"], each["url"], each["what"]) for each in changes) == [
+        ("changed", f"{ROOT}/", ["text", "links"]),
+        ("changed", f"{ROOT}/b", ["text"]),
+        ("gone", f"{ROOT}/a", ["HTTP 404"]),
+        ("new", f"{ROOT}/c", []),
+    ]
+    assert [*changes[0]] == ["url", "change", "seen_at", "what", "title", "importance"]
+    assert all(datetime.fromisoformat(each["seen_at"]).tzinfo for each in changes)
+    assert run_command("changes", tmp_path, "--format", "csv") == 0
+    rows = [*csv.DictReader(io.StringIO(capsys.readouterr().out))]
+    assert [(row["url"], row["what"]) for row in rows] == [
+        (each["url"], ", ".join(each["what"])) for each in changes
     ]
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from email.utils import format_datetime
 from typing import TYPE_CHECKING, NamedTuple
@@ -30,17 +31,17 @@ FOUND = ("changed", "new", "gone")
 
 
 class Change(NamedTuple):
-    """A page that is not as it was. `kind`: new, changed, moved or gone.
+    """A page that is not as it was. `change`: new, changed, moved or gone.
 
-    `what` says what changed (title, text, links), where it moved to, or why it is gone. `at` is the
-    Unix time of the fetch that found it. `importance`: PageRank among the known pages.
+    `seen_at` is the Unix time of the fetch that found it. `what` says what changed (title, text,
+    links), where it moved to, or why it is gone. `importance`: PageRank among the known pages.
     """
 
-    kind: str
     url: str
+    change: str
+    seen_at: float
+    what: list[str]
     title: str
-    what: str
-    at: float
     importance: float
 
 
@@ -80,15 +81,16 @@ def read_changes(store: StoreReader, asked: str | None = None) -> list[Change]:
             if page == NO_PAGE or (cause and not before.get(page)):
                 continue
             if cause:
-                kind, said = "gone", cause
+                change, what = "gone", [cause]
             elif 300 <= visit.status < 400:
-                kind, said = "moved", graph.urls[int(visit.targets[0])]
+                change, what = "moved", [graph.urls[int(visit.targets[0])]]
             elif not before.get(page):
-                kind, said = "new", ""
+                change, what = "new", []
             else:
-                kind, said = "changed", *visit.extras.get(REVISIONS.name, ("",))
-            url, at = graph.urls[page], visit.fetched_at
-            found.append(Change(kind, url, visit.title, said, at, importance[page]))
+                (said,) = visit.extras.get(REVISIONS.name, ("",))
+                change, what = "changed", said.split(", ") if said else []
+            of_page = graph.urls[page], change, visit.fetched_at, what
+            found.append(Change(*of_page, visit.title, importance[page]))
     return sorted(found, key=lambda change: -change.importance)
 
 
@@ -134,24 +136,28 @@ def as_csv(changes: Sequence[Change]) -> str:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(Change._fields)
-    writer.writerows(_record(each).values() for each in changes)
+    writer.writerows((_record(each) | {"what": _said(each)}).values() for each in changes)
     return text.getvalue().rstrip("\n")
 
 
-def _record(change: Change) -> Mapping[str, object]:
-    at = datetime.fromtimestamp(change.at, UTC).isoformat(timespec="seconds")
-    return {**change._asdict(), "at": at, "importance": float(f"{change.importance:.6g}")}
+def _record(change: Change) -> dict[str, object]:
+    seen_at = datetime.fromtimestamp(change.seen_at, UTC).isoformat(timespec="seconds")
+    rounded = float(f"{change.importance:.6g}")
+    return {**change._asdict(), "seen_at": seen_at, "importance": rounded}
+
+
+def _said(change: Change) -> str:
+    return ", ".join(change.what)
 
 
 def as_table(changes: Sequence[Change]) -> str:
     """Return a line for each change, and one that counts them."""
-    kinds = [each.kind for each in changes]
-    counts = ", ".join(
-        f"{kinds.count(kind):,} {kind}" for kind in ("new", "changed", "moved", "gone")
-    )
+    n = Counter(each.change for each in changes)
+    counts = ", ".join(f"{n[kind]:,} {kind}" for kind in ("new", "changed", "moved", "gone"))
     lines = [
-        f"{kind:<8}{importance:>9.5f}  {url} {'->' * (kind == 'moved')} {what}".rstrip()
-        for kind, url, _, what, _, importance in changes
+        f"{each.change:<8}{each.importance:>9.5f}  {each.url} "
+        f"{'->' * (each.change == 'moved')} {_said(each)}".rstrip()
+        for each in changes
     ]
     return "\n".join([*lines, f"{counts}."])
 
@@ -159,10 +165,11 @@ def as_table(changes: Sequence[Change]) -> str:
 def as_rss(changes: Sequence[Change]) -> str:
     """Return an RSS 2.0 feed, which any reader of feeds can subscribe to."""
     items = [
-        f"<item><title>{_xml(f'{each.kind}: {each.title or each.url}')}</title>"
-        f'<link>{_xml(each.url)}</link><guid isPermaLink="false">{_xml(each.url)}#{each.at:.0f}'
-        f"</guid><pubDate>{format_datetime(datetime.fromtimestamp(each.at, UTC))}</pubDate>"
-        f"<category>{each.kind}</category><description>{_xml(each.what)}</description></item>"
+        f"<item><title>{_xml(f'{each.change}: {each.title or each.url}')}</title>"
+        f"<link>{_xml(each.url)}</link>"
+        f'<guid isPermaLink="false">{_xml(each.url)}#{each.seen_at:.0f}</guid>'
+        f"<pubDate>{format_datetime(datetime.fromtimestamp(each.seen_at, UTC))}</pubDate>"
+        f"<category>{each.change}</category><description>{_xml(_said(each))}</description></item>"
         for each in changes
     ]
     link = _xml(changes[0].url) if changes else "about:blank"
