@@ -17,6 +17,7 @@ from crawlprio.orderings import make_ordering
 from crawlprio.simulator.timed import crawl_order
 from crawlprio.store import Store
 from crawlprio.store.graph_files import read_graph
+from crawlprio.web.html_splitter import _is_plainly_harmless
 
 CRAWL = ("crawl", "--demo", "--folder", "job")
 CRAWLS = {"one process": CRAWL, "workers": (*CRAWL, "--workers", "2")}
@@ -220,6 +221,26 @@ def test_a_crawl_begins_no_process_where_the_cache_has_its_code(tmp_path, monkey
             crawl.communicate()
     monkeypatch.setenv("NUMBA_OPT", "1")
     assert not compiling._is_cached(asked)
+
+
+def test_a_crawl_of_few_large_pages_does_not_stay_in_python(tmp_path):
+    """They have formatting elements that are not closed for certain; 60 of them are 6 MB."""
+    heavy = 300 * "<b><i>bold</i></b><p>text " + 100_000 * "x"
+    links = page(*(f"/{n}" for n in range(1, 1_000)))
+    answer = links._replace(body=f"{links.body}{heavy}")
+    assert not _is_plainly_harmless(answer.body.encode())
+    with Site({f"/{n}": answer for n in ("", *range(1, 1_000))}) as site:
+        line = ["crawl", f"http://{site.address}/", "--folder", "job", "-s", "LOG_LEVEL=DEBUG"]
+        crawl = subprocess.Popen(
+            [sys.executable, "-m", "crawlprio", *line, "--delay", "0.1"],
+            cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+        )  # fmt: skip
+        try:
+            assert any("goes on in compiled code" in line for line in crawl.stderr)
+        finally:
+            crawl.kill()
+            crawl.communicate()
+        assert len(site.paths()) < 490
 
 
 @pytest.mark.parametrize("command", ["crawl", "score"])

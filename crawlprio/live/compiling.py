@@ -38,7 +38,7 @@ from crawlprio.orderings import (
 )
 from crawlprio.settings_table.config import read_setting
 from crawlprio.store.hashtable import HashTable
-from crawlprio.web.html_splitter import compile_scan
+from crawlprio.web.html_splitter import compile_scan, n_bytes_scanned
 
 if TYPE_CHECKING:
     from scrapy.http import Response
@@ -49,6 +49,9 @@ if TYPE_CHECKING:
 AFTER = 500
 """Pages that a crawl fetches before it compiles: in Python they take about as much longer as
 loading compiled code takes."""
+
+AFTER_BYTES = 5_000_000
+"""Bytes of pages scanned in Python after which it compiles: they took .4 s more."""
 
 Asked = tuple[str, dict[str, Any]] | None
 """Name and options of an ordering; None for the code that reads pages alone."""
@@ -102,9 +105,10 @@ class BackgroundCompilation(CrawlPart):
     """Compiles what a crawl runs in a process of its own, and then switches to compiled code.
 
     A crawl begins in Python, which gives the same order, and without Numba's 120 MB. After `AFTER`
-    pages, or at once under an ordering that `is_slow_in_python`, the process begins, at the lowest
-    priority, unless Numba's cache is known to have the code. Then the crawl loads it, which takes a
-    second. The process ends with the crawl, however that ends.
+    pages, or `AFTER_BYTES` of pages that take Python long, or at once under an ordering that
+    `is_slow_in_python`, the process begins, at the lowest priority, unless Numba's cache is known
+    to have the code. Then the crawl loads it, which takes a second. The process ends with the
+    crawl, however that ends.
     """
 
     is_in_workers = True
@@ -113,16 +117,20 @@ class BackgroundCompilation(CrawlPart):
     _n_read = 0
 
     def opened(self) -> None:
-        frontier = self.crawl.local_frontier
+        frontier, self._n_scanned = self.crawl.local_frontier, n_bytes_scanned()
         self._queue = None if frontier is None else frontier.queue
         if self._queue is None or self._queue.is_plain:
             self._look()
 
     def read(self, pairs: LinkPairs, response: Response, page: ParsedPage | PageHead) -> None:
         self._n_read += 1
+        if self._timer is not None and self._process is None and self._is_worth_it():
+            self._timer.cancel()
+            self._look()
 
     def _look(self) -> None:
         """Begin if it is time, or go on if the process has ended; look again in a second."""
+        self._timer = None
         status = None if self._process is None else self._process.poll()
         if self._process is None and self._is_worth_it():
             if _is_cached(self._asked):
@@ -138,6 +146,8 @@ class BackgroundCompilation(CrawlPart):
 
     def _is_worth_it(self) -> bool:
         queue = self._queue
+        if n_bytes_scanned() - self._n_scanned > AFTER_BYTES:
+            return True
         if queue is None:
             return self._n_read >= AFTER
         n_fetched = self.crawl.recorder.figures.n_fetched

@@ -106,6 +106,7 @@ def pieces(html: bytes | str) -> tuple[list[bytes | str], str]:
     `attributes`, `tags` or empty. Cost: nothing up to 4 kB, then 1.4 ns per byte: a twelfth of that
     of the parser. In Python 15 ns per byte where `_is_plainly_harmless` answers, otherwise 80.
     """
+    global _n_scanned
     if len(html) <= SMALL:
         return [html], ""
     if isinstance(html, str):
@@ -118,6 +119,8 @@ def pieces(html: bytes | str) -> tuple[list[bytes | str], str]:
         scan, page = _scan, np.frombuffer(page, np.uint8)
     elif _is_plainly_harmless(html):
         return [html], ""
+    else:
+        _n_scanned += len(html)
     patience = _PATIENCE * len(html)
     end, n_tags, n_left, weight, link_weight, *_ = scan(page, 0, 0, MAX_TAGS, _ANY, patience)
     if (
@@ -145,6 +148,14 @@ def pieces(html: bytes | str) -> tuple[list[bytes | str], str]:
         n_read += 1 + html.count(b"<", shown, end)
         start = end
     return parts, cut
+
+
+_n_scanned = 0
+
+
+def n_bytes_scanned() -> int:
+    """Return how many bytes this process has scanned in Python: a second for each 12 MB."""
+    return _n_scanned
 
 
 def compile_scan() -> None:
