@@ -452,8 +452,8 @@ PROCESS = Section(
         kinds.Bool(),
         True,
         "Compile performance-critical code in another process while the crawl goes on, after "
-        "500 pages, and then use it, which takes 120 MB and changes no order; otherwise "
-        "compile it once 200,000 pages are known.",
+        "500 pages or fewer large ones, and then use it, which takes 120 MB and changes no "
+        "order; otherwise compile it once 200,000 pages are known.",
     ),
     Setting(
         "CRAWLPRIO_TUNE_GC",
