@@ -190,6 +190,36 @@ def test_a_crawl_that_goes_on_in_compiled_code_keeps_the_order_of_the_simulator(
     assert order == expected.tolist()
 
 
+def reaches_compiled_code(command: list[str], folder: Path) -> bool:
+    """Whether a crawl goes on in compiled code before it ends; it is killed then."""
+    crawl = subprocess.Popen(
+        [sys.executable, *command, "-s", "LOG_LEVEL=DEBUG"],
+        cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    try:
+        return any("goes on in compiled code" in line for line in crawl.stderr)
+    finally:
+        crawl.kill()
+        crawl.communicate()
+
+
+@pytest.mark.parametrize("error", [TypeError, OSError, ImportError])
+def test_code_without_a_source_file_is_compiled_and_not_marked(monkeypatch, error):
+    """As of a notebook."""
+    compiled = []
+
+    def fail(_):
+        raise error
+
+    monkeypatch.setattr(compiling.inspect, "getfile", fail)
+    monkeypatch.setattr(compiling, "_compile", compiled.append)
+    monkeypatch.setattr(compiling.compiled, "folder", lambda: compiling._PACKAGE)
+    asked = ("opic", {"seed_cash": 7})
+    compiling._compile_and_mark(asked)
+    assert compiled == [asked]
+    assert not compiling._is_cached(asked)
+
+
 WITHOUT_A_PROCESS = """
 from crawlprio.live import compiling
 from crawlprio.commands.cli import main
@@ -210,15 +240,7 @@ def test_a_crawl_begins_no_process_where_the_cache_has_its_code(tmp_path, monkey
     assert path.read_text() == content
     with Site({"/": page(*(f"/{n}" for n in range(1, 2_000)))}) as site:
         line = ["crawl", f"http://{site.address}/", "--folder", "job", "--ordering", "pagerank"]
-        crawl = subprocess.Popen(
-            [sys.executable, "-c", WITHOUT_A_PROCESS, *line, "-s", "LOG_LEVEL=DEBUG"],
-            cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
-        )  # fmt: skip
-        try:
-            assert any("goes on in compiled code" in line for line in crawl.stderr)
-        finally:
-            crawl.kill()
-            crawl.communicate()
+        assert reaches_compiled_code(["-c", WITHOUT_A_PROCESS, *line], tmp_path)
     monkeypatch.setenv("NUMBA_OPT", "1")
     assert not compiling._is_cached(asked)
 
@@ -230,16 +252,9 @@ def test_a_crawl_of_few_large_pages_does_not_stay_in_python(tmp_path):
     answer = links._replace(body=f"{links.body}{heavy}")
     assert not _is_plainly_harmless(answer.body.encode())
     with Site({f"/{n}": answer for n in ("", *range(1, 1_000))}) as site:
-        line = ["crawl", f"http://{site.address}/", "--folder", "job", "-s", "LOG_LEVEL=DEBUG"]
-        crawl = subprocess.Popen(
-            [sys.executable, "-m", "crawlprio", *line, "--delay", "0.1"],
-            cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
-        )  # fmt: skip
-        try:
-            assert any("goes on in compiled code" in line for line in crawl.stderr)
-        finally:
-            crawl.kill()
-            crawl.communicate()
+        line = ["crawl", f"http://{site.address}/", "--folder", "job"]
+        command = ["-m", "crawlprio", *line, "--delay", "0.1"]
+        assert reaches_compiled_code(command, tmp_path)
         assert len(site.paths()) < 490
 
 

@@ -36,7 +36,7 @@ KNOWS_SCRAPY = {
 BOTH_WAYS = {"crawlprio.plugins.papers.rare_orderings"}
 """An ordering made of orderings: on a call it asks the registry of the package it is in."""
 
-MOST_MODULES, MOST_LINES = 213, 58_002
+MOST_MODULES, MOST_LINES = 213, 58_009
 
 _METHODS = ast.FunctionDef, ast.AsyncFunctionDef
 TWICE_BY_CONVENTION = {"__init__", "__main__", "base", "schema"}

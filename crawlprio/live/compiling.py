@@ -133,10 +133,7 @@ class BackgroundCompilation(CrawlPart):
         self._timer = None
         status = None if self._process is None else self._process.poll()
         if self._process is None and self._is_worth_it():
-            if _is_cached(self._asked):
-                status = 0
-            else:
-                self._begin()
+            status = 0 if _is_cached(self._asked) else self._begin()
         if status is None:
             self._timer = call_later(1.0, self._look)
         elif status == 0:
@@ -161,20 +158,25 @@ class BackgroundCompilation(CrawlPart):
         options = read_setting(self.crawl.crawler.settings, "ORDERING_OPTIONS")
         return self.crawl.config.ordering_name, options
 
-    def _begin(self) -> None:
-        self._process = process = subprocess.Popen(
-            [sys.executable, "-I", "-c", _SCRIPT],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,  # Ctrl-C is for the crawl, which ends it
-        )
+    def _begin(self) -> Any:
+        """Begin the process; return the error if the system has no room for it."""
+        try:
+            self._process = process = subprocess.Popen(
+                [sys.executable, "-I", "-c", _SCRIPT],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,  # Ctrl-C is for the crawl, which ends it
+            )
+        except OSError as error:
+            return error
         assert process.stdin is not None
         try:
             process.stdin.write(pickle.dumps((sys.path, self._asked)))
             process.stdin.flush()
         except Exception:  # what cannot be pickled, or a process that did not start
             process.kill()
+        return None
 
     async def _switch(self) -> None:
         """Load the code in a thread, and then use it."""
@@ -227,19 +229,23 @@ def _cache_root() -> Path:
     return Path(os.environ.get("NUMBA_CACHE_DIR") or _PACKAGE)
 
 
+_NO_MARK = OSError, TypeError, ImportError
+"""Errors for code without a source file, or where nothing says which version Numba has."""
+
+
 def _is_cached(asked: Asked) -> bool:
-    with suppress(OSError):
+    with suppress(*_NO_MARK):
         path, content = _mark(asked)
         return path.read_text() == content
     return False
 
 
 def _compile_and_mark(asked: Asked) -> None:
-    path, content = _mark(asked)
     _compile(asked)
     folder = compiled.folder()
     if folder is not None and folder.is_relative_to(_cache_root()):
-        with suppress(OSError):
+        with suppress(*_NO_MARK):
+            path, content = _mark(asked)
             path.parent.mkdir(exist_ok=True)
             path.write_text(content)
 

@@ -23,6 +23,7 @@ SMALL = 4_096
 _MANY_STEPS = 100_000_000
 _MANY_ATTRIBUTES = 200_000
 _MUCH = 48_000_000
+_OF_ELEMENT, _OF_ATTRIBUTE = 265, 150  # bytes that the parser allocates
 _PIECE_TAGS = 500
 _PIECE_MUCH = 1_000_000
 _ANY = 1 << 62
@@ -46,6 +47,7 @@ def _opening(names: str) -> bytes:
 
 
 _FORMATTING_NAMES = "b big code em font i nobr s small strike strong tt u"
+_WITHIN_NAMES = "span sub sup"
 # If a piece begins with one of these, the parser cannot see a tag before its end.
 _HIDDEN = b"|".join(
     (
@@ -65,7 +67,7 @@ def _key(name: str) -> np.uint64:
 
 
 _FORMATTING_KEYS = tuple(map(_key, _FORMATTING_NAMES.split()))
-_WITHIN_KEYS = tuple(map(_key, ("span", "sub", "sup")))
+_WITHIN_KEYS = tuple(map(_key, _WITHIN_NAMES.split()))
 _VOID_KEYS = tuple(map(_key, ["area", "br", "col", "hr", "img", "input", "link", "meta", "wbr"]))
 _A, _HTML, _BODY = map(_key, ("a", "html", "body"))
 _IS_SPACE, _IS_SLASH, _IS_EQUALS, _IS_END = 1, 2, 4, 8
@@ -176,7 +178,7 @@ def _boundary(html: bytes, start: int, end: int) -> int:
 
 
 _FEW_TAGS, _FEW_ATTRIBUTES, _SHORT, _DEPTH = 9_000, 20, 500, 4
-_PLAIN_ATTRIBUTE = (
+_PLAIN_ATTRIBUTE = (  # as `_ATTRIBUTE`, but without any `<`, and no quote is left open
     rb"[^></%b][^=></%b]*+[%b]*+"
     rb"""(?:=[%b]*+(?:"[^"<]*+"|'[^'<]*+'|(?!["'])[^><%b]*+)|(?!=))""" % ((_SPACE,) * 5)
 )
@@ -194,7 +196,7 @@ def _closed(names: str) -> re.Pattern[bytes]:
 
 
 _CLOSED_FORMATTING = _closed(_FORMATTING_NAMES)
-_CLOSED_WITHIN = _closed("span sub sup")
+_CLOSED_WITHIN = _closed(_WITHIN_NAMES)
 
 
 def _is_plainly_harmless(html: bytes) -> bool:
@@ -208,11 +210,11 @@ def _is_plainly_harmless(html: bytes) -> bool:
         return False
     if _FEW_ATTRIBUTES * len(_ROOT.findall(html)) > MAX_ATTRIBUTES:
         return False
-    link_weight = 265 + 150 * _FEW_ATTRIBUTES + _SHORT
+    link_weight = _OF_ELEMENT + _OF_ATTRIBUTE * _FEW_ATTRIBUTES + _SHORT
     for _ in range(_DEPTH):
         weighty = _WEIGHTY.findall(_CLOSED_FORMATTING.sub(b"", html))
         # An attribute takes at least two bytes of a tag.
-        weight = sum(265 + (150 // 2 + 1) * len(tag) for tag in weighty)
+        weight = sum(_OF_ELEMENT + (_OF_ATTRIBUTE // 2 + 1) * len(tag) for tag in weighty)
         if n_tags * (weight + link_weight) <= _MUCH:
             return True
         html = _CLOSED_WITHIN.sub(b"", html)
@@ -399,8 +401,7 @@ def _scan(
                 before[n_open] = tag, n_left, weight, link_weight
                 n_open += 1
                 new_left += 1
-                # Bytes that the parser allocates for an element and for each attribute.
-                here = 265 + 150 * n_here + (last_end - tag)
+                here = _OF_ELEMENT + _OF_ATTRIBUTE * n_here + (last_end - tag)
                 if key == _A:
                     new_link_weight = max(link_weight, here)
                 elif is_formatting:
