@@ -380,6 +380,11 @@ def test_sentences_say_how_sure_they_are():
             "left_out": {},
         },
         "certificate": None,
+        "missing": [
+            {"url": "http://a.test/w", "share": 0.2, "because": "waiting"},
+            {"url": "http://a.test/f", "share": 0.03, "because": "HTTP 404"},
+            {"url": "http://a.test/g", "share": 0.01, "because": "HTTP 500"},
+        ],
         "refused": {},
         "more": [
             {"pages": 100, "share": 0.004, "seconds": 50},
@@ -389,9 +394,11 @@ def test_sentences_say_how_sure_they_are():
     assert sentences(receipt) == [
         "At least 71% of the importance of these sites, counted from the seeds, was "
         "fetched (likely 83 to 88%, in nine of ten crawls).",
+        "Pages that could not be fetched hold about 4%, such as http://a.test/f (HTTP 404).",
         "1,204 known pages were not fetched yet.",
         "Another 1,000 pages would add about 2%, counted from the seeds, in 1.5 h or more.",
     ]
+    assert not any("hold" in said for said in sentences({**receipt, "missing": []}))
     coverage = {**receipt["coverage"], "likely": None, "interval": None}
     assert sentences({**receipt, "coverage": coverage})[0] == (
         "At least 71% of the importance of these sites, counted from the seeds, was fetched; how "

@@ -370,7 +370,19 @@ def sentences(receipt: Mapping[str, Any]) -> list[str]:
     proved = [sentence_of_certificate(certificate)] if certificate and has_share else []
     n_waiting = receipt["got"]["waiting"]
     waiting = [f"{n_waiting:,} known pages were not fetched yet."] if n_waiting else []
-    return [share_sentence(receipt), *proved, *waiting, *_made_by_script(receipt), *_more(receipt)]
+    of_failed = _of_failed(receipt["missing"])
+    said = (*proved, *of_failed, *waiting, *_made_by_script(receipt), *_more(receipt))
+    return [share_sentence(receipt), *said]
+
+
+def _of_failed(missing: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return which share the failed pages among the missing ones hold, if it is 1% or more."""
+    failed = [page for page in missing if page["because"] != "waiting"]
+    share = sum(page["share"] for page in failed)
+    if share < 0.01:
+        return []
+    example = f"{failed[0]['url']} ({failed[0]['because']})"
+    return [f"Pages that could not be fetched hold {_about(share)}, such as {example}."]
 
 
 def _made_by_script(receipt: Mapping[str, Any]) -> list[str]:
