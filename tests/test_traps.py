@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawlprio.web.scope import Traps, without_session
+from crawlprio.web.scope import Traps, without_noise
 
 TOKEN = "0123456789abcdefghij"
 
@@ -71,16 +71,25 @@ def test_a_path_with_few_segments_is_free(path, max_repeats, max_segments):
         ("http://a.org/%2E;jsessionid=1/x", "http://a.org/%2E;jsessionid=1/x"),
         ("http://;jsessionid=/x", "http://;jsessionid=/x"),
         ("http://a;jsessionid=1.org/x;jsessionid=2", "http://a;jsessionid=1.org/x"),
+        ("http://a.org/d/?C=M;O=A", "http://a.org/d/"),
+        ("http://a.org/d/?C=N&O=D", "http://a.org/d/"),
+        ("http://a.org/d/?C=X;O=A", "http://a.org/d/?C=X;O=A"),
+        ("http://a.org/d/?a=1&C=M;O=A", "http://a.org/d/?a=1&C=M;O=A"),
+        ("http://a.org/d/?C=M;O=A&a=1", "http://a.org/d/?C=M;O=A&a=1"),
+        ("http://a.org/?utm_source=x&a=1&utm_campaign=y", "http://a.org/?a=1"),
+        ("http://a.org/?a=1&gclid=x", "http://a.org/?a=1"),
+        ("http://a.org/?autm_source=x&clid=1", "http://a.org/?autm_source=x&clid=1"),
     ],
 )
-def test_a_url_loses_its_session(url, without):
-    assert without_session(url) == without
+def test_a_url_loses_its_session_and_what_else_does_not_change_the_page(url, without):
+    assert without_noise(url) == without
 
 
 @given(
     name=st.sampled_from(
         [
             *("aspsessionidx", "cfid", "cftoken", "jsessionid", "oscsid", "phpsessid", "zenid"),
+            *("utm_medium", "fbclid", "gclid", "msclkid"),
             *("sess", "session", "sessionid", "session_id", "sid"),
         ]
     ),
@@ -92,5 +101,5 @@ def test_session_names_are_known_in_any_case_and_place(name, upper, before, afte
     mixed = "".join(
         char.upper() if is_upper else char for char, is_upper in zip(name, upper, strict=False)
     )
-    stripped = without_session(f"http://a.org/?{before}{mixed}={TOKEN}{after}")
+    stripped = without_noise(f"http://a.org/?{before}{mixed}={TOKEN}{after}")
     assert stripped == f"http://a.org/?{before}{after[1:]}".rstrip("?&;")

@@ -327,7 +327,8 @@ SITE = Section(
         "CRAWLPRIO_STRIP_SESSIONS",
         kinds.Bool(),
         True,
-        "Remove jsessionid, PHPSESSID and other well-known session ids from links.",
+        "Remove from links what does not change a page: well-known session ids (jsessionid, "
+        "PHPSESSID), marks of campaigns (utm_source, gclid), sort orders of Apache's listings.",
     ),
     about="Links that are not followed are still recorded. Seeds are fetched regardless of these.",
 )

@@ -25,7 +25,7 @@ from crawlprio.store.outcomes import ROBOTS
 from crawlprio.web.addresses import PrivateAddresses
 from crawlprio.web.html import ParsedPage
 from crawlprio.web.robots_txt import forbids, products
-from crawlprio.web.scope import Scope, Traps, read_seeds, without_session
+from crawlprio.web.scope import Scope, Traps, read_seeds, without_noise
 from crawlprio.web.urls import host_of, normalise_url
 
 if TYPE_CHECKING:
@@ -285,11 +285,11 @@ class SiteSpider(Spider):
         )
 
     def _urls_of(self, page: ParsedPage) -> list[str]:
-        """Return the URLs of the links of a page, without session ids."""
+        """Return the URLs of the links of a page, without session ids and the like."""
         if self._strips_sessions:
             joined = "".join(page.urls)
             if "?" in joined or ";" in joined or "(" in joined:
-                return list(map(without_session, page.urls))
+                return list(map(without_noise, page.urls))
         return page.urls
 
     def _opened(self) -> None:

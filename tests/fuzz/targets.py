@@ -55,7 +55,7 @@ from crawlprio.web.addresses import PrivateAddresses, address_of, is_private, no
 from crawlprio.web.budgets import Budgets, pattern_of
 from crawlprio.web.html import MAX_ANCHOR_LENGTH, parse_page
 from crawlprio.web.robots_txt import decoded, products, rules_for
-from crawlprio.web.scope import Scope, registered_domain, without_session
+from crawlprio.web.scope import Scope, registered_domain, without_noise
 from crawlprio.web.urls import (
     MAX_LINKS,
     MAX_URL_LENGTH,
@@ -90,7 +90,7 @@ def check_url(url):
     )
     assert budgets.take(0, url, 0) == ""
     assert budgets.take(0, url, 1) == "domain-budget"
-    stripped = without_session(url)
+    stripped = without_noise(url)
     assert normalise_url(stripped) == stripped
 
 
@@ -123,7 +123,7 @@ def url(data):
             if normal is not None:
                 check_url(normal)
             without_credentials(whole)
-            without_session(whole)
+            without_noise(whole)
         normal_host(text)
         address_of(text)
         PrivateAddresses().allows_host(text)
