@@ -112,7 +112,7 @@ def test_texts_of_the_crawl_are_cut_and_only_web_addresses_are_links():
 
 
 def test_a_crawl_of_one_site_is_drawn_by_its_sections(tmp_path):
-    paths = ["", "docs/a", "docs/b", "shop/c?d=/e/", "shop/<i>/f", "%00"]
+    paths = ["", "docs/a", "docs/b", "shop/c?d=/e/", "shop/<i>/f", "%00", "docs/unlinked"]
     pages = table(*(f"http://a.test/{path}" for path in paths))
     visits = visit(0, 1, 3, 5), visit(1, 2, 3, 4), visit(3, 1)
     store = record_visits(tmp_path / "crawl.sqlite", pages, *visits, seeds=[0])
@@ -126,6 +126,7 @@ def test_a_crawl_of_one_site_is_drawn_by_its_sections(tmp_path):
         ("/", "/shop/", "1"),
         ("/shop/", "/docs/", "1"),
     ]
+    assert "1 page cannot be reached from a seed by recorded links." in html
 
 
 def test_two_crawls_are_told_apart(tmp_path, capsys):

@@ -234,7 +234,8 @@ def depth(crawl: ReportedCrawl) -> ReportSection:
     series = {"got": counts[0].tolist(), "not got": counts[1].tolist()}
     chart = bars("depth", "Known pages by depth", names, series, ("links from a seed", "pages"))
     n_beyond = int((depths < 0).sum())
-    remark = [f"{n_beyond:,} pages cannot be reached from a seed by recorded links."]
+    pages = "1 page" if n_beyond == 1 else f"{n_beyond:,} pages"
+    remark = [f"{pages} cannot be reached from a seed by recorded links."]
     return ReportSection("depth", "Depth", remark if n_beyond else (), [chart])
 
 
