@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from email.utils import format_datetime
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 from xml.sax.saxutils import escape
 
 from crawlprio.errors import ConfigError
@@ -26,23 +26,24 @@ from crawlprio.store.reader import StoreReader
 if TYPE_CHECKING:
     from crawlprio.show.report_page import ReportedCrawl
 
-FOUND = ("changed", "new", "gone")
-"""The kinds of change that a pass counts, apart from unchanged pages."""
-
 
 class Change(NamedTuple):
     """A page that is not as it was. `change`: new, changed, moved or gone.
 
-    `seen_at` is the Unix time of the fetch that found it. `what` says what changed (title, text,
-    links), where it moved to, or why it is gone. `importance`: PageRank among the known pages.
+    `seen_at` is when it was fetched. `what` says what changed (title, text, links), where it moved
+    to, or why it is gone. `importance`: PageRank among the known pages.
     """
 
     url: str
     change: str
-    seen_at: float
+    seen_at: datetime
     what: list[str]
     title: str
     importance: float
+
+    def record(self) -> dict[str, Any]:
+        """Return its fields as JSON has them."""
+        return self._asdict() | {"seen_at": self.seen_at.isoformat(timespec="seconds")}
 
 
 def since_of(passes: Sequence[Pass], asked: str | None) -> int:
@@ -72,34 +73,31 @@ def read_changes(store: StoreReader, asked: str | None = None) -> list[Change]:
         graph = store.link_graph()
         importance = pagerank(graph.indptr, graph.indices).tolist() if graph.n_pages else []
         assert graph.urls is not None
-        before = _were_got(store, since)
+        # Whether the last visit before that succeeded, of each page that had one.
+        is_got = "status / 100 = 2 OR (status / 100 = 3 AND targets <> '[]')"
+        query = f"SELECT page, {is_got} FROM visits WHERE page >= 0 AND seq < ? ORDER BY seq"
+        with store_errors(store.path):
+            was_got = dict(store._db.execute(query, (since,)))
         found = []
         for visit in store.visits(
             texts=False, anchors=False, titles=True, after=since - 1, beside=(REVISIONS,)
         ):
             page, cause = visit.page, failure_of(visit)
-            if page == NO_PAGE or (cause and not before.get(page)):
+            if page == NO_PAGE or (cause and not was_got.get(page)):
                 continue
             if cause:
                 change, what = "gone", [cause]
             elif 300 <= visit.status < 400:
                 change, what = "moved", [graph.urls[int(visit.targets[0])]]
-            elif not before.get(page):
+            elif not was_got.get(page):
                 change, what = "new", []
             else:
                 (said,) = visit.extras.get(REVISIONS.name, ("",))
                 change, what = "changed", said.split(", ") if said else []
-            of_page = graph.urls[page], change, visit.fetched_at, what
-            found.append(Change(*of_page, visit.title, importance[page]))
+            seen_at = datetime.fromtimestamp(visit.fetched_at, UTC)
+            rank = float(f"{importance[page]:.6g}")
+            found.append(Change(graph.urls[page], change, seen_at, what, visit.title, rank))
     return sorted(found, key=lambda change: -change.importance)
-
-
-def _were_got(store: StoreReader, since: int) -> dict[int, int]:
-    """Return, for each page fetched before a visit, whether its last visit then succeeded."""
-    is_got = "status / 100 = 2 OR (status / 100 = 3 AND targets <> '[]')"
-    query = f"SELECT page, {is_got} FROM visits WHERE page >= 0 AND seq < ? ORDER BY seq"
-    with store_errors(store.path):
-        return dict(store._db.execute(query, (since,)))
 
 
 def report_section(crawl: ReportedCrawl) -> ReportSection | None:
@@ -108,8 +106,8 @@ def report_section(crawl: ReportedCrawl) -> ReportSection | None:
         passes = read_passes(store)[1:]
     if not passes:
         return None
-    numbered = [*enumerate(passes, 2)]
-    found = {kind: [(at, getattr(each, f"n_{kind}")) for at, each in numbered] for kind in FOUND}
+    numbered, kinds = [*enumerate(passes, 2)], ("changed", "new", "gone")
+    found = {kind: [(at, getattr(each, f"n_{kind}")) for at, each in numbered] for kind in kinds}
     fresh = {"likely to be current": [(at, each.fresh) for at, each in numbered]}
     drawn = (
         lines("updates", "What each update found", found, ("update", "pages")),
@@ -123,42 +121,32 @@ def report_section(crawl: ReportedCrawl) -> ReportSection | None:
          number(each.fresh, ".1%"), *map(number, each[3:7])]
         for at, each in reversed(numbered)
     )  # fmt: skip
-    headings = ["update", "began", "freshness", "as they were", *FOUND]
+    headings = ["update", "began", "freshness", "as they were", *kinds]
     table = cut("Updates, the last one first; 1 is the first crawl", headings, rows, len(passes))
     return ReportSection("updates", "Updates", (), [each._replace(table=table) for each in drawn])
 
 
 def as_json(changes: Sequence[Change]) -> str:
-    return json.dumps([_record(each) for each in changes], indent=1)
+    return json.dumps([each.record() for each in changes], indent=1)
 
 
 def as_csv(changes: Sequence[Change]) -> str:
     text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(Change._fields)
-    writer.writerows((_record(each) | {"what": _said(each)}).values() for each in changes)
+    writer = csv.DictWriter(text, Change._fields, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(each.record() | {"what": ", ".join(each.what)} for each in changes)
     return text.getvalue().rstrip("\n")
-
-
-def _record(change: Change) -> dict[str, object]:
-    seen_at = datetime.fromtimestamp(change.seen_at, UTC).isoformat(timespec="seconds")
-    rounded = float(f"{change.importance:.6g}")
-    return {**change._asdict(), "seen_at": seen_at, "importance": rounded}
-
-
-def _said(change: Change) -> str:
-    return ", ".join(change.what)
 
 
 def as_table(changes: Sequence[Change]) -> str:
     """Return a line for each change, and one that counts them."""
-    n = Counter(each.change for each in changes)
-    counts = ", ".join(f"{n[kind]:,} {kind}" for kind in ("new", "changed", "moved", "gone"))
     lines = [
         f"{each.change:<8}{each.importance:>9.5f}  {each.url} "
-        f"{'->' * (each.change == 'moved')} {_said(each)}".rstrip()
+        f"{'->' * (each.change == 'moved')} {', '.join(each.what)}".rstrip()
         for each in changes
     ]
+    n = Counter(each.change for each in changes)
+    counts = ", ".join(f"{n[kind]:,} {kind}" for kind in ("new", "changed", "moved", "gone"))
     return "\n".join([*lines, f"{counts}."])
 
 
@@ -167,16 +155,17 @@ def as_rss(changes: Sequence[Change]) -> str:
     items = [
         f"<item><title>{_xml(f'{each.change}: {each.title or each.url}')}</title>"
         f"<link>{_xml(each.url)}</link>"
-        f'<guid isPermaLink="false">{_xml(each.url)}#{each.seen_at:.0f}</guid>'
-        f"<pubDate>{format_datetime(datetime.fromtimestamp(each.seen_at, UTC))}</pubDate>"
-        f"<category>{each.change}</category><description>{_xml(_said(each))}</description></item>"
+        f'<guid isPermaLink="false">{_xml(each.url)}#{each.seen_at.timestamp():.0f}</guid>'
+        f"<pubDate>{format_datetime(each.seen_at)}</pubDate>"
+        f"<category>{each.change}</category>"
+        f"<description>{_xml(', '.join(each.what))}</description></item>"
         for each in changes
     ]
     link = _xml(changes[0].url) if changes else "about:blank"
-    head = f"<title>Changed pages</title><link>{link}</link><description>crawlprio</description>"
     return (
-        '<?xml version="1.0" encoding="UTF-8"?>\n'
-        f'<rss version="2.0"><channel>{head}{"".join(items)}</channel></rss>'
+        '<?xml version="1.0" encoding="UTF-8"?>\n<rss version="2.0"><channel>'
+        f"<title>Changed pages</title><link>{link}</link><description>crawlprio</description>"
+        f"{''.join(items)}</channel></rss>"
     )
 
 

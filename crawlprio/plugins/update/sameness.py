@@ -1,9 +1,9 @@
 """Whether two versions of a page say the same: its blocks of text, without what its site repeats.
 
 Most of what changes in a page is no change of what it says: dates of a build, menus, footers. So
-the text of a page is cut into its blocks. Those that stand, digits apart, on a tenth of the pages
-of the site are left out, and the rest is compared. Both versions are judged by the same counts, so
-a block that has become frequent meanwhile makes no difference.
+blocks of text that stand, digits apart, on a tenth of the pages of the site are left out, and the
+rest is compared. Both versions are judged by the same counts, so a block that has become frequent
+meanwhile makes no difference.
 """
 
 from __future__ import annotations
@@ -27,25 +27,18 @@ MOST_BLOCKS = 2_000
 LEAST, SHARE = 4, 0.1
 """A block is left out if it stands on so many copies at least, and on this share of all."""
 
-SAMPLE = 1_000
-"""Copies of a site that are counted, besides those that are fetched meanwhile."""
-
-MOST_SITES = 64
-"""Sites whose counts are in memory at once."""
+SAMPLE, MOST_SITES = 1_000, 64
+"""Copies of a site that are counted, besides those fetched meanwhile; sites in memory at once."""
 
 _NUMBER = re.compile(r"\d+")
 
 
 def blocks_of(body: bytes, content_type: str) -> Blocks:
     """Return the blocks of an HTML page; linear in its length."""
-    found = [
-        (
-            crc32(text.encode("utf-8", "replace")),
-            crc32(_NUMBER.sub("0", text).encode("utf-8", "replace")),
-        )
-        for text in text_blocks(body, content_type)[:MOST_BLOCKS]
-    ]
-    return np.array(found, dtype="<u4").reshape(-1, 2)
+    texts = text_blocks(body, content_type)[:MOST_BLOCKS]
+    both = ((text, _NUMBER.sub("0", text)) for text in texts)
+    hashes = [[crc32(each.encode("utf-8", "replace")) for each in pair] for pair in both]
+    return np.array(hashes, dtype="<u4").reshape(-1, 2)
 
 
 def unpacked(written: bytes) -> Blocks:

@@ -61,8 +61,6 @@ class ChangesCommand(OneLineCommand):
         name = opts.format or "table"
         if name not in FORMATS:
             raise ConfigError(f"--format is {name!r}; known formats: {', '.join(FORMATS)}.")
-        path = store_of(only_argument("changes", "STORE", args))
-        with Store.open(path, readonly=True) as store:
+        with Store.open(store_of(only_argument("changes", "STORE", args)), readonly=True) as store:
             text = FORMATS[name](read_changes(store, opts.since))
-        lines = text.split("\n")
-        PipeSafeConsole().out("\n".join(map(printable, lines)), highlight=False)
+        PipeSafeConsole().out("\n".join(map(printable, text.split("\n"))), highlight=False)
