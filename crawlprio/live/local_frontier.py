@@ -473,7 +473,7 @@ class LocalFrontier(Attached):
         return True
 
     def fetch_again(self, pages: NDArray[np.int64], keys: Keys) -> None:
-        """Queue pages that are done once more. `keys`: one for each page, then that of new ones.
+        """Queue pages that are done once more. `keys`: one for each page that is known.
 
         Each visit of them is recorded with its items, as if it were the first. O(pages).
         """

@@ -25,9 +25,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from crawlprio.graph.compiled import Addresses, njit
-from crawlprio.graph.pages import PageIds
 from crawlprio.orderings.base import ALL_PAGES, Changed, CompiledOrdering, Keys
+from crawlprio.orderings.baseline import keep_zero
 
 Floats = NDArray[np.float64]
 
@@ -116,8 +115,8 @@ def trust(history: History, sites: NDArray[np.int32]) -> Floats:
     """Return how far a signal of each page is to be trusted: 0 not at all, 1 wholly.
 
     It is the share of signals that a change had preceded, times the share of unchanged pages that
-    had no signal. The second is 0 where all pages are called changed all the time, however many of
-    them are. Its site counts for a page as two checks more, and all pages for a site. O(pages).
+    had no signal: 0 where all pages are called changed all the time. Its site counts for a page as
+    two checks more, and all pages for a site. O(pages).
     """
     unchanged = history.n_checks - history.n_changes
     trusts = np.ones(len(sites))
@@ -138,26 +137,15 @@ def hub_gains(history: History, ages: Floats) -> Floats:
     return found
 
 
-@njit(cache=True, plain=True)
-def give_new_key(
-    keys: Keys, page: int, targets: PageIds, first: int, last: int, again: bool,
-    numbers: Keys, sites: PageIds, addresses: Addresses,
-) -> int:  # fmt: skip
-    """A new page has the key of all new pages: `numbers[0]`."""
-    for new in range(first, last):
-        keys[new] = numbers[0]
-    return 0
-
-
 class Gain(CompiledOrdering):
     """Pages whose fetch gains most first: the ordering of an update, whose part sets the keys.
 
-    Keys stay as they are while a pass lasts, so its order follows from the store and the time at
-    which it began. Pages found meanwhile have one key. Without an update, pages leave in order of
-    discovery. O(1) per visit.
+    They are relative to the gain of a page found from now on, and stay as they are while a pass
+    lasts, so its order follows from the store and the time at which it began. Without an update,
+    pages leave in order of discovery. O(1) per visit.
     """
 
-    rule = give_new_key
+    rule = keep_zero
     learns = False
 
     def restore_learned(self, take: Callable[[str, DTypeLike], NDArray[Any]]) -> None:
@@ -165,13 +153,8 @@ class Gain(CompiledOrdering):
         self.n_pages = len(take("keys", np.float64))
         self.keys = np.zeros(self.n_pages)
 
-    def first_numbers(self) -> Floats:
-        return np.zeros(1)
-
     def accept(self, result: Keys) -> Changed:
-        """Take the keys of all pages, and behind them that of pages still to be found."""
-        n_keys = len(result) - 1
-        self.numbers[0] = result[-1]
-        self.keys[: self.n_pages] = result[-1]
-        self.keys[:n_keys] = result[:n_keys]
+        """Take the keys of the pages that were known when a pass began."""
+        self.keys[: len(result)] = result
+        self.keys[len(result) : self.n_pages] = 0.0
         return ALL_PAGES

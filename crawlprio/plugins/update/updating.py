@@ -1,8 +1,7 @@
 """An update: a run that fetches known pages again, those first whose fetch gains most.
 
-A pass is a run. A check that found nothing new is no visit: it leaves one row a page, replaced in
-place, in the table `revisits`. So all readers of a store see the current version of each page, and
-a pass over pages that did not change leaves them what they were.
+A pass is a run. A check that found nothing new is no visit: it replaces the row of its page in the
+table `revisits`. So all readers of a store see the current version of each page.
 """
 
 from __future__ import annotations
@@ -11,32 +10,29 @@ import json
 import math
 import sqlite3
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import lru_cache
 from itertools import chain
 from time import time
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scrapy import signals
-from scrapy.exceptions import DontCloseSpider
+from scrapy import Request, signals
+from scrapy.crawler import Crawler
+from scrapy.exceptions import DontCloseSpider, IgnoreRequest
+from scrapy.http import Response
 from scrapy.utils.defer import deferred_from_coro
 
 from crawlprio.errors import ConfigError, CrawlprioError, StoreError
 from crawlprio.graph.pages import NO_PAGE, Visit
+from crawlprio.items import LinkPairs, content_hash
 from crawlprio.live import engine
 from crawlprio.live.crawl_context import CrawlContext, CrawlPart
 from crawlprio.live.side_fetches import LOOK_SECONDS
 from crawlprio.live.sitemap_files import Sitemaps
 from crawlprio.plugins.update import gain
-from crawlprio.plugins.update.conditional import (
-    COPIES,
-    NOT_MODIFIED,
-    ConditionalMiddleware,
-    conditional,
-    copy_of,
-)
+from crawlprio.plugins.update.conditional import COPIES, EARLIER, HEADERS, conditional, copy_of
 from crawlprio.plugins.update.sameness import MOST_SITES, SAMPLE, Blocks, SiteCounts, unpacked
 from crawlprio.ranking.pagerank import partial_pagerank
 from crawlprio.settings_table.config import read_setting
@@ -45,13 +41,10 @@ from crawlprio.store.files import store_errors
 from crawlprio.store.outcomes import failure_of
 from crawlprio.store.reader import StoreReader
 from crawlprio.store.side_tables import SideTable
+from crawlprio.web.anchors import PageHead
+from crawlprio.web.html import ParsedPage
 
-if TYPE_CHECKING:
-    from scrapy.http import Response
-
-    from crawlprio.items import LinkPairs
-    from crawlprio.web.anchors import PageHead
-    from crawlprio.web.html import ParsedPage
+Floats = NDArray[np.float64]
 
 REVISITS = SideTable(
     "revisits",
@@ -63,26 +56,24 @@ REVISITS = SideTable(
 )
 
 REVISIONS = SideTable.of_visits("revisions", "what TEXT NOT NULL")
-"""What the visits changed that an update made of known pages: title, text and links, or less."""
+"""What changed in a known page, by its visit: title, text and links, or less."""
+
+NOT_MODIFIED = 304
 
 MOST_FAILURES = 3
 """Checks in a row that may fail before a page counts as gone."""
 
-NEW = "new"
-
 PASSES = "passes"
 """The key in `meta`: a list of passes."""
-
-FIRST = "crawl"
 
 
 class Pass(NamedTuple):
     """A run that crawled, or updated what earlier ones had crawled.
 
-    `first`: place in the crawl of its first visit. `began`: Unix time. `asked`: `crawl` for what
-    was crawled before the first update, else `changed` or `new`. `n_checks`: fetches that found a
-    page as it was, or failed. `n_changed`, `n_new` and `n_gone`: pages. One that was killed, or
-    interrupted, is not over, and the next update goes on with it. `fresh`: freshness at its start.
+    `first`: number of its first visit. `began`: Unix time. `asked`: `crawl` for what was crawled
+    before the first update, else `changed` or `new`. `n_checks`: fetches that found a page as it
+    was, or failed. `n_changed`, `n_new`, `n_gone`: pages. The next update goes on with one that is
+    not over. `fresh`: freshness at its start.
     """
 
     first: int
@@ -99,8 +90,7 @@ class Pass(NamedTuple):
 def read_passes(store: StoreReader) -> list[Pass]:
     """Return the passes of a crawl, oldest first; one of a crawl that was never updated."""
     try:
-        rows = json.loads(store.get_meta(PASSES, "[]"))
-        passes = [Pass(*row) for row in rows]
+        passes = [Pass(*row) for row in json.loads(store.get_meta(PASSES, "[]"))]
         valid = all(type(each.first) is int and each.began >= 0 for each in passes)
     except (ValueError, TypeError, RecursionError):
         valid = False
@@ -109,7 +99,7 @@ def read_passes(store: StoreReader) -> list[Pass]:
     if not passes:
         visits = store.visits(texts=False, anchors=False, history=True)
         began = next((visit.fetched_at for visit in visits), 0.0)
-        passes.append(Pass(1, began, FIRST, is_over=True))
+        passes.append(Pass(1, began, "crawl", is_over=True))
     return passes
 
 
@@ -132,51 +122,40 @@ class Known(NamedTuple):
     request: str | None = None
 
 
-class Versions(NamedTuple):
-    """What the visits say of each page, in arrays by page.
+def read_versions(store: Store, n_pages: int) -> tuple[NDArray[Any], ...]:
+    """Return four arrays by page, from the visits.
 
-    `numbers`: of the visits that are the current versions, 0 for a page without one. `fetched_at`:
-    when, NaN for such a page. `importance`: PageRank by their links. `leads`: whether the page has
-    led to others, whatever it is now.
+    The number of the visit that is its current version, 0 for none; when that was, NaN for none;
+    its PageRank by the links of these versions; and whether it has led to others, whatever it is
+    now. O(visits + links), 4 s for a million with five links each.
     """
-
-    numbers: NDArray[np.int64]
-    fetched_at: NDArray[np.float64]
-    importance: NDArray[np.float64]
-    leads: NDArray[np.bool_]
-
-    @classmethod
-    def read(cls, store: Store, n_pages: int) -> Versions:
-        """Read the visits; O(visits + links), 4 s for a million with five links each."""
-        groups = [*store.visit_columns()]
-        pages, numbers, fetched_at, targets = (
-            np.concatenate([getattr(group, name) for group in groups])
-            for name in ("pages", "numbers", "fetched_at", "targets")
-        )
-        n_links = np.concatenate([np.diff(group.begins) for group in groups])
-        begins = np.concatenate([[0], np.cumsum(n_links)])
-        visits = np.flatnonzero(pages >= 0)
-        last = np.full(n_pages, -1, np.int64)
-        last[pages[visits]] = visits  # of several visits, the last one stays
-        is_fetched, has_links = last >= 0, n_links > 0
-        degrees = np.where(is_fetched, n_links[last], 0)
-        # Ids follow the order of discovery, so a visit leads to new pages if one is above all.
-        highest = np.full(len(pages), NO_PAGE)
-        highest[has_links] = np.maximum.reduceat(targets, begins[:-1][has_links])
-        before = np.maximum.accumulate(np.concatenate([[NO_PAGE], highest[:-1]]))
-        return cls(
-            np.where(is_fetched, numbers[last], 0),
-            np.where(is_fetched, fetched_at[last], np.nan),
-            partial_pagerank(begins[last], degrees, targets, relative_tolerance=math.inf),
-            np.bincount(pages[visits], (highest > before)[visits], n_pages) > 0,
-        )
+    groups = [*store.visit_columns()]
+    names = ("pages", "numbers", "fetched_at", "targets")
+    pages, numbers, fetched_at, targets = (
+        np.concatenate([getattr(group, name) for group in groups]) for name in names
+    )
+    n_links = np.concatenate([np.diff(group.begins) for group in groups])
+    begins = np.concatenate([[0], np.cumsum(n_links)])
+    visits = np.flatnonzero(pages >= 0)
+    last = np.full(n_pages, -1, np.int64)
+    last[pages[visits]] = visits  # of several visits, the last one stays
+    is_fetched = last >= 0
+    degrees = np.where(is_fetched, n_links[last], 0)
+    # Ids follow the order of discovery, so a link leads to a new page if it is above all before.
+    is_new = targets > np.maximum.accumulate(np.append(NO_PAGE, targets[:-1]))
+    leaders = np.repeat(pages, n_links)[is_new]
+    return (
+        np.where(is_fetched, numbers[last], 0),
+        np.where(is_fetched, fetched_at[last], np.nan),
+        partial_pagerank(begins[last], degrees, targets, relative_tolerance=math.inf),
+        np.bincount(leaders[leaders >= 0], minlength=n_pages) > 0,
+    )
 
 
 class Revisits:
-    """The rows of pages in the store: written with what they tell of, in the same transaction.
+    """The rows of pages, written as a `TransactionParticipant` of the store.
 
-    It is a `crawlprio.store.TransactionParticipant`. `current` has the number of each page's last
-    visit, 0 for a page without one.
+    `current` has the number of each page's last visit, 0 for a page without one.
     """
 
     def __init__(self, store: Store, n_pages: int) -> None:
@@ -218,14 +197,13 @@ class Revisits:
         visits = self._store.visits(anchors=False, history=True, after=n - 1, until=n, beside=())
         return next(visits, None)
 
-    def load(self, versions: Versions, lastmods: Mapping[int, str]) -> NDArray[np.float64]:
-        """Return when each page was checked, NaN for never, and the counts of `gain.History`.
+    def load(self, fetched_at: Floats, lastmods: Mapping[int, str]) -> Floats:
+        """Return as rows when each page was checked, NaN for never, and what `gain.History` counts.
 
-        A row each. `lastmods`: what sitemaps say of pages now. Note the current versions.
+        `lastmods`: what sitemaps say of pages now.
         """
-        self.current = versions.numbers
-        known = np.zeros((8, len(self.current)))
-        known[0] = versions.fetched_at
+        known = np.zeros((8, len(fetched_at)))
+        known[0] = fetched_at
         counts = "n_checks, exposure, n_changes, n_new_links, n_told, n_true"
         with store_errors(self._store.path):
             rows = self._db.execute(f"SELECT page, checked_at, 0, {counts} FROM revisits")
@@ -240,7 +218,8 @@ class Revisits:
 class Updates(CrawlPart):
     """Fetches the pages of a crawl again, and keeps what the next update needs to know.
 
-    In the first run of a crawl it only keeps. In a worker, it only makes requests conditional.
+    In the first run of a crawl it only keeps. In a worker, it only makes requests conditional. It
+    is the outermost downloader middleware, so that it sees bodies decoded.
     """
 
     keeps = True
@@ -253,13 +232,12 @@ class Updates(CrawlPart):
         self._is_update = False
         self._found = Counter(n_changed=0, n_new=0, n_gone=0)
         self._lastmods: dict[int, str] = {}
-        self._counts_of = lru_cache(MOST_SITES)(lambda site: SiteCounts(self._copies_of(site)))
+        self._counts_of = lru_cache(MOST_SITES)(self._count_site)
 
     def opened(self) -> None:
         crawl, recorder = self.crawl, self.crawl.recorder
-        engine.add_middleware(
-            crawl.crawler, "DOWNLOADER_MIDDLEWARES", ConditionalMiddleware, is_outermost=True
-        )
+        where = "DOWNLOADER_MIDDLEWARES"
+        engine.add_middleware(crawl.crawler, where, type(self), is_outermost=True)
         store, frontier = recorder.store, crawl.local_frontier
         if store is None and frontier is None:
             return  # a worker
@@ -276,6 +254,29 @@ class Updates(CrawlPart):
             self._begin_pass()
         frontier.rechecks = self
 
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Updates:
+        return next(part for part in CrawlContext.of(crawler).parts if isinstance(part, cls))
+
+    def process_request(self, request: Request) -> None:
+        """Send no validators of a page to where it redirects."""
+        if EARLIER in request.meta and "redirect_urls" in request.meta:
+            del request.meta[EARLIER]
+            for name in HEADERS:
+                request.headers.pop(name, None)
+
+    def process_response(self, request: Request, response: Response) -> Response:
+        """End the fetch of a page that is as it was: neither callback nor errback is called."""
+        lease = self.crawl.lease_of(request)
+        if lease is not None and EARLIER in request.meta:
+            is_got, earlier = 200 <= response.status < 300, request.meta[EARLIER]
+            is_same = is_got and content_hash(response.body) == earlier
+            if is_same or response.status == NOT_MODIFIED:
+                lease.status = NOT_MODIFIED
+                request.errback = None
+                raise IgnoreRequest("the page is as it was")
+        return response
+
     def read(self, pairs: LinkPairs, response: Response, page: ParsedPage | PageHead) -> None:
         if 200 <= pairs.status < 300:
             pairs.extras[COPIES.name] = copy_of(response)
@@ -285,11 +286,11 @@ class Updates(CrawlPart):
         if not self._is_update:
             return {}
         found = {f"pages {name.removeprefix('n_')}": n for name, n in self._found.items()}
-        return {"pages as they were": self.crawl.recorder.figures.n_checks, **found}
+        return {"pages as they were": self.crawl.recorder.figures.n_checks} | found
 
     def _begin_pass(self) -> None:
         """Begin a pass, or go on with one that was killed: queue the pages not checked in it."""
-        if self._passes[-1].is_over or self._passes[-1].asked == FIRST:
+        if self._passes[-1].is_over:
             self._passes.append(Pass(self._store.next_seq, time(), self._asks))
         self._write_passes()
         self._is_update = self._frontier.counts_failures = True
@@ -321,30 +322,34 @@ class Updates(CrawlPart):
     def _fetch_again(self) -> None:
         """Queue the pages not checked in this pass, by what their fetch gained when it began."""
         last, pages = self._passes[-1], self.crawl.recorder.pages
-        versions = Versions.read(self._store, len(pages))
+        versions = read_versions(self._store, len(pages))
+        self._revisits.current, fetched_at, importance, leads = versions
         self._lastmods = dict(self._store.sitemaps().lastmods())
-        checked_at, *counts = self._revisits.load(versions, self._lastmods)
+        checked_at, *counts = self._revisits.load(fetched_at, self._lastmods)
         ages = np.maximum(last.began - checked_at, 0) / gain.DAY
         history = gain.History(ages, *counts)
-        keys, usual, fresh = gain.gains(history, versions.importance, pages.sites)
+        keys, usual, fresh = gain.gains(history, importance, pages.sites)
         if last.first == self._store.next_seq:
             self._passes[-1] = last._replace(fresh=fresh)
             self._write_passes()
         is_due = checked_at < last.began
-        if self._asks == NEW:
-            is_due &= versions.leads
+        if self._asks == "new":
+            is_due &= leads
             w_new = gain.NEW_SHARE / len(pages)
             keys = np.where(np.isnan(ages), keys, w_new * gain.hub_gains(history, ages))
-        self._frontier.fetch_again(np.flatnonzero(is_due), np.append(keys, usual))
+        self._frontier.fetch_again(np.flatnonzero(is_due), keys - usual)
 
-    def _copies_of(self, site: int) -> Iterator[tuple[int, Blocks]]:
-        """Yield some copies that are held of pages of a site, spread over all of them."""
+    def _is_same(self, page: int, old: Blocks, new: Blocks) -> bool:
+        return self._counts_of(int(self.crawl.recorder.pages.sites[page])).is_same(page, old, new)
+
+    def _count_site(self, site: int) -> SiteCounts:
+        """Count some copies that are held of pages of a site, spread over all of them."""
         held = np.flatnonzero(self._revisits.current[: self._n_before])
         pages = held[self.crawl.recorder.pages.sites[held] == site]
-        for page in pages[:: max(len(pages) // SAMPLE, 1)].tolist():
-            known = self._revisits.of(page)
-            if known is not None and known.blocks:
-                yield page, unpacked(known.blocks)
+        known = map(self._revisits.of, pages[:: max(len(pages) // SAMPLE, 1)].tolist())
+        return SiteCounts(
+            (each.page, unpacked(each.blocks)) for each in known if each and each.blocks
+        )
 
     def request_for(self, page: int, request: object | None) -> object | None:
         known = self._revisits.of(page) if self._is_update else None
@@ -365,65 +370,60 @@ class Updates(CrawlPart):
         version = self._revisits.version(page)
         known = self._revisits.of(page) or Known(page, (version or visit).fetched_at)
         days = max(visit.fetched_at - known.checked_at, 0.0) / gain.DAY
-        checked = known._replace(checked_at=visit.fetched_at)
+        row = known._replace(checked_at=visit.fetched_at)
         if isinstance(request, bytes):
-            checked = checked._replace(request=request.decode())
+            row = row._replace(request=request.decode())
+        may_pass = visit.status in (0, 429) or visit.status >= 500
+        what = ""
         if version is None:
             self._found["n_new"] += self._is_update
-            self._note_version(checked._replace(**copy))
-            return False
-        may_pass = visit.status in (0, 429) or visit.status >= 500
-        if self._is_update and may_pass and known.n_failures + 1 < MOST_FAILURES:
-            self._revisits.replace(checked._replace(n_failures=known.n_failures + 1))
+            row = row._replace(**copy)
+        elif self._is_update and may_pass and known.n_failures + 1 < MOST_FAILURES:
+            row = row._replace(n_failures=known.n_failures + 1)
+        else:
+            what = self._news(version, visit, known.blocks, copy.get("blocks", b""))
+            lastmod = self._lastmods.get(page, known.lastmod)
+            was_told = bool(known.lastmod) and known.lastmod != lastmod
+            # Pages on disk are those that this visit has not just led to.
+            n_new = int(np.count_nonzero(visit.targets >= self._store.n_pages)) if what else 0
+            row = row._replace(
+                n_checks=known.n_checks + 1,
+                exposure=known.exposure + (days / 2 if what else days),
+                n_changes=known.n_changes + bool(what),
+                n_new_links=known.n_new_links + n_new,
+                n_failures=0,
+                n_told=known.n_told + was_told,
+                n_true=known.n_true + (was_told and bool(what)),
+                lastmod=lastmod,
+                **copy,
+            )
+        self._revisits.replace(row)
+        if version is not None and not what:
             return True
-        what = self._news(version, visit, unpacked(known.blocks), unpacked(copy.get("blocks", b"")))
-        lastmod = self._lastmods.get(page, known.lastmod)
-        was_told = bool(known.lastmod) and known.lastmod != lastmod
-        # Pages on disk are those that this visit has not just led to.
-        n_new = int(np.count_nonzero(visit.targets >= self._store.n_pages)) if what else 0
-        checked = checked._replace(
-            n_checks=known.n_checks + 1,
-            exposure=known.exposure + (days / 2 if what else days),
-            n_changes=known.n_changes + bool(what),
-            n_new_links=known.n_new_links + n_new,
-            n_failures=0,
-            n_told=known.n_told + was_told,
-            n_true=known.n_true + (was_told and bool(what)),
-            lastmod=lastmod,
-            **copy,
-        )
-        if not what:
-            self._revisits.replace(checked)
-            return True
-        self._found["n_gone" if failure_of(visit) else "n_changed"] += 1
-        visit.extras[REVISIONS.name] = (what,)
-        self._note_version(checked)
+        if what:
+            self._found["n_gone" if failure_of(visit) else "n_changed"] += 1
+            visit.extras[REVISIONS.name] = (what,)
+        self._revisits.current[page] = self._store.next_seq
         return False
 
-    def _note_version(self, row: Known) -> None:
-        """Note that the visit about to be recorded is the current version of its page."""
-        self._revisits.replace(row)
-        self._revisits.current[row.page] = self._store.next_seq
-
-    def _news(self, version: Visit, visit: Visit, old: Blocks, new: Blocks) -> str:
-        """Return how a visit differs from the current version of its page, in words.
-
-        `old` and `new` are the blocks of their texts.
-        """
+    def _news(self, version: Visit, visit: Visit, old: bytes, new: bytes) -> str:
+        """Return in words how a visit differs from a version with blocks `old` of its page."""
         if visit.status == NOT_MODIFIED:
             return ""
         if (visit.status, visit.error) != (version.status, version.error):
             return "status"
         if failure_of(visit):
             return ""
-        site = int(self.crawl.recorder.pages.sites[visit.page])
         is_same_text = visit.content_hash == version.content_hash or (
-            min(len(old), len(new)) > 0 and self._counts_of(site).is_same(visit.page, old, new)
+            bool(old and new) and self._is_same(visit.page, unpacked(old), unpacked(new))
+        )
+        links, earlier = (
+            {*each.targets.tolist(), *(url for url, _ in each.outside)} for each in (visit, version)
         )
         found = {
             "title": visit.title != version.title,
             "text": not is_same_text,
-            "links": _links(visit) != _links(version),
+            "links": links != earlier,
         }
         return ", ".join(name for name, is_new in found.items() if is_new)
 
@@ -436,9 +436,4 @@ class Updates(CrawlPart):
             self._write_passes()
 
     def _write_passes(self) -> None:
-        self._store.set_meta(PASSES, json.dumps([list(each) for each in self._passes]))
-
-
-def _links(visit: Visit) -> set[object]:
-    """Return the links of a visit: pages, and URLs outside the crawl."""
-    return {*visit.targets.tolist(), *(url for url, _ in visit.outside)}
+        self._store.set_meta(PASSES, json.dumps(self._passes))
