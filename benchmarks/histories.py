@@ -106,7 +106,7 @@ UNSEEN = {
     "bakkesmod-wiki": Source(
         "wiki",
         "BakkesModWiki/BakkesModWiki.github.io",
-        "29419364df259b029039477135402d909177d352",
+        "4480d614efc5312c83eecd313b67aaec249873f3",
         "bakkesmodwiki.github.io",
         ("wiki.bakkesplugins.com",),
     ),
@@ -119,7 +119,7 @@ UNSEEN = {
     "ctf-wiki": Source(
         "wiki",
         "ctf-wiki/ctf-wiki",
-        "d048090b9a7e9169f0933036720ef7d3b6294b49",
+        "6d5d980bc4305ee32c3f3e31b545cf232456ad88",
         "ctf-wiki.org",
         ("ctf-wiki.github.io", "ctf-wiki.org"),
     ),
@@ -132,7 +132,7 @@ UNSEEN = {
     "kaitai-formats": Source(
         "catalogue",
         "kaitai-io/formats-kaitai-io.github.io",
-        "4ac6e434f7f71b44add8bb3dd946086ff9151b5c",
+        "26ee4f3c07d756ad8856bfdb29856b7f35b825df",
         "formats.kaitai.io",
     ),
     "kubaik-blog": Source(
@@ -156,6 +156,13 @@ UNSEEN = {
     ),
 }
 
+MAGAZINE = Source(
+    "magazine",
+    "CaffeineHighZombie/the-chronicler-site",
+    "422f5a875fce30c45c6965230118761d9664ce32",
+    "perpetual.fyi",
+)
+
 BOOST = Source(
     "software project",
     "boostorg/website",
@@ -164,7 +171,7 @@ BOOST = Source(
     skip="^(doc/fixes|generated|site-tools|patches|common|development/template)/",
 )
 
-HISTORIES = {**SEEN, **UNSEEN, "boost-site": BOOST}
+HISTORIES = {**SEEN, **UNSEEN, "boost-site": BOOST, "the-chronicler": MAGAZINE}
 
 HELD_OUT = {"boost-site", *sorted(UNSEEN, key=lambda name: sha256(name.encode()).digest())[:6]}
 

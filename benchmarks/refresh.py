@@ -1,24 +1,29 @@
 """Which policy keeps a copy of a website fresh: the ordering `gain` beside those of the literature.
 
     python benchmarks/refresh.py FOLDER [--web NAME]... [--budgets .01 .05 .2]
-        [--policies gain importance ...] [--lastmod honest|build]
+        [--policies gain importance ...] [--lastmod honest|build] [--spread]
 
 Replays the histories that `histories.py` wrote to FOLDER. Each day, a policy may fetch a share of
 the pages that can be reached from the home pages, of those that it knows. It starts with a copy of
 all of them, 30 % into the history. A page has changed if its core has.
 
 Freshness is the share of importance (PageRank of the true graph) whose copy is current, as a mean
-over all days; `closed` is the share of the distance from `uniform` to `clairvoyant`, which knows
-when each page will change.
+over all days but those on which no page can be reached; `closed` is the share of the distance from
+`uniform` to `clairvoyant`, which knows when each page will change.
 
 `gain` is computed by `crawlprio.plugins.update.gain` itself. The baselines: `uniform` the longest
 unchecked first; `importance` times age; `change` the largest z; `greedy` importance times the
 chance that it has changed; `nutch` and `storm` the interval rules of Nutch's AdaptiveFetchSchedule
 and StormCrawler's AdaptiveScheduler, most overdue first; `lambda` LambdaCrawl's rates (Kolobov et
-al. 2019), solved every 30 days. All but `gain` fetch a page that they have no copy of first.
+al. 2019), solved every 30 days. All but these fetch a page that they have no copy of first: `gain`,
+and `told`, the same with the mean rates of the pages from then on told to it, which shows what its
+estimates cost.
 
 With `--lastmod`, a sitemap is read each day: `honest`, with the day on which the bytes of a page
 last changed, or `build`, with that day on all pages.
+
+With `--spread`, no policy is replayed: how the changes from the start on spread over days and pages
+is printed.
 
 What it does not show: fetches that fail, pages that change more than once a day, JavaScript.
 """
@@ -27,6 +32,8 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Iterator
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -62,6 +69,41 @@ class Site:
     def state(self, day: int) -> int:
         """Return the place of the state that the site is in."""
         return int(np.searchsorted(self.history.days, day, side="right")) - 1
+
+    def _changes(self) -> Iterator[tuple[int, NDArray[np.bool_]]]:
+        """Yield each state from the beginning on, and which pages have changed since the last."""
+        history = self.history
+        for at in range(self.state(self.begin) + 1, len(history.days)):
+            new, old = history.states[at], history.states[at - 1]
+            there = (new != GONE) & (old != GONE)
+            yield at, there & (history.cores[new] != history.cores[old])
+
+    @cached_property
+    def rates(self) -> Floats:
+        """The changes a day of each page from the beginning on."""
+        history = self.history
+        counts, days = np.zeros((2, len(history.paths)))
+        for at, changed in self._changes():
+            counts += changed
+            days += (history.states[at - 1] != GONE) * (history.days[at] - history.days[at - 1])
+        return (counts + 0.1) / (days + 30)
+
+    def spread(self) -> dict[str, Any]:
+        """Return how changes spread over days, and how important the pages are that change.
+
+        An importance of 1 is that of a page on average.
+        """
+        history, counts, weights = self.history, [], []
+        for at, changed in self._changes():
+            reached = history.reached[at]
+            counts.append(int((changed & reached).sum()))
+            weights += (history.weights[at][changed & reached] * reached.sum()).tolist()
+        by_day = np.sort(counts)[::-1]
+        return {
+            "changes": len(weights), "days": int(np.count_nonzero(counts)),
+            "days_of_half": int(np.searchsorted(np.cumsum(by_day), len(weights) / 2)) + 1,
+            "importance": float(np.mean(weights)),
+        }  # fmt: skip
 
     def _next_changes(self) -> list[Floats]:
         """Return for each state the day on which each page will next say something else."""
@@ -138,7 +180,13 @@ def keys(policy: str, copy: Copy, now: int, budget: float) -> Floats:
     """Return the key of each page under a policy: larger is sooner."""
     history = copy.history(now)
     weights, sites = copy.weights, copy.site.sites
-    if policy == "gain":
+    if policy == "told":
+        days = 1e10
+        links = (history.n_new_links + 0.02) / (history.exposure + gain.PRIOR_DAYS) * days
+        changes = copy.site.rates * days
+        known = {"n_changes": changes, "n_new_links": links}
+        history = history._replace(exposure=np.full(len(changes), days), **known)
+    if policy in ("gain", "told"):
         return gain.gains(history, weights, sites)[0]
     is_new = np.isnan(history.ages)
     ages = np.where(is_new, NEVER, history.ages)
@@ -181,7 +229,7 @@ def simulate(site: Site, policy: str, budget: float, lastmod: str = "") -> dict[
     """Return mean freshness and the share of changes caught under a policy, a day a step."""
     copy, history = Copy(site, lastmod), site.history
     n_changes = n_caught = w_changes = w_caught = 0.0
-    total, carry, n_fetches, n_same = 0.0, 0.0, 0, 0
+    total, carry, n_fetches, n_same, n_down = 0.0, 0.0, 0, 0, 0
     before = site.state(site.begin)
     for day in range(site.begin + 1, site.end):
         at = site.state(day)
@@ -196,7 +244,10 @@ def simulate(site: Site, policy: str, budget: float, lastmod: str = "") -> dict[
         before = at
         if lastmod == "build":
             copy.raw_at[state != GONE] = day
-        carry += budget * max(int(reached.sum()), 1)
+        if not reached.any():  # a build that failed
+            n_down += 1
+            continue
+        carry += budget * int(reached.sum())
         n, carry = int(carry), carry % 1
         if n:
             can = copy.known & ~copy.dead
@@ -221,7 +272,7 @@ def simulate(site: Site, policy: str, budget: float, lastmod: str = "") -> dict[
         total += true[reached & fresh].sum() / true[reached].sum()
     return {
         "policy": policy, "budget": budget, "lastmod": lastmod,
-        "fresh": float(total) / (site.end - site.begin - 1),
+        "fresh": float(total) / (site.end - site.begin - 1 - n_down),
         "caught": n_caught / max(float(n_changes), 1),
         "weighted": float(w_caught) / max(float(w_changes), 1e-12),
         "not_modified": n_same / max(n_fetches, 1), "fetches": n_fetches,
@@ -240,9 +291,13 @@ def main() -> None:
     cli.add_argument("--budgets", nargs="+", type=float, default=[0.01, 0.05, 0.2])
     cli.add_argument("--policies", nargs="+", default=[*POLICIES, "gain"])
     cli.add_argument("--lastmod", default="", choices=("honest", "build"))
+    cli.add_argument("--spread", action="store_true")
     args = cli.parse_args()
     for name in args.web or HISTORIES:
         site = Site(History.load(args.folder / f"{name}.npz"))
+        if args.spread:
+            print(json.dumps({"web": name, **site.spread()}), flush=True)
+            continue
         for budget in args.budgets:
             for policy in args.policies:
                 found = simulate(site, policy, budget, args.lastmod)

@@ -12,9 +12,9 @@ For small z this is the order of Azar, Horvitz, Lubetzky, Peres & Shahaf, Tracta
 policies for crawling, PNAS 2018; it never saturates, so no page is put off for ever. If every page
 is fetched when its gain reaches a common bound, no other intervals cost less. Departures: the rate
 is estimated, from that of pages of like importance at first, instead of being known; a page never
-fetched has z = infinity, of which the gain is taken as w / lambda, at most a year's; and a page
-that links to new ones gains w_new * nu * age^2 / 2 more, for the nu new links a day that it is
-expected to have.
+fetched, which is stale for certain, has what the gain tends to with lambda, w * age, for a year;
+and a page that links to new ones gains w_new * nu * age^2 / 2 more, for the nu new links a day that
+it is expected to have.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ DAY = 86_400.0
 PRIOR_DAYS = 60.0
 """A site of which nothing is known is taken to have seen one change in so many days of one page."""
 
-LONGEST = 365.0
-"""Most days that the first copy of a page is taken to be of use."""
+UNFETCHED_DAYS = 365.0
+"""The age of a page never fetched."""
 
 NEW_SHARE = 0.5
 """Importance of a page that is still unknown, as a share of that of a fetched page on average."""
@@ -105,10 +105,9 @@ def gains(
     z -= history.n_signals * np.log1p(-trust(history, sites))
     w_new = NEW_SHARE * float(weights[~is_new].mean()) if not is_new.all() else 1.0
     known = weights / lambdas * (z - np.log1p(z)) + w_new * hub_gains(history, ages)
-    first = np.maximum(weights, w_new) * np.minimum(1 / lambdas, LONGEST)
-    usual = w_new * min(1 / float(np.median(lambdas)), LONGEST) if len(lambdas) else 1.0
+    first = np.maximum(weights, w_new) * UNFETCHED_DAYS
     fresh = float(weights @ is_current / weights.sum())
-    return np.where(is_new, first, known), usual, fresh
+    return np.where(is_new, first, known), w_new * UNFETCHED_DAYS, fresh
 
 
 def trust(history: History, sites: NDArray[np.int32]) -> Floats:
