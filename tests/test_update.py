@@ -300,14 +300,25 @@ def test_what_stands_on_all_pages_is_no_change_and_an_own_number_is(tmp_path):
         assert query(tmp_path / "crawl.sqlite", "SELECT what FROM revisions") == [("text",)]
 
 
-def test_a_store_without_an_earlier_update_is_updated_by_bodies_and_links(site, tmp_path):
-    crawl(site, tmp_path, update=None)
+@pytest.mark.parametrize(
+    ("keeps_text", "found"),
+    [(False, [("/a", "body"), ("/b", "body")]), (True, [("/b", "text")])],
+)
+def test_a_crawl_begun_without_updates_is_compared_by_kept_texts_or_else_by_bodies(
+    site, tmp_path, capsys, keeps_text, found
+):
+    crawl(site, tmp_path, update=None, CRAWLPRIO_KEEP_TEXT=keeps_text)
+    site.now["/a"] = site.now["/a"].replace("<h1>", "<h1 id=token-7>")
     site.now["/b"] = html("B", "Something else about b.", "/")
     site.statuses()
-    crawl(site, tmp_path)
+    crawl(site, tmp_path, CRAWLPRIO_KEEP_TEXT=keeps_text)
     assert site.statuses()[1] == 0
-    assert versions(tmp_path)[4:] == [("/b", 200)]
-    crawl(site, tmp_path)
+    assert sorted(versions(tmp_path)[4:]) == [(path, 200) for path, _ in found]
+    sql = "SELECT url, what FROM revisions r JOIN pages ON pages.id = r.page"
+    assert sorted(query(tmp_path / "crawl.sqlite", sql)) == [(ROOT + p, what) for p, what in found]
+    assert run_command("changes", tmp_path) == 0
+    assert ("2 may differ by bytes alone" in capsys.readouterr().out) != keeps_text
+    crawl(site, tmp_path, CRAWLPRIO_KEEP_TEXT=keeps_text)
     assert site.statuses()[1] == 4
 
 

@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 class Change(NamedTuple):
     """A page that is not as it was. `change`: new, changed, moved or gone.
 
-    `seen_at` is when it was fetched. `what` says what changed (title, text, links), where it moved
-    to, or why it is gone. `importance`: PageRank among the known pages.
+    `seen_at` is when it was fetched. `what` says what changed (title, text, links, body), where it
+    moved to, or why it is gone. `importance`: PageRank among the known pages.
     """
 
     url: str
@@ -147,7 +147,9 @@ def as_table(changes: Sequence[Change]) -> str:
     ]
     n = Counter(each.change for each in changes)
     counts = ", ".join(f"{n[kind]:,} {kind}" for kind in ("new", "changed", "moved", "gone"))
-    return "\n".join([*lines, f"{counts}."])
+    n_bytes = sum(each.what == ["body"] for each in changes)
+    hint = f" {n_bytes:,} may differ by bytes alone: no earlier text was kept (CRAWLPRIO_UPDATE)."
+    return "\n".join([*lines, f"{counts}.{hint if n_bytes else ''}"])
 
 
 def as_rss(changes: Sequence[Change]) -> str:

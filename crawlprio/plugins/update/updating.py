@@ -415,14 +415,16 @@ class Updates(CrawlPart):
         if failure_of(visit):
             return ""
         is_same_text = visit.content_hash == version.content_hash or (
-            bool(old and new) and self._is_same(visit.page, unpacked(old), unpacked(new))
+            self._is_same(visit.page, unpacked(old), unpacked(new))
+            if old and new
+            else bool(version.text) and visit.text == version.text
         )
         links, earlier = (
             {*each.targets.tolist(), *(url for url, _ in each.outside)} for each in (visit, version)
         )
         found = {
             "title": visit.title != version.title,
-            "text": not is_same_text,
+            "text" if old or version.text else "body": not is_same_text,
             "links": links != earlier,
         }
         return ", ".join(name for name, is_new in found.items() if is_new)
