@@ -125,11 +125,11 @@ class Addon:
         if shares:
             CrawlContext.of(self._crawler).asked_for = settings.copy()
         if facts is not None:
-            return worker_settings(facts) | without_parts_elsewhere(settings)
+            return worker_settings(facts) | without_parts_elsewhere(settings, "is_in_workers")
         if not shares:
             return {}
         if role == "redis worker":
-            return remote_worker_settings() | without_parts_elsewhere(settings)
+            return remote_worker_settings() | without_parts_elsewhere(settings, "is_in_workers")
         own = remote_coordinator_settings()
         with suppress(ConfigError):  # refused later
             spider = getattr(self._crawler.spidercls, "name", None)

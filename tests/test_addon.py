@@ -21,7 +21,6 @@ from crawlprio.middlewares import (
     LinksMiddleware,
     PolitenessMiddleware,
     RefusalMiddleware,
-    SigningMiddleware,
     YieldedLinksMiddleware,
 )
 from crawlprio.pipelines import LinkPairPipeline
@@ -214,7 +213,6 @@ def test_the_addon_overrides_nothing_that_the_project_set():
         },
         "DOWNLOADER_MIDDLEWARES": {
             PolitenessMiddleware: None,
-            SigningMiddleware: None,
             RefusalMiddleware: 970,
         },
         "ROBOTSTXT_PARSER": "scrapy.robotstxt.PythonRobotParser",

@@ -14,8 +14,10 @@ from http_message_signatures import (
     InvalidSignature,
     algorithms,
 )
+from scrapy.settings import BaseSettings
 
 from crawlprio.commands.crawl import bundled_settings
+from crawlprio.live.crawl_context import without_parts_elsewhere
 from crawlprio.plugins.signing.signatures import key_directory, thumbprint
 from crawlprio.spiders.site import SiteSpider
 
@@ -85,6 +87,12 @@ def test_every_request_is_signed_for_its_host(key):
         assert result.parameters["expires"] - result.parameters["created"] == 600
         nonces.add(result.parameters["nonce"])
     assert len(nonces) == len(fetches)
+
+
+@pytest.mark.parametrize("which", ["is_in_workers", "is_in_dry_runs"])
+def test_workers_and_dry_runs_sign_too(which):
+    settings = {"CRAWLPRIO_SIGNING_KEY": "key.pem", "CRAWLPRIO_SIGNATURE_AGENT": AGENT}
+    assert not settings.keys() & without_parts_elsewhere(BaseSettings(settings), which).keys()
 
 
 def test_a_signature_is_not_valid_for_another_host(key):

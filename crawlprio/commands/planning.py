@@ -19,7 +19,7 @@ from crawlprio.frontier.protocol import FetchClock
 from crawlprio.graph.pages import NO_PAGE, Visit
 from crawlprio.items import LinkPairs
 from crawlprio.live.clock import HostClock
-from crawlprio.live.crawl_context import CrawlContext, without_parts
+from crawlprio.live.crawl_context import CrawlContext, without_parts_elsewhere
 from crawlprio.measure.receipt_document import duration, seconds_needed
 from crawlprio.measure.stored_crawl import SCRAPY_LIMITS, FetchRate
 from crawlprio.middlewares import RobotsMiddleware
@@ -50,7 +50,7 @@ def planning_settings(settings: BaseSettings, folder: str) -> dict[str, Any]:
     if read_setting(settings, "ROBOTSTXT_OBEY"):
         sources = dict.fromkeys(("robots", *sources))
     return {
-        **without_parts("CRAWLPRIO_NOVELTY"),
+        **without_parts_elsewhere(settings, "is_in_dry_runs"),
         **dict.fromkeys(("CRAWLPRIO_PLOT", "CRAWLPRIO_WORKERS", "JOBDIR", "CRAWLPRIO_MAX_PAGES")),
         **dict.fromkeys(("CRAWLPRIO_PRINT", "CRAWLPRIO_PROGRESS"), False),
         **dict.fromkeys(SCRAPY_LIMITS, 0),

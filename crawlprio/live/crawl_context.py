@@ -95,9 +95,9 @@ logger = logging.getLogger("crawlprio")
 class CrawlPart(FetchObserver):
     """What a crawl does beyond fetching pages in order, such as keeping items; does nothing itself.
 
-    `PARTS` names each part by the setting that turns it on. One that defines a hook of
-    `FetchObserver` receives every fetch from the opening of the spider on. A part that writes to
-    the crawl store attaches a `crawlprio.store.TransactionParticipant` to it.
+    `PARTS` names each part by the setting that turns it on, or by each of several. One that defines
+    a hook of `FetchObserver` receives every fetch from the opening of the spider on. A part that
+    writes to the crawl store attaches a `crawlprio.store.TransactionParticipant` to it.
 
     Parameters
     ----------
@@ -117,6 +117,8 @@ class CrawlPart(FetchObserver):
     """Whether the part only stores what was crawled, and is not needed by `scrapy shell`."""
     is_in_workers = False
     """Whether each of several workers has it too, or only the process that has the store."""
+    is_in_dry_runs = False
+    """Whether a dry run, which follows no link, has it too."""
 
     def __init__(self, crawl: CrawlContext) -> None:
         self.crawl = crawl
@@ -190,7 +192,6 @@ MIDDLEWARES = {
     },
     "DOWNLOADER_MIDDLEWARES": {
         "crawlprio.middlewares.RefusalMiddleware": 985,
-        "crawlprio.middlewares.SigningMiddleware": 987,
         "crawlprio.middlewares.PolitenessMiddleware": 990,
     },
 }
@@ -206,14 +207,14 @@ def without_parts(*but: str) -> dict[str, Any]:
     return {name: False if isinstance(SETTINGS[name].kind, Bool) else None for name in names}
 
 
-def without_parts_elsewhere(settings: BaseSettings) -> dict[str, Any]:
-    """Return the settings that turn off, in a worker, the parts that are where the store is."""
-    here = []
+def without_parts_elsewhere(settings: BaseSettings, here: str) -> dict[str, Any]:
+    """Return the settings that turn off the parts whose class does not set the attribute `here`."""
+    own = []
     for name in (*PARTS, *ADDED["parts"]):
-        with suppress(ConfigError):  # refused where the store is
-            if _is_on(read_setting(settings, name)) and _part(name).is_in_workers:
-                here.append(name)
-    return without_parts(*here)
+        with suppress(ConfigError):  # refused where the crawl has them all
+            if _is_on(read_setting(settings, name)) and getattr(_part(name), here):
+                own.append(name)
+    return without_parts(*own)
 
 
 def _part(name: str) -> type[CrawlPart]:
@@ -523,8 +524,8 @@ class CrawlContext(ConfiguredCrawl):
         is_inspection = engine.is_inspection()
         names = (*PARTS, *ADDED["parts"])
         on = [name for name in names if _is_on(read_setting(self.crawler.settings, name))]
-        parts = [part for part in map(_part, on) if not (part.keeps and is_inspection)]
-        used = [part(self) for part in parts]
+        classes = dict.fromkeys(map(_part, on))
+        used = [part(self) for part in classes if not (part.keeps and is_inspection)]
         self.parts.add(*used, first=True)
         config = self.config
         if self._is_recorded_elsewhere:

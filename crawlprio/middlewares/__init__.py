@@ -6,7 +6,6 @@ from crawlprio.middlewares.refusals import (
     BoundedCompression,
     LocationMiddleware,
     RefusalMiddleware,
-    SigningMiddleware,
 )
 from crawlprio.middlewares.visits import LinksMiddleware, RedirectReferer, YieldedLinksMiddleware
 
@@ -18,6 +17,5 @@ __all__ = [
     "RedirectReferer",
     "RefusalMiddleware",
     "RobotsMiddleware",
-    "SigningMiddleware",
     "YieldedLinksMiddleware",
 ]

@@ -1,10 +1,9 @@
-"""Downloader middlewares that refuse private addresses, count other refusals, and sign requests."""
+"""Downloader middlewares that refuse private addresses and unreadable bodies, and count both."""
 
 from __future__ import annotations
 
 import logging
 import re
-from time import time
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import urldefrag
 from weakref import WeakKeyDictionary
@@ -13,24 +12,17 @@ from scrapy import Request, signals
 from scrapy.core.downloader.handlers.http11 import HTTP11DownloadHandler
 from scrapy.downloadermiddlewares.httpcompression import HttpCompressionMiddleware
 from scrapy.downloadermiddlewares.redirect import RedirectMiddleware
-from scrapy.exceptions import (
-    DownloadCancelledError,
-    IgnoreRequest,
-    NotConfigured,
-    ResponseDataLossError,
-)
+from scrapy.exceptions import DownloadCancelledError, IgnoreRequest, ResponseDataLossError
 from scrapy.http import Response, TextResponse
 from scrapy.utils.httpobj import urlparse_cached
 from scrapy.utils.misc import load_object
 from scrapy.utils.python import to_bytes
 from twisted.web.client import URI
 
-from crawlprio.errors import ConfigError
 from crawlprio.live import engine
 from crawlprio.live.crawl_context import CrawlContext
 from crawlprio.live.downloader import FetchObserver, observe_fetches
 from crawlprio.live.private_networks import AddressCheck, CheckingResolver
-from crawlprio.plugins import load
 from crawlprio.settings_table.config import download_handler, read_setting
 from crawlprio.web.addresses import ALLOW_PRIVATE, PrivateAddresses, normal_host
 from crawlprio.web.content import CUT, NOT_DECODED, decoded, is_unreadable
@@ -38,8 +30,6 @@ from crawlprio.web.urls import host_if_any, location_url, parse_url
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
-
-    from crawlprio.plugins.signing.signatures import Signer
 
 logger = logging.getLogger("crawlprio")
 
@@ -317,38 +307,3 @@ class BoundedCompression(HttpCompressionMiddleware):
 
 
 _TYPE = "Content-Type"
-
-
-class SigningMiddleware:
-    """Signs each request with CRAWLPRIO_SIGNING_KEY just before it may be sent.
-
-    Pages, redirects, robots.txt, sitemaps and page requisites are signed alike, each for the host
-    that it goes to. It belongs behind all middlewares that change requests.
-    """
-
-    def __init__(self, signer: Signer) -> None:
-        self._signer = signer
-
-    @classmethod
-    def from_crawler(cls, crawler: Crawler) -> SigningMiddleware:
-        """Create the middleware if CRAWLPRIO_SIGNING_KEY is set."""
-        try:
-            key = read_setting(crawler.settings, "CRAWLPRIO_SIGNING_KEY")
-            agent = read_setting(crawler.settings, "CRAWLPRIO_SIGNATURE_AGENT")
-            if key is None and agent is None:
-                raise NotConfigured
-            if key is None or agent is None:
-                raise ConfigError(
-                    "CRAWLPRIO_SIGNING_KEY and CRAWLPRIO_SIGNATURE_AGENT belong together, but only "
-                    "one of them is set; set both, or none."
-                )
-            return cls(load("makers", "CRAWLPRIO_SIGNING_KEY")(key, agent))
-        except ConfigError as error:
-            CrawlContext.of(crawler).refuse(error)
-            raise NotConfigured from None
-
-    def process_request(self, request: Request) -> None:
-        """Sign a request, in place of what signed its predecessor."""
-        if request.url[:5].lower().startswith("http"):
-            for name, value in self._signer.headers(request.url, time()).items():
-                request.headers[name] = value

@@ -47,7 +47,6 @@ ADDED: dict[str, dict[str, str]] = {
     "makers": {
         "CRAWLPRIO_VALUE": ".value.models.make_model",
         "CRAWLPRIO_NOVELTY": ".value.novelty.Novelty",
-        "CRAWLPRIO_SIGNING_KEY": ".signing.signatures.Signer",
     },
     "formats": {
         ".graph": ".papers.webgraph.read_webgraph",
@@ -75,6 +74,8 @@ ADDED: dict[str, dict[str, str]] = {
         "CRAWLPRIO_BUFFER": ".papers.kept_pages.KeptPages",
         "CRAWLPRIO_MONITOR": ".watch.monitor.Monitor",
         "CRAWLPRIO_UPDATE": ".update.updating.Updates",
+        "CRAWLPRIO_SIGNING_KEY": ".signing.signatures.Signer",
+        "CRAWLPRIO_SIGNATURE_AGENT": ".signing.signatures.Signer",
     },
     "archivers of workers": {
         "CRAWLPRIO_WARC": ".archive.archiver.WorkerArchiver",

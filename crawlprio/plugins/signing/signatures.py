@@ -11,14 +11,23 @@ import secrets
 from base64 import b64encode, urlsafe_b64encode
 from hashlib import sha256
 from pathlib import Path
+from time import time
+from typing import TYPE_CHECKING
 
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
 from crawlprio.errors import ConfigError
+from crawlprio.live.crawl_context import CrawlPart
 from crawlprio.safe_files import open_file
+from crawlprio.settings_table.config import read_setting
 from crawlprio.web.urls import parse_url
+
+if TYPE_CHECKING:
+    from scrapy import Request
+
+    from crawlprio.live.crawl_context import CrawlContext
 
 SECONDS = 600
 """How long a signature is valid."""
@@ -26,19 +35,35 @@ SECONDS = 600
 _LABEL = "crawl"
 
 
-class Signer:
-    """Signs requests with an Ed25519 key, for the host that each is sent to.
+class Signer(CrawlPart):
+    """Signs each request with CRAWLPRIO_SIGNING_KEY, for the host to which it is about to be sent.
 
-    `key` is a PEM file with the private key, not encrypted; anything else is a ConfigError. `agent`
-    is the origin (`https://host`) that publishes the public key, as `key_directory` returns it.
+    Pages, redirects, robots.txt, sitemaps and page requisites are signed alike. The origin in
+    CRAWLPRIO_SIGNATURE_AGENT publishes the public key, as `key_directory` returns it.
     """
 
-    def __init__(self, key: Path, agent: str) -> None:
+    is_in_workers = is_in_dry_runs = True
+
+    def __init__(self, crawl: CrawlContext) -> None:
+        super().__init__(crawl)
+        settings = crawl.crawler.settings
+        key = read_setting(settings, "CRAWLPRIO_SIGNING_KEY")
+        agent = read_setting(settings, "CRAWLPRIO_SIGNATURE_AGENT")
+        if key is None or agent is None:
+            raise ConfigError(
+                "CRAWLPRIO_SIGNING_KEY and CRAWLPRIO_SIGNATURE_AGENT belong together, but only one "
+                "of them is set; set both, or none."
+            )
         self._key = read_key(key)
         self._agent = f'"{agent}"'
         self._key_id = thumbprint(public_key(self._key))
 
-    def headers(self, url: str, now: float) -> dict[str, str]:
+    def fetch_started(self, request: Request) -> None:
+        if request.url[:5].lower().startswith("http"):
+            for name, value in self._headers(request.url, time()).items():
+                request.headers[name] = value
+
+    def _headers(self, url: str, now: float) -> dict[str, str]:
         """Return the headers that sign a request for a URL, sent at a Unix time; 0.1 ms."""
         parsed = parse_url(url)
         authority = "" if parsed is None else parsed.host
