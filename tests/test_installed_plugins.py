@@ -85,7 +85,7 @@ def test_the_page_has_all_files_of_the_plugin():
 @pytest.mark.parametrize("workers", [(), ("--workers", "2")])
 def test_its_setting_table_command_and_row_are_there(environment, site, tmp_path, workers):
     line = ["crawl", f"http://{site.address}/", "--folder", "job", "--delay", "0"]
-    crawl = environment.crawlprio(*line, *workers, "-s", "CANONICAL_URLS=1", cwd=tmp_path)
+    crawl = environment.crawlprio(*line, *workers, "--canonical-urls", cwd=tmp_path)
     assert crawl.returncode == 0, crawl.stderr
     assert re.search(r"canonical URLs\W+7\b", crawl.stdout), crawl.stdout
     listed = environment.crawlprio("canonical", "job/crawl.sqlite", cwd=tmp_path)

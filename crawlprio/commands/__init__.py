@@ -54,28 +54,22 @@ _LINK = re.compile(r" \(\[[^]]*\]\([^)]*\)\)")
 
 
 def setting_option(
-    setting: Setting,
-    metavar: str | None,
-    default: Any,
-    *,
-    kind: SettingType | None = None,
-    meaning: str = "",
-    alone: str | None = None,
-    names: Mapping[str, str] | None = None,
+    setting: Setting, metavar: str | None, default: Any, names: Mapping[str, str] | None = None
 ) -> Option:
-    """Return the option for a setting, whose help is the setting's own sentence by default.
+    """Return the option for a setting, a switch if `metavar` is None; numbers are checked at once.
 
-    `names` are options to name in it instead of settings. Of `kind`s, by default the setting's own,
-    numbers alone are checked at once.
+    Its help is the setting's summary or meaning, with options instead of settings as in `names`.
     """
-    text = meaning or _LINK.sub("", setting.meaning).replace("`", "").rstrip(".").replace("%", "%%")
+    text = setting.summary or _LINK.sub("", setting.meaning).replace("`", "").rstrip(".")
+    text = text.replace("%", "%%")
     for name, option in (names or {}).items():
         text = text.replace(name, option)
     shown = setting.kind.none if default is None else f"{default}"
     if shown and default is not False and "; default" not in text:
         text += f"; default: {shown}"
-    checks = kind or (setting.kind if isinstance(setting.kind, Float | Int) else None)
+    checks = setting.kind if isinstance(setting.kind, Float | Int) else None
     text = text[0].lower() + text[1:]
+    alone = setting.alone if metavar else "True"
     return Option(metavar, text, checks, setting=setting.name, alone=alone)
 
 

@@ -52,53 +52,18 @@ if TYPE_CHECKING:
     from scrapy.settings import Settings
 
 
-def _setting(name: str, metavar: str | None, **others: Any) -> Option:
-    return setting_option(SETTINGS[name], metavar, SETTINGS[name].default, **others)
+def _setting_options() -> dict[str, Option]:
+    """Return the options that settings declare, by name."""
+    options = {}
+    for setting in SETTINGS.values():
+        if setting.option:
+            name, _, metavar = setting.option.partition(" ")
+            options[name] = setting_option(setting, metavar or None, setting.default)
+    options["--at-once"] = options["--at-once"]._replace(kind=Int(1))
+    return options
 
 
-OPTIONS = {
-    "--ordering": _setting("ORDERING", "NAME"),
-    "--topic": _setting("TOPIC", "WORDS"),
-    "--value": _setting(
-        "CRAWLPRIO_VALUE",
-        "MODEL",
-        meaning="what pages are worth: words:TERMS, query:WORDS, classifier:FILE.json, "
-        "fasttext:FILE:LABEL, language:CODES[:MODEL] or an import path",
-    ),
-    "--novelty": _setting("CRAWLPRIO_NOVELTY", "exact|near"),
-    "--pages": _setting("CRAWLPRIO_MAX_PAGES", "N"),
-    "--delay": _setting("DOWNLOAD_DELAY", "SECONDS"),
-    "--at-once": _setting(
-        "CONCURRENT_REQUESTS",
-        "N",
-        meaning="maximum concurrent fetches; default: 16, and up to 100 on many domains",
-        kind=Int(1),
-    ),
-    "--workers": _setting(
-        "CRAWLPRIO_WORKERS",
-        "N",
-        meaning="fetch and parse in N processes, and keep order, delays and the store in another",
-    ),
-    "--depth": _setting(
-        "DEPTH_LIMIT",
-        "N",
-        meaning="maximum number of links from a seed to a page; 0: as many as "
-        "CRAWLPRIO_MAX_STATIC_DEPTH and CRAWLPRIO_MAX_DYNAMIC_DEPTH allow, which apply in any case",
-    ),
-    "--sitemaps": _setting("CRAWLPRIO_SITEMAPS", "robots|URL"),
-    "--store": _setting("CRAWLPRIO_STORE", "FILE"),
-    "--monitor": _setting(
-        "CRAWLPRIO_MONITOR",
-        "PORT",
-        meaning="show the crawl on a page of 127.0.0.1 while it runs; default port: any free one",
-        alone="0",
-    ),
-    "--warc": _setting("CRAWLPRIO_WARC", "FOLDER"),
-    "--keep-text": _setting("CRAWLPRIO_KEEP_TEXT", None, alone="True"),
-    "--requisites": _setting("CRAWLPRIO_REQUISITES", "domain|all"),
-    "--render": _setting("CRAWLPRIO_RENDER", "never|auto|always"),
-    "--browser": _setting("CRAWLPRIO_BROWSER", "PATH"),
-}
+OPTIONS = _setting_options()
 """Options that set a setting."""
 
 SPIDERS = {

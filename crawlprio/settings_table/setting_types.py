@@ -391,6 +391,10 @@ class Setting:
     the field of `crawlprio.frontier.Politeness` that it sets, if any. A row of `needs` is what a
     value begins with, the module that it then needs, and the extra of crawlprio that installs that.
     `former_name` is the setting's name in the version before this one.
+
+    `option` is the option of `crawlprio crawl` that sets it, with what stands for its value if it
+    takes one (`--pages N`), and `alone` the value of an option without one. `summary` is the help
+    of the option if it is not `meaning`.
     """
 
     name: str
@@ -402,6 +406,9 @@ class Setting:
     rule: str = ""
     needs: tuple[tuple[str, str, str], ...] = ()
     former_name: str = ""
+    option: str = ""
+    alone: str | None = None
+    summary: str = ""
 
     @property
     def guest_default(self) -> Any:

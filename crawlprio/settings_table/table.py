@@ -31,6 +31,7 @@ ORDER = Section(
         "sibling-sampling",
         "Which waiting page is fetched next: the name of an ordering, or the import path of "
         "your own class.",
+        option="--ordering NAME",
     ),
     Setting("ORDERING_OPTIONS", kinds.Options(), {}, "Options of the ordering, by name."),
     Setting(
@@ -38,6 +39,7 @@ ORDER = Section(
         kinds.AnyValue("comma-separated words or phrases"),
         "",
         "Comma-separated words and phrases; pages about them come first; empty: none.",
+        option="--topic WORDS",
     ),
     Setting(
         "TOPIC_OPTIONS",
@@ -81,6 +83,7 @@ POLITENESS = Section(
         "seconds",
         guest=0,
         rule="delay",
+        option="--delay SECONDS",
     ),
     Setting(
         "CONCURRENT_REQUESTS",
@@ -89,6 +92,8 @@ POLITENESS = Section(
         "Maximum number of concurrent fetches over all sites, of which one registered domain "
         "has at most half while others wait; 0: no limit, which the spider `site` refuses.",
         "fetches",
+        option="--at-once N",
+        summary="maximum concurrent fetches; default: 16, and up to 100 on many domains",
     ),
     Setting(
         "CRAWLPRIO_MAX_CONCURRENT_REQUESTS",
@@ -238,6 +243,7 @@ BOUNDS = Section(
         "Stop once this run has fetched this many pages, all workers together; a "
         "page counts if it was got, and files such as robots.txt do not count.",
         "pages",
+        option="--pages N",
     ),
     Setting(
         "CRAWLPRIO_STOP_AT_COVERAGE",
@@ -341,6 +347,7 @@ SITEMAPS = Section(
         None,
         "Read the sitemaps that the robots.txt files of the crawled sites name (robots), or "
         "those at these URLs, or both.",
+        option="--sitemaps robots|URL",
     ),
     Setting(
         "CRAWLPRIO_SITEMAP_PAGES",
@@ -366,6 +373,7 @@ OUTPUT = Section(
         kinds.FileName(none="no store"),
         "crawl.sqlite",
         "The crawl store, inside JOBDIR if that is set.",
+        option="--store FILE",
     ),
     Setting(
         "CRAWLPRIO_KEEP_STORES",
@@ -535,6 +543,9 @@ SCRAPYS = Section(
         0,
         "Maximum number of links from a seed to a page; 0: no limit.",
         "links",
+        option="--depth N",
+        summary="maximum number of links from a seed to a page; 0: as many as "
+        "CRAWLPRIO_MAX_STATIC_DEPTH and CRAWLPRIO_MAX_DYNAMIC_DEPTH allow, which apply in any case",
     ),
     Setting(
         "USER_AGENT",
@@ -622,10 +633,17 @@ SECTIONS = (*_with_plugins(_OWN[:-2]), *_OWN[-2:])
 SETTINGS = {
     setting.name: setting for section in (*SECTIONS, *_OWN) for setting in section.settings
 } | {
-    name: Setting(name, kinds.Missing(name, plugin, none="off"), None, "Its plugin is missing.")
+    name: Setting(
+        name,
+        kinds.Missing(name, plugin, none="off"),
+        None,
+        "Its plugin is missing.",
+        option=f"--{name.removeprefix(kinds.OWN_PREFIX).lower().replace('_', '-')} VALUE",
+        alone="True",
+    )
     for name, plugin in missing("sections").items()
 }
-"""Every setting, by name; those of a missing plugin that others ask for can only be off."""
+"""Every setting, by name; those of a missing plugin in the table of plugins can only be off."""
 
 for name in ADDED["parts"].keys() - SETTINGS:  # of plugins whose sections cannot be imported
     SETTINGS[name] = Setting(name, kinds.AnyValue(none="off"), None, "Has no section.")

@@ -11,6 +11,7 @@ WARC = Section(
         None,
         "The folder in which to archive all requests and responses as WARC files, each with "
         "the visit of its page.",
+        option="--warc FOLDER",
     ),
     Setting(
         "CRAWLPRIO_WARC_SECRET_HEADERS",
@@ -37,6 +38,7 @@ REQUISITES = Section(
         "Archive the images, styles, scripts, fonts and icons of fetched pages, after the last "
         "page: those on the registered domain of the page that needs them (domain), or on any "
         "host (all). Needs `CRAWLPRIO_WARC` and a store.",
+        option="--requisites domain|all",
     ),
     Setting(
         "CRAWLPRIO_MAX_REQUISITES",

@@ -11,12 +11,14 @@ SECTION = Section(
         "Render pages in a browser without network before they are read: those that look as if "
         "made by script, and whose kind gained by it (auto), or each (always).",
         needs=(("a", "playwright", "render"),),
+        option="--render never|auto|always",
     ),
     Setting(
         "CRAWLPRIO_BROWSER",
         FileName(none="the first chromium, google-chrome or chromium-browser on PATH"),
         None,
         "The Chromium or Chrome that renders.",
+        option="--browser PATH",
     ),
     Setting(
         "CRAWLPRIO_RENDER_HOSTS",

@@ -22,6 +22,8 @@ SECTION = Section(
         None,
         "Processes on this machine that fetch and parse pages for `crawlprio crawl`; another "
         "one has frontier and store. `crawlprio crawl --workers` sets it.",
+        option="--workers N",
+        summary="fetch and parse in N processes, and keep order, delays and the store in another",
     ),
     Setting(
         "CRAWLPRIO_COORDINATOR",

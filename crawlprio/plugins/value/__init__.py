@@ -14,6 +14,9 @@ ORDER = Section(
         None,
         "The value model that says what each page is worth ([value](value.md)).",
         needs=(("language:", "py3langid", "texts"), ("fasttext:", "fasttext", "fasttext")),
+        option="--value MODEL",
+        summary="what pages are worth: words:TERMS, query:WORDS, classifier:FILE.json, "
+        "fasttext:FILE:LABEL, language:CODES[:MODEL] or an import path",
     ),
     Setting(
         "CRAWLPRIO_NOVELTY",
@@ -22,6 +25,7 @@ ORDER = Section(
         "Put off pages that are likely to repeat others: those with the same text (exact), or "
         "with almost the same (near, which needs the extra novelty) ([novelty](novelty.md)).",
         needs=(("near", "rensa", "novelty"),),
+        option="--novelty exact|near",
     ),
 )
 
@@ -35,5 +39,6 @@ OUTPUT = Section(
         "language and the licence that it names (the extra `texts`); `crawlprio texts export` "
         "writes them as Parquet or JSON lines ([texts](texts.md)).",
         needs=(("", "py3langid", "texts"),),
+        option="--keep-text",
     ),
 )

@@ -10,5 +10,8 @@ SECTION = Section(
         None,
         "The port of 127.0.0.1 on which a page shows the crawl while it runs, and can pause "
         "and stop it ([live view](monitor.md)); 0: any free port.",
+        option="--monitor PORT",
+        alone="0",
+        summary="show the crawl on a page of 127.0.0.1 while it runs; default port: any free one",
     ),
 )
