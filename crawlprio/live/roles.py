@@ -2,7 +2,7 @@
 
 The coordinator has frontier and store, and the workers as its `WorkerPool`. A worker sends it
 statements of `crawlprio.plugins.shared.messages` with `CrawlContext.tell_coordinator`. Variables of
-the environment give a process its role, which changes some of its settings.
+the environment give a process its role.
 """
 
 from __future__ import annotations
@@ -63,15 +63,6 @@ WORKER = "WORKER_OF_CRAWL"
 COORDINATOR = "COORDINATOR_OF_CRAWL"
 """The environment variable by which a worker makes a process the coordinator of its crawl."""
 
-_LIMITS = (
-    "ERRORCOUNT",
-    "ITEMCOUNT",
-    "PAGECOUNT",
-    "PAGECOUNT_NO_ITEM",
-    "TIMEOUT",
-    "TIMEOUT_NO_ITEM",
-)
-
 FACTS = "mailbox"
 """The fact in a store that holds the id of its crawl in Redis, and the messages carried out."""
 
@@ -83,45 +74,6 @@ def facts_of(role: str) -> dict[str, Any] | None:
     return None if facts is None else dict(json.loads(facts))
 
 
-def worker_settings(facts: dict[str, Any]) -> dict[str, Any]:
-    """Return the settings in which a worker differs from the coordinator.
-
-    Those of the parts of a crawl are in `crawlprio.live.crawl_context`.
-    """
-    return {
-        **{f"CLOSESPIDER_{limit}": 0 for limit in _LIMITS},
-        "CONCURRENT_REQUESTS": facts["at_once"],
-        "CONCURRENT_REQUESTS_PER_DOMAIN": facts["at_once"],
-        "CRAWLPRIO_MAX_CONCURRENT_REQUESTS": None,
-        "CRAWLPRIO_MAX_WAITING": None,
-        "CRAWLPRIO_PLOT": None,
-        "CRAWLPRIO_PRINT": False,
-        "CRAWLPRIO_PROGRESS": False,
-        "DOWNLOAD_DELAY": 0,
-        "DOWNLOAD_SLOTS": {},
-        "JOBDIR": None,
-        "ROBOTSTXT_OBEY": False,
-        "TELNETCONSOLE_ENABLED": False,
-    }
-
-
 def coordinator_folder(crawl: str) -> Path:
     """Return the folder of a crawl in Redis whose JOBDIR is not set."""
     return Path("crawls") / (quote(crawl, safe=" ") or "crawl")
-
-
-def remote_coordinator_settings() -> dict[str, Any]:
-    """Return the settings in which a coordinator differs from its workers."""
-    return {
-        **{f"CLOSESPIDER_{limit}": 0 for limit in _LIMITS},
-        "FEEDS": {},
-        "ITEM_PIPELINES": {},
-        "TELNETCONSOLE_ENABLED": False,
-    }
-
-
-def remote_worker_settings() -> dict[str, Any]:
-    """Return the settings in which a worker of a crawl in Redis differs from other crawls."""
-    own = ("CLOSESPIDER_", "CONCURRENT_", "CRAWLPRIO_MAX_CONCURRENT_REQUESTS", "TELNET")
-    local = worker_settings({"at_once": 0})
-    return {name: value for name, value in local.items() if not name.startswith(own)}

@@ -84,11 +84,11 @@ ADDED: dict[str, dict[str, str]] = {
         "collect": ".shared.collect.collect",
         "join": ".shared.collect.join",
     },
-    "roles": {
-        "coordinator": ".shared.coordinator_scheduler.CoordinatorScheduler",
-        "worker": ".shared.worker_scheduler.LocalWorkerScheduler",
-        "redis coordinator": ".shared.redis_coordinator.RedisCoordinatorScheduler",
-        "redis worker": ".shared.redis_worker.RedisWorkerScheduler",
+    "add-ons": {
+        "shared": ".shared.process_roles.take_role",
+    },
+    "schedulers": {
+        "RedisScheduler": ".shared.redis_worker.RedisWorkerScheduler",
     },
     "sections": {
         "CRAWLPRIO_VALUE": ".value.ORDER",
@@ -156,12 +156,6 @@ def _reason(error: BaseException) -> str:
 _add_installed()
 
 T = TypeVar("T")
-
-
-def path_of(kind: str, name: str) -> str:
-    """Return the whole import path of what a plugin adds under this name."""
-    path = ADDED[kind][name]
-    return f"{__name__}{path}" if path.startswith(".") else path
 
 
 def load(kind: str, name: str) -> Any:

@@ -14,7 +14,7 @@ from scrapy.utils.misc import load_object
 
 from crawlprio.live.crawl_context import CrawlContext
 from crawlprio.orderings import ORDERINGS
-from crawlprio.plugins import load
+from crawlprio.plugins import ADDED, load
 from crawlprio.schedulers.scheduler import Scheduler
 from crawlprio.settings_table.config import read_setting
 
@@ -104,6 +104,6 @@ globals().update({cls.__name__: cls for cls in QUEUES.values()})
 
 def __getattr__(name: str) -> Any:
     """Import the scheduler of a plugin when it is first asked for."""
-    if name == "RedisScheduler":
-        return load("roles", "redis worker")
+    if name in ADDED["schedulers"]:
+        return load("schedulers", name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
