@@ -44,7 +44,7 @@ from crawlprio.settings_table.setting_types import Int
 from crawlprio.spiders.site import SiteSpider, SpiderNotes
 from crawlprio.store.outcomes import ROBOTS, failure_of
 from crawlprio.web.addresses import ALLOW_PRIVATE
-from crawlprio.web.html import ParsedPage
+from crawlprio.web.anchors import ParsedPage
 from crawlprio.web.urls import host_of
 
 if TYPE_CHECKING:

@@ -43,8 +43,7 @@ from crawlprio.web.html_splitter import compile_scan, n_bytes_scanned
 if TYPE_CHECKING:
     from scrapy.http import Response
 
-    from crawlprio.web.anchors import PageHead
-    from crawlprio.web.html import ParsedPage
+    from crawlprio.web.anchors import ParsedPage
 
 AFTER = 500
 """Pages that a crawl fetches before it compiles: in Python they take about as much longer as
@@ -122,7 +121,7 @@ class BackgroundCompilation(CrawlPart):
         if self._queue is None or self._queue.is_plain:
             self._look()
 
-    def read(self, pairs: LinkPairs, response: Response, page: ParsedPage | PageHead) -> None:
+    def read(self, pairs: LinkPairs, response: Response, page: ParsedPage) -> None:
         self._n_read += 1
         if self._timer is not None and self._process is None and self._is_worth_it():
             self._timer.cancel()

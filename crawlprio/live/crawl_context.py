@@ -59,8 +59,7 @@ if TYPE_CHECKING:
     from crawlprio.items import LinkPairs
     from crawlprio.live.leases import Lease
     from crawlprio.live.replay_server import ReplayServer
-    from crawlprio.web.anchors import PageHead
-    from crawlprio.web.html import ParsedPage
+    from crawlprio.web.anchors import ParsedPage
 
 
 def policy_of(
@@ -130,7 +129,7 @@ class CrawlPart(FetchObserver):
     def opened(self) -> None:
         """Begin, now that store, frontier and spider are open; an error refuses the crawl."""
 
-    def read(self, pairs: LinkPairs, response: Response, page: ParsedPage | PageHead) -> None:
+    def read(self, pairs: LinkPairs, response: Response, page: ParsedPage) -> None:
         """Add to what was read of a page, which has its text if the crawl wants texts.
 
         `page` is what its HTML says, as far as crawlprio has parsed it.

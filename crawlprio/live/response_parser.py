@@ -16,7 +16,7 @@ from crawlprio.live.crawl_context import CrawlContext
 from crawlprio.live.requests import USAGES
 from crawlprio.measure.stored_crawl import HASH_ROUTE, UNRENDERED
 from crawlprio.store.side_tables import BODIES
-from crawlprio.web.anchors import PageHead, read_anchors, read_robots, read_title
+from crawlprio.web.anchors import ParsedPage, read_anchors, read_robots, read_title
 from crawlprio.web.content import MediaType, computed_type
 from crawlprio.web.robots_txt import joined
 from crawlprio.web.shells import MANY_LINKS, hash_routes, looks_made_by_script
@@ -24,8 +24,6 @@ from crawlprio.web.urls import MAX_LINK_CHARACTERS, MAX_LINKS, without_credentia
 
 if TYPE_CHECKING:
     import zstandard
-
-    from crawlprio.web.html import ParsedPage
 
 YIELDED: WeakKeyDictionary[Request, list[Request]] = WeakKeyDictionary()
 """By request, the requests that its callback yielded, before any middleware drops some."""
@@ -63,9 +61,7 @@ def read_page(
     )
 
 
-def pairs_of(
-    crawl: CrawlContext, response: Response, page: ParsedPage | PageHead, n_links: int
-) -> LinkPairs:
+def pairs_of(crawl: CrawlContext, response: Response, page: ParsedPage, n_links: int) -> LinkPairs:
     """Return what was read of a page, once each part of the crawl has read it; without links.
 
     `n_links` is how many it has: one with few is looked at for whether a script would make more.
@@ -173,7 +169,7 @@ class ResponseParser:
             targets.setdefault(identity_of(request), request)
         yielded = YIELDED.pop(response.request, []) if response.request else []
         dropped = dict(dropped_links(yielded, requests)) if len(yielded) > len(requests) else {}
-        page: ParsedPage | PageHead = PageHead()
+        page = ParsedPage()
         texts: dict[str, str] = {}
         if crawl.wants_anchors and isinstance(response, HtmlResponse):
             page, texts = self._read(response, [*targets.values(), *dropped.values()])
@@ -190,7 +186,7 @@ class ResponseParser:
 
     def _read(
         self, response: HtmlResponse, requests: list[Request]
-    ) -> tuple[ParsedPage | PageHead, dict[str, str]]:
+    ) -> tuple[ParsedPage, dict[str, str]]:
         """Return what a page says, and the texts of links by their URLs."""
         if self._crawl.config.wants_text:
             page = read_page(self._crawl, response)
@@ -203,4 +199,4 @@ class ResponseParser:
             if not request.meta.get("link_text")
         }
         texts = read_anchors(root, response.url, response.encoding, wanted) if wanted else {}
-        return PageHead(read_title(root), robots=read_robots(root)), texts
+        return ParsedPage(title=read_title(root), robots=read_robots(root)), texts

@@ -23,7 +23,7 @@ from crawlprio.live.spider_arguments import ARGUMENTS, check_same_seeds, record_
 from crawlprio.settings_table.config import read_setting
 from crawlprio.store.outcomes import ROBOTS
 from crawlprio.web.addresses import PrivateAddresses
-from crawlprio.web.html import ParsedPage
+from crawlprio.web.anchors import ParsedPage
 from crawlprio.web.robots_txt import forbids, products
 from crawlprio.web.scope import Scope, Traps, read_seeds, without_noise
 from crawlprio.web.urls import host_of, normalise_url

@@ -7,9 +7,10 @@ and need compiled code.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import dataclass, field
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import Any
 
 import can_ada
 
@@ -59,14 +60,34 @@ _PLAIN = re.compile(
 ).fullmatch
 
 
-class PageHead(NamedTuple):
-    """What a `ParsedPage` says beside its links, of a page that is not parsed for crawlprio."""
+@dataclass(slots=True)
+class ParsedPage:
+    """The links, title, text and robots directives of an HTML page.
 
+    The URLs of the links are distinct, normalised, in page order, without the page itself; anchor
+    texts and `nofollows` are parallel to them. The latter are true if every link of the page to the
+    URL has the token `nofollow` in `rel`; `ugc` and `sponsored` alone do not count. The title is
+    the first `title` of HTML, normalised and truncated at `MAX_ANCHOR_LENGTH`. `nofollow` and
+    `noindex` say whether a `meta name=robots`, or one with the name of the robot that reads, has
+    that word, or `none`, and `robots` has what each `meta name=robots` says, word for word. Text,
+    `language` (the `lang` of `html`) and `licences` (the URLs of links with `rel=license`) are
+    empty unless requested. `n_dropped` counts the distinct `href` values whose URL exceeds
+    `MAX_URL_LENGTH`. `cut` says why part of the page was not read: `attributes` or `tags` (see
+    `crawlprio.web.html_splitter`), or `links` beyond `MAX_LINKS` or `MAX_LINK_CHARACTERS`.
+    """
+
+    urls: list[str] = field(default_factory=list)
+    anchors: list[str] = field(default_factory=list)
+    nofollows: list[bool] = field(default_factory=list)
     title: str = ""
     text: str = ""
-    robots: Sequence[str] = ()
+    nofollow: bool = False
+    noindex: bool = False
+    robots: list[str] = field(default_factory=list)
     language: str = ""
-    licences: Sequence[str] = ()
+    licences: list[str] = field(default_factory=list)
+    n_dropped: int = 0
+    cut: str = ""
 
 
 class Resolver:

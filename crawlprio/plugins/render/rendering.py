@@ -35,8 +35,7 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
 
     from crawlprio.items import LinkPairs
-    from crawlprio.web.anchors import PageHead
-    from crawlprio.web.html import ParsedPage
+    from crawlprio.web.anchors import ParsedPage
 
 _COUNT = "crawlprio/rendered/"
 _MAX_TABS = 4
@@ -86,7 +85,7 @@ class Renderer(CrawlPart, TransactionParticipant):
         said = json.dumps(self._before + Counter(own), sort_keys=True)
         cursor.execute("INSERT OR REPLACE INTO meta VALUES(?, ?)", (RENDERED_KEY, said))
 
-    def read(self, pairs: LinkPairs, response: Response, page: ParsedPage | PageHead) -> None:
+    def read(self, pairs: LinkPairs, response: Response, page: ParsedPage) -> None:
         row = None if response.request is None else self._rows.pop(response.request, None)
         if row is not None:
             pairs.extras[_RENDERED.name] = row

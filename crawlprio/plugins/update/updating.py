@@ -41,8 +41,7 @@ from crawlprio.store.files import store_errors
 from crawlprio.store.outcomes import failure_of
 from crawlprio.store.reader import StoreReader
 from crawlprio.store.side_tables import SideTable
-from crawlprio.web.anchors import PageHead
-from crawlprio.web.html import ParsedPage
+from crawlprio.web.anchors import ParsedPage
 
 Floats = NDArray[np.float64]
 
@@ -277,7 +276,7 @@ class Updates(CrawlPart):
                 raise IgnoreRequest("the page is as it was")
         return response
 
-    def read(self, pairs: LinkPairs, response: Response, page: ParsedPage | PageHead) -> None:
+    def read(self, pairs: LinkPairs, response: Response, page: ParsedPage) -> None:
         if 200 <= pairs.status < 300:
             pairs.extras[COPIES.name] = copy_of(response)
 

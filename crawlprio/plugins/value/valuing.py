@@ -22,8 +22,7 @@ if TYPE_CHECKING:
     from scrapy.http import Response
 
     from crawlprio.live.crawl_context import CrawlContext
-    from crawlprio.web.anchors import PageHead
-    from crawlprio.web.html import ParsedPage
+    from crawlprio.web.anchors import ParsedPage
 
 
 class Valuer(CrawlPart):
@@ -134,7 +133,7 @@ class Languages(CrawlPart):
 
     is_in_workers = True
 
-    def read(self, pairs: LinkPairs, response: Response, page: ParsedPage | PageHead) -> None:
+    def read(self, pairs: LinkPairs, response: Response, page: ParsedPage) -> None:
         if pairs.text:
             language, licence = language_of(pairs.text), joined(page.licences)
             pairs.notes = TextNotes(language, page.language, licence)
@@ -150,5 +149,5 @@ class Fingerprints(CrawlPart):
         assert crawl.config.novelty is not None
         self._fingerprint = fingerprints(crawl.config.novelty)
 
-    def read(self, pairs: LinkPairs, response: Response, page: ParsedPage | PageHead) -> None:
+    def read(self, pairs: LinkPairs, response: Response, page: ParsedPage) -> None:
         pairs.fingerprint = self._fingerprint(pairs.text, pairs.content_hash)
