@@ -118,6 +118,10 @@ class CrawlPart(FetchObserver):
     """Whether each of several workers has it too, or only the process that has the store."""
     is_in_dry_runs = False
     """Whether a dry run, which follows no link, has it too."""
+    reads_text = False
+    """Whether it needs the texts of pages."""
+    stores_text = False
+    """Whether visits have these texts too, which are then without navigation."""
 
     def __init__(self, crawl: CrawlContext) -> None:
         self.crawl = crawl
@@ -166,6 +170,10 @@ class Parts:
 
     def __iter__(self) -> Iterator[CrawlPart]:
         return iter(self._all)
+
+    def any(self, attribute: str) -> bool:
+        """Return whether any part sets an attribute of its class."""
+        return any(getattr(part, attribute) for part in self._all)
 
     def defining(self, name: str) -> list[Callable[..., Any]]:
         """Return this method of each part that defines it: few, and called often."""
@@ -337,7 +345,7 @@ class CrawlContext(ConfiguredCrawl):
         super().__init__(crawler)
         self.parts = Parts()
         self._recorder: Recorder | None = None
-        self._is_recorded_elsewhere = False
+        self.is_recorded_elsewhere = False
         self._is_closed = False
         self._has_enough = False
         self.frontier: Frontier | None = None
@@ -394,7 +402,7 @@ class CrawlContext(ConfiguredCrawl):
 
         A worker keeps its own time: only it knows of such slots.
         """
-        return self._own_clock if self._is_recorded_elsewhere else self.clock
+        return self._own_clock if self.is_recorded_elsewhere else self.clock
 
     @cached_property
     def _own_clock(self) -> FetchClock:
@@ -429,19 +437,9 @@ class CrawlContext(ConfiguredCrawl):
         """Whether the parts are open and nothing has failed."""
         return self._recorder is not None and self.failure is None and not self._is_closed
 
-    @property
-    def wants_anchors(self) -> bool:
-        """Whether visits need anchor texts."""
-        return (
-            self.recorder.store is not None
-            or (self._is_recorded_elsewhere and self.config.store_path is not None)
-            or self.config.wants_text
-            or self.config.ordering.needs_anchors
-        )
-
     def record_elsewhere(self) -> None:
         """Create no store here: the frontier records the crawl. Call it before `open_frontier`."""
-        self._is_recorded_elsewhere = True
+        self.is_recorded_elsewhere = True
 
     def open_frontier(self, make: Callable[[], Frontier]) -> None:
         """Open the store, the frontier and the dispatcher; called by the scheduler.
@@ -527,7 +525,7 @@ class CrawlContext(ConfiguredCrawl):
         used = [part(self) for part in classes if not (part.keeps and is_inspection)]
         self.parts.add(*used, first=True)
         config = self.config
-        if self._is_recorded_elsewhere:
+        if self.is_recorded_elsewhere:
             config = replace(config, store_path=None, max_pages=None)
         if self.web is not None:  # known completely: it has no traps, and is evaluated as a whole
             config = replace(config, max_pages_per_pattern=None)

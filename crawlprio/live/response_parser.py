@@ -42,6 +42,18 @@ def type_of(response: Response) -> MediaType:
     return computed_type(lines("Content-Type"), lines("X-Content-Type-Options"), response.body)
 
 
+def _wants_text(crawl: CrawlContext) -> bool:
+    return crawl.config.topic is not None or crawl.parts.any("reads_text")
+
+
+def _wants_anchors(crawl: CrawlContext) -> bool:
+    """Return whether visits need anchor texts."""
+    config = crawl.config
+    is_stored = crawl.recorder.store is not None
+    is_sent = crawl.is_recorded_elsewhere and config.store_path is not None
+    return is_stored or is_sent or _wants_text(crawl) or config.ordering.needs_anchors
+
+
 def read_page(
     crawl: CrawlContext,
     response: Response,
@@ -56,8 +68,8 @@ def read_page(
         response.url,
         content_type=type_of(response).header if content_type is None else content_type,
         robot=robot,
-        want_text=crawl.config.wants_text,
-        without_navigation=crawl.config.leaves_out_navigation,
+        want_text=_wants_text(crawl),
+        without_navigation=crawl.config.topic is None or crawl.parts.any("stores_text"),
     )
 
 
@@ -80,7 +92,7 @@ def pairs_of(crawl: CrawlContext, response: Response, page: ParsedPage, n_links:
     )
     for read in crawl.parts.defining("read"):
         read(pairs, response, page)
-    if not crawl.config.visits_have_text:
+    if crawl.config.topic is None and not crawl.parts.any("stores_text"):
         pairs.text = ""
     return pairs
 
@@ -171,7 +183,7 @@ class ResponseParser:
         dropped = dict(dropped_links(yielded, requests)) if len(yielded) > len(requests) else {}
         page = ParsedPage()
         texts: dict[str, str] = {}
-        if crawl.wants_anchors and isinstance(response, HtmlResponse):
+        if _wants_anchors(crawl) and isinstance(response, HtmlResponse):
             page, texts = self._read(response, [*targets.values(), *dropped.values()])
 
         def anchor(request: Request) -> str:
@@ -188,7 +200,7 @@ class ResponseParser:
         self, response: HtmlResponse, requests: list[Request]
     ) -> tuple[ParsedPage, dict[str, str]]:
         """Return what a page says, and the texts of links by their URLs."""
-        if self._crawl.config.wants_text:
+        if _wants_text(self._crawl):
             page = read_page(self._crawl, response)
             return page, dict(zip(page.urls, page.anchors, strict=True))
         # The spider has nearly always parsed the page already.

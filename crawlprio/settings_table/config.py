@@ -78,7 +78,6 @@ class CrawlConfig:
     """Whether JOBDIR is set, so that the crawl in an existing store is resumed."""
     keeps_items: bool
     keeps_bodies: bool
-    keeps_text: bool
     concurrency: int
     """CONCURRENT_REQUESTS; 0: no limit."""
     slots: dict[str, tuple[float | None, int | None]]
@@ -139,9 +138,8 @@ class CrawlConfig:
             **_site_rules(values),
             store_path=store_path,
             resumes=values["JOBDIR"] is not None,
-            keeps_items=_in_store(values, "CRAWLPRIO_ITEMS", "items") and records,
-            keeps_bodies=_in_store(values, "CRAWLPRIO_BODIES", "bodies") and records,
-            keeps_text=_in_store(values, "CRAWLPRIO_KEEP_TEXT", "texts") and records,
+            keeps_items=is_kept(settings, "CRAWLPRIO_ITEMS", "items") and records,
+            keeps_bodies=is_kept(settings, "CRAWLPRIO_BODIES", "bodies") and records,
             concurrency=values["CONCURRENT_REQUESTS"],
             **{name: values[own] for name, own in named.items() if own in values},
         )
@@ -159,21 +157,6 @@ class CrawlConfig:
     def new_novelty(self) -> Any:
         """Return a new `Novelty` of the kind in CRAWLPRIO_NOVELTY, or None if it is not set."""
         return self.novelty and load("makers", "CRAWLPRIO_NOVELTY")(self.novelty)
-
-    @property
-    def wants_text(self) -> bool:
-        """Whether pages are read with their texts."""
-        return self.visits_have_text or self.novelty is not None
-
-    @property
-    def visits_have_text(self) -> bool:
-        """Whether visits have the texts of pages."""
-        return self.keeps_text or self.topic is not None or self.value_model is not None
-
-    @property
-    def leaves_out_navigation(self) -> bool:
-        """Whether texts are without navigation."""
-        return self.keeps_text or self.topic is None or self.value_model is not None
 
 
 def read_setting(settings: BaseSettings, name: str) -> Any:
@@ -367,14 +350,15 @@ def needs_twisted_tls(settings: BaseSettings) -> bool:
     )
 
 
-def _in_store(values: dict[str, Any], name: str, what: str) -> bool:
-    """Return whether something is kept in the store, which must then exist."""
-    if values[name] and values["CRAWLPRIO_STORE"] is None:
+def is_kept(settings: BaseSettings, name: str, what: str) -> bool:
+    """Return whether a setting has something kept in the store, which must then exist."""
+    is_on = bool(read_setting(settings, name))
+    if is_on and read_setting(settings, "CRAWLPRIO_STORE") is None:
         raise ConfigError(
             f"{name} is on, but CRAWLPRIO_STORE is None, so there is no store to keep {what} in; "
             "name a file."
         )
-    return bool(values[name])
+    return is_on
 
 
 def _site_rules(values: dict[str, Any]) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import heapq
 import sqlite3
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -44,9 +45,10 @@ class KeptPages(CrawlPart, TransactionParticipant):
 
     def __init__(self, crawl: CrawlContext) -> None:
         super().__init__(crawl)
-        self._size: int = read_setting(crawl.crawler.settings, _OWN)
-        config = crawl.config
-        if config.store_path is not None and not (config.keeps_bodies or config.keeps_text):
+        read, config = partial(read_setting, crawl.crawler.settings), crawl.config
+        self._size: int = read(_OWN)
+        keeps_any = config.keeps_bodies or read("CRAWLPRIO_KEEP_TEXT")
+        if config.store_path is not None and not keeps_any:
             raise ConfigError(
                 f"{_OWN} is {self._size}, but this crawl keeps nothing that it could drop; set "
                 "CRAWLPRIO_BODIES or CRAWLPRIO_KEEP_TEXT."

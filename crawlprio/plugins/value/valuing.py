@@ -16,6 +16,7 @@ from crawlprio.items import LinkPairs, TextNotes
 from crawlprio.live.crawl_context import CrawlPart
 from crawlprio.plugins.value.fingerprints import fingerprints
 from crawlprio.plugins.value.model import Page, language_of, page_of
+from crawlprio.settings_table.config import is_kept
 from crawlprio.web.robots_txt import joined
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ class Valuer(CrawlPart):
     crawl, and leaves the pages that wait without a value.
     """
 
-    is_in_workers = True
+    is_in_workers = reads_text = stores_text = True
 
     def __init__(self, crawl: CrawlContext) -> None:
         super().__init__(crawl)
@@ -131,7 +132,11 @@ class Valuer(CrawlPart):
 class Languages(CrawlPart):
     """Notes the language and the licence of each page whose text is kept."""
 
-    is_in_workers = True
+    keeps = is_in_workers = reads_text = stores_text = True
+
+    def __init__(self, crawl: CrawlContext) -> None:
+        super().__init__(crawl)
+        is_kept(crawl.crawler.settings, "CRAWLPRIO_KEEP_TEXT", "texts")
 
     def read(self, pairs: LinkPairs, response: Response, page: ParsedPage) -> None:
         if pairs.text:
@@ -142,7 +147,7 @@ class Languages(CrawlPart):
 class Fingerprints(CrawlPart):
     """Takes the fingerprint of each page for the crawl's `Novelty`."""
 
-    is_in_workers = True
+    is_in_workers = reads_text = True
 
     def __init__(self, crawl: CrawlContext) -> None:
         super().__init__(crawl)
