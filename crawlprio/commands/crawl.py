@@ -370,8 +370,6 @@ class ResumeCommand(SiteCrawlCommand):
             given = f"{len(args)} arguments" if args else "none"
             name = self.title.lower()
             raise ConfigError(f"crawlprio {name} takes one FOLDER and was given {given}.")
-        from crawlprio.live.spider_arguments import OF_ONE_RUN
-
         folder = Path(args[0])
         stores = list(folder.glob("*.sqlite"))
         if opts.store is not None:
@@ -396,7 +394,9 @@ class ResumeCommand(SiteCrawlCommand):
                 f"the crawl in {folder} used the ordering {before.ordering}, and a store must not "
                 "choose code to run; give the ordering again, with --ordering."
             )
-        missed = [name for name in before.lost if name in SETTINGS and name not in OF_ONE_RUN]
+        missed = [
+            name for name in before.lost if name in SETTINGS and not SETTINGS[name].is_of_one_run
+        ]
         if missed:
             raise ConfigError(
                 f"the crawl in {folder} had {', '.join(map(self.option, missed))}, which a resume "

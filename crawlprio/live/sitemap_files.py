@@ -158,7 +158,7 @@ class Sitemaps(SideFetches):
         connect(self._spider_idle, signal=signals.spider_idle)
         self._stored = store.sitemaps()
         self._pages = SitemapPages(self.crawl, self._stored)
-        if read_setting(self._crawler.settings, "CRAWLPRIO_UPDATE"):
+        if self.crawl.config.fetches_again:
             self._stored.wait_again()
         self.queue(self._stored.waiting())
         for url in self._given:

@@ -42,14 +42,8 @@ _SCRAPYS = re.compile(
 _NUMBERS = re.compile(r"[-\d., ]+|True|False")
 """Settings that Scrapy alone reads are kept if they are of these, and are numbers or switches."""
 
-OF_ONE_RUN = (
-    *("CRAWLPRIO_MAX_PAGES", "CRAWLPRIO_PLOT", "CRAWLPRIO_SERVER_LOG"),
-    "CRAWLPRIO_UPDATE",
-)
-"""Settings of one run, which the next one can do without."""
-
 _OF_ONE_RUN = re.compile("JOBDIR|CRAWLPRIO_STORE|CRAWLPRIO_LOOPBACK|LOG_")
-"""The same, without a word about it."""
+"""Settings of one run of which a resume does not say that they are lost."""
 
 
 class RecordedArguments(NamedTuple):
@@ -151,10 +145,12 @@ def is_plain(name: str, value: object) -> bool:
     setting = SETTINGS.get(name)
     if not isinstance(value, str | int | float | bool | None):
         return False
-    if name in OF_ONE_RUN or (name not in _TEXTS and _PASSWORD.search(str(value))):
+    if name not in _TEXTS and _PASSWORD.search(str(value)):
         return False
     if setting is None:
         return bool(_SCRAPYS.match(name) and _NUMBERS.fullmatch(str(value)))
+    if setting.is_of_one_run:
+        return False
     if name == "ORDERING":
         return value in NAMED
     if name == _MODEL:

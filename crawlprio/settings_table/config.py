@@ -76,6 +76,8 @@ class CrawlConfig:
     store_path: Path | None
     resumes: bool
     """Whether JOBDIR is set, so that the crawl in an existing store is resumed."""
+    fetches_again: bool
+    """Whether a setting has the known pages of that crawl fetched again."""
     keeps_items: bool
     keeps_bodies: bool
     concurrency: int
@@ -114,8 +116,9 @@ class CrawlConfig:
         is_explicit = settings.getpriority("CRAWLPRIO_STORE") is not None
         store_path = _store_path(values, is_explicit=is_explicit) if records else None
         name, options = ordering or values["ORDERING"], values["ORDERING_OPTIONS"]
-        if values["CRAWLPRIO_UPDATE"] and values["JOBDIR"] and not is_missing(store_path or ""):
-            name, options = "gain", {}
+        again = [each.again for each in SETTINGS.values() if each.again and values[each.name]]
+        if again and values["JOBDIR"] and not is_missing(store_path or ""):
+            name, options = again[0], {}
         made = make_ordering(name, options)
         if made.needs_values and values["CRAWLPRIO_VALUE"] is None:
             raise ConfigError(
@@ -138,6 +141,7 @@ class CrawlConfig:
             **_site_rules(values),
             store_path=store_path,
             resumes=values["JOBDIR"] is not None,
+            fetches_again=bool(again),
             keeps_items=is_kept(settings, "CRAWLPRIO_ITEMS", "items") and records,
             keeps_bodies=is_kept(settings, "CRAWLPRIO_BODIES", "bodies") and records,
             concurrency=values["CONCURRENT_REQUESTS"],

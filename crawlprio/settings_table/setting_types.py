@@ -394,7 +394,8 @@ class Setting:
 
     `option` is the option of `crawlprio crawl` that sets it, with what stands for its value if it
     takes one (`--pages N`), and `alone` the value of an option without one. `summary` is the help
-    of the option if it is not `meaning`.
+    of the option if it is not `meaning`. A resume does not restore a setting that `is_of_one_run`.
+    `again` is the ordering of a resume in which the setting has known pages fetched again.
     """
 
     name: str
@@ -409,6 +410,8 @@ class Setting:
     option: str = ""
     alone: str | None = None
     summary: str = ""
+    is_of_one_run: bool = False
+    again: str = ""
 
     @property
     def guest_default(self) -> Any:

@@ -244,6 +244,7 @@ BOUNDS = Section(
         "page counts if it was got, and files such as robots.txt do not count.",
         "pages",
         option="--pages N",
+        is_of_one_run=True,
     ),
     Setting(
         "CRAWLPRIO_STOP_AT_COVERAGE",
@@ -437,6 +438,7 @@ OUTPUT = Section(
         "The plot of the curves, inside JOBDIR if that is set, drawn if the whole web is known "
         "(demo web, replay).",
         guest=None,
+        is_of_one_run=True,
     ),
     Setting(
         "CRAWLPRIO_PRINT",
@@ -506,6 +508,7 @@ DEMO = Section(
         kinds.FileName(none="no log", in_folder=True),
         None,
         "The file to which that server writes a line of JSON for each request.",
+        is_of_one_run=True,
     ),
     about="The spider `site` crawls it if it is given no seeds.",
 )

@@ -11,5 +11,7 @@ SECTION = Section(
         "Fetch the pages of the crawl in JOBDIR again, those first whose fetch gains most "
         "([updates](update.md)): all pages that may have changed, or only those that may lead "
         "to new ones. In the first run of a crawl, keep what its updates need.",
+        is_of_one_run=True,
+        again="gain",
     ),
 )
