@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -297,6 +297,14 @@ class ConfiguredCrawl:
         if self._log_failure():
             engine.close_spider(self.crawler)
 
+    @contextmanager
+    def failing(self) -> Iterator[None]:
+        """End the crawl by an error of ours in this block."""
+        try:
+            yield
+        except CrawlprioError as error:
+            self.fail(error)
+
     def refusal(self) -> CloseSpider:
         """Log why the crawl is refused; return what to raise when the spider is opened."""
         self._log_failure()
@@ -491,10 +499,8 @@ class CrawlContext(ConfiguredCrawl):
     def add_seeds(self, urls: Sequence[str]) -> None:
         """Queue URLs as seeds in one batch, in this order; duplicates count once."""
         if self.frontier is not None:
-            try:
+            with self.failing():
                 self.frontier.add_seeds(urls)
-            except CrawlprioError as error:
-                self.fail(error)
 
     def _open_seed_hosts(self) -> None:
         store = self.recorder.store
@@ -510,10 +516,8 @@ class CrawlContext(ConfiguredCrawl):
     async def admit_seeds(self, hosts: Iterable[str]) -> None:
         """Open the private addresses of seeds."""
         if self.is_running and self._seed_hosts is not None:
-            try:
+            with self.failing():
                 await self._seed_hosts.add(hosts)
-            except CrawlprioError as error:
-                self.fail(error)
 
     def _make_recorder(self) -> Recorder:
         if self.failure is not None:

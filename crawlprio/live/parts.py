@@ -11,7 +11,6 @@ from scrapy import signals
 from scrapy.http import Response
 from scrapy.utils.serialize import ScrapyJSONEncoder
 
-from crawlprio.errors import CrawlprioError
 from crawlprio.items import LinkPairs
 from crawlprio.live.crawl_context import CrawlPart
 
@@ -85,10 +84,8 @@ class ItemKeeper(CrawlPart):
         if lease is not None and not lease.is_observed:
             lease.items.append(text)
             return
-        try:
+        with self.crawl.failing():
             self.crawl.recorder.keep_item(text)
-        except CrawlprioError as error:
-            self.crawl.fail(error)
 
     def _refuse(self, item: Any, error: Exception) -> None:
         self._crawler.stats.inc_value("crawlprio/items_not_kept")

@@ -13,7 +13,6 @@ from scrapy.exceptions import DontCloseSpider
 from scrapy.http import Response
 from scrapy.utils.httpobj import urlparse_cached
 
-from crawlprio.errors import CrawlprioError
 from crawlprio.graph.pages import NO_PAGE
 from crawlprio.live import engine
 from crawlprio.live.crawl_context import CrawlContext
@@ -182,12 +181,12 @@ class Sitemaps(SideFetches):
         urls = list(dict.fromkeys(urls))
         if not urls:
             return ""
-        try:
+        with self.crawl.failing():
             room = max(MAX_FILES - self._stored.n_sitemaps(host), 0)
             self.queue(self._stored.add(urls[:room], host, named_by, nesting))
-        except CrawlprioError as error:
-            self.crawl.fail(error)
-        return f"of one site, {MAX_FILES:,} sitemaps are read" if len(urls) > room else ""
+            if len(urls) > room:
+                return f"of one site, {MAX_FILES:,} sitemaps are read"
+        return ""
 
     def request(self, row: SideRow) -> Request:
         request = self.fetcher.request(row.url, download_maxsize=MAX_BYTES)
@@ -281,11 +280,9 @@ class Sitemaps(SideFetches):
             room = 0 if len(crawl.dispatcher.frontier) else room - len(crawl.dispatcher)
         if room <= 0:
             return
-        try:
+        with crawl.failing():
             for url in self._pages.take(room, crawl.config.limit):
                 self._crawler.engine.crawl(self._request(url, DEPTH, LAST))
-        except CrawlprioError as error:
-            crawl.fail(error)
 
     def _request(self, url: str, depth: int, priority: int) -> Request:
         meta = {"depth": depth, ALLOW_PRIVATE: self.crawl.addresses.is_open}

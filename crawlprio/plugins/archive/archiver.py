@@ -16,7 +16,6 @@ from scrapy.exceptions import DownloadCancelledError, ResponseDataLossError, Sto
 from scrapy.http import Headers, Response
 
 from crawlprio import __version__
-from crawlprio.errors import CrawlprioError
 from crawlprio.frontier.protocol import HttpRecord
 from crawlprio.live.crawl_context import CrawlPart
 from crawlprio.live.downloader import SIDE_FETCH
@@ -127,10 +126,8 @@ class Archiver(CrawlPart):
 
     def keep(self, exchange: HttpRecord) -> None:
         """Archive a fetch whose visit, if it has one, is not recorded here."""
-        try:
+        with self.crawl.failing():
             self.crawl.recorder.archive_fetch(exchange)
-        except CrawlprioError as error:
-            self.crawl.fail(error)
 
 
 class WorkerArchiver(CrawlPart):

@@ -18,7 +18,6 @@ from scrapy.http import Response
 from scrapy.http.request import NO_CALLBACK
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
-from crawlprio.errors import CrawlprioError
 from crawlprio.frontier.protocol import HttpRecord
 from crawlprio.live import engine
 from crawlprio.live.downloader import SIDE_FETCH
@@ -351,10 +350,8 @@ class Requisites(SideFetches, TransactionParticipant):
             self.fetcher.stop()
         elif not self._begun:
             self._begun = True
-            try:
+            with self.crawl.failing():
                 await self._fetch_all()
-            except CrawlprioError as error:
-                self.crawl.fail(error)
             self._is_over = True
         while self.fetcher.goes_on and not self._is_over:
             await sleep(LOOK_SECONDS)
