@@ -107,7 +107,7 @@ class LinkPairs:
     notes
         What is known of the text; None unless texts are kept.
     fingerprint
-        Fingerprint of the text, close for near-duplicates; 0 without CRAWLPRIO_NOVELTY.
+        Fingerprint of the text, close for near-duplicates; 0 unless the crawl puts off repeats.
     """
 
     source: str

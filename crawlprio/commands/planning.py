@@ -51,10 +51,10 @@ def planning_settings(settings: BaseSettings, folder: str) -> dict[str, Any]:
         sources = dict.fromkeys(("robots", *sources))
     return {
         **without_parts_elsewhere(settings, "is_in_dry_runs"),
-        **dict.fromkeys(("CRAWLPRIO_PLOT", "CRAWLPRIO_WORKERS", "JOBDIR", "CRAWLPRIO_MAX_PAGES")),
+        **dict.fromkeys(("CRAWLPRIO_PLOT", "JOBDIR", "CRAWLPRIO_MAX_PAGES")),
         **dict.fromkeys(("CRAWLPRIO_PRINT", "CRAWLPRIO_PROGRESS"), False),
         **dict.fromkeys(SCRAPY_LIMITS, 0),
-        "CRAWLPRIO_FRONTIER": "local",
+        "SCHEDULER": "crawlprio.schedulers.Scheduler",  # of one process
         "CRAWLPRIO_STORE": f"{folder}/plan.sqlite",
         "CRAWLPRIO_SITEMAPS": ",".join(sources) or None,
         "CRAWLPRIO_SITEMAP_PAGES": "record",

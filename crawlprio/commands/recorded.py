@@ -26,7 +26,7 @@ from crawlprio.commands import (
 from crawlprio.errors import ConfigError, StoreError, printable
 from crawlprio.plugins import load
 from crawlprio.safe_files import open_file
-from crawlprio.settings_table.setting_types import Float
+from crawlprio.settings_table.setting_types import Float, Folder
 from crawlprio.web.urls import normalise_url
 
 if TYPE_CHECKING:
@@ -142,6 +142,7 @@ class ExplainCommand(OneLineCommand):
         from crawlprio.measure.stored_crawl import SCRAPYS_ORDER
         from crawlprio.orderings import NAMED
         from crawlprio.settings_table.config import CrawlConfig, from_command_line, read_setting
+        from crawlprio.settings_table.table import SETTINGS
         from crawlprio.spiders.site import recorded_scope
 
         settings = self.settings
@@ -152,8 +153,9 @@ class ExplainCommand(OneLineCommand):
         with contextlib.suppress(StoreError):  # of the crawl of another spider than `site`
             kept = read_arguments(store)
         for name, value in kept.values.items():
-            # Reading this setting creates the folder, or refuses one that is read-only.
-            if name != "CRAWLPRIO_WARC" and not from_command_line(settings, name):
+            # Reading a folder's setting creates it, or refuses one that is read-only.
+            is_folder = name in SETTINGS and isinstance(SETTINGS[name].kind, Folder)
+            if not is_folder and not from_command_line(settings, name):
                 settings.set(name, value, "cmdline")
         ruled = [name for _, name in store.orderings()]
         if ruled and not is_given:
