@@ -373,12 +373,12 @@ class LinksCommand(ExportCommand):
         from crawlprio.settings_table.config import read_setting
 
         if len(of) > 1:
-            n_visits, n_pages = load("exports", "join")([*map(Path, of)], store)
+            n_visits, n_pages = load("functions", "join")([*map(Path, of)], store)
         else:
             require("redis", "redis", "links collect")
             folder = Path(read_setting(self.settings, "JOBDIR") or coordinator_folder(of[0]))
             own = folder / (read_setting(self.settings, "CRAWLPRIO_STORE") or "crawl.sqlite")
-            n_visits, n_pages = load("exports", "collect")(self.settings, of[0], store, own)
+            n_visits, n_pages = load("functions", "collect")(self.settings, of[0], store, own)
         if read_setting(self.settings, "CRAWLPRIO_RECEIPT"):
             from crawlprio.measure.receipt_document import make_receipt, write_receipt
 

@@ -253,7 +253,7 @@ class Command(OneLineCommand):
         has_topic = self._hot_queue() is not None
         seeds, _ = _start(source, opts.seeds)
         texts = has_topic or any(make_ordering(name, options[name]).needs_texts for name in names)
-        lab = load("judges", "value")(source, opts.value, seeds, opts.starts, with_texts=texts)
+        lab = load("functions", "value")(source, opts.value, seeds, opts.starts, with_texts=texts)
         runs = [lab.run(name, partial(make_ordering, name, options[name])) for name in names]
         if has_topic:
             runs.append(

@@ -268,7 +268,7 @@ def _visits(store: Store) -> Iterator[tuple[Any, ...]]:
 
 
 def _texts(store: Store) -> Iterable[Any]:
-    found: Iterable[Any] = load("tables", "texts")(store)
+    found: Iterable[Any] = load("functions", "texts")(store)
     return found
 
 

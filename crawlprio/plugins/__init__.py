@@ -44,18 +44,16 @@ ADDED: dict[str, dict[str, str]] = {
         "authorities": ".papers.rare_importances.Authorities",
         "hubs": ".papers.rare_importances.Hubs",
     },
-    "makers": {
+    "functions": {
         "CRAWLPRIO_VALUE": ".value.models.make_model",
         "CRAWLPRIO_NOVELTY": ".value.novelty.Novelty",
+        "texts": ".value.kept_texts.kept_texts",
+        "value": ".value.value_runs.lab_of",
+        "collect": ".shared.collect.collect",
+        "join": ".shared.collect.join",
     },
     "formats": {
         ".graph": ".papers.webgraph.read_webgraph",
-    },
-    "tables": {
-        "texts": ".value.kept_texts.kept_texts",
-    },
-    "judges": {
-        "value": ".value.value_runs.lab_of",
     },
     "commands": {
         "texts": ".value.value_command.TextsCommand",
@@ -79,10 +77,6 @@ ADDED: dict[str, dict[str, str]] = {
     },
     "archivers of workers": {
         "CRAWLPRIO_WARC": ".archive.archiver.WorkerArchiver",
-    },
-    "exports": {
-        "collect": ".shared.collect.collect",
-        "join": ".shared.collect.join",
     },
     "add-ons": {
         "shared": ".shared.process_roles.take_role",

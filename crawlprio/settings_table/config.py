@@ -127,7 +127,7 @@ class CrawlConfig:
             )
         model = values["CRAWLPRIO_VALUE"]
         if model is not None:
-            model = load("makers", "CRAWLPRIO_VALUE")(model)
+            model = load("functions", "CRAWLPRIO_VALUE")(model)
         if made.needs_values:
             made.judge = model.judge
         topic, topic_options = topic_of(settings)
@@ -160,7 +160,7 @@ class CrawlConfig:
 
     def new_novelty(self) -> Any:
         """Return a new `Novelty` of the kind in CRAWLPRIO_NOVELTY, or None if it is not set."""
-        return self.novelty and load("makers", "CRAWLPRIO_NOVELTY")(self.novelty)
+        return self.novelty and load("functions", "CRAWLPRIO_NOVELTY")(self.novelty)
 
 
 def read_setting(settings: BaseSettings, name: str) -> Any:
