@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from scrapy.http import Response
     from scrapy.settings import BaseSettings
 
+    from crawlprio.frontier.protocol import HttpRecord
     from crawlprio.graph.pages import Visit
     from crawlprio.items import LinkPairs
     from crawlprio.live.leases import Lease
@@ -145,12 +146,21 @@ class CrawlPart(FetchObserver):
     def visited(self, visit: Visit) -> None:
         """Take note of a visit, just recorded or of an earlier run, in their order."""
 
+    def keep_record(self, record: HttpRecord, visit: int | None) -> None:
+        """Write the record of a fetch with the next transaction of the store.
+
+        `visit` is the number that its visit gets; None if it is no visit, or there is no store.
+        """
+
     def figures(self) -> Mapping[str, str | float]:
         """Return rows for the table at the end of the crawl."""
         return {}
 
     def closed(self, reason: str) -> None:
         """End, for Scrapy's reason, while store and frontier are still open."""
+
+    def flushed(self, has_failed: bool) -> None:
+        """End, once all is on disk or a write has failed, while the store is still open."""
 
     def ended(self) -> None:
         """Write what can be written only after the store was closed."""
@@ -539,6 +549,8 @@ class CrawlContext(ConfiguredCrawl):
             refused=lambda rule, url: self.refuse_links(rule, 1, (url,)),
             enough=self._stop,
             on_visit=self.parts.defining("visited"),
+            on_record=self.parts.defining("keep_record"),
+            on_flush=self.parts.defining("flushed"),
             tables=self.tables,
         )
         return self._recorder

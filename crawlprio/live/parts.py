@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +20,7 @@ logger = logging.getLogger("crawlprio")
 
 
 class Receipt(CrawlPart):
-    """Makes the receipt of a crawl from what is on disk; the archive of the crawl gets it too."""
+    """Makes the receipt of a crawl from what is on disk."""
 
     def closed(self, reason: str) -> None:
         recorder = self.crawl.recorder
@@ -31,8 +30,6 @@ class Receipt(CrawlPart):
         from crawlprio.measure.receipt_document import make_receipt
 
         self.crawl.receipt = make_receipt(recorder.store.path)
-        if recorder.archive is not None:
-            recorder.archive.add_receipt(json.dumps(self.crawl.receipt))
 
     def ended(self) -> None:
         from crawlprio.measure.receipt_document import write_receipt

@@ -8,7 +8,6 @@ from contextlib import AbstractContextManager, ExitStack, suppress
 from itertools import repeat
 from pathlib import Path
 from time import time
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -44,9 +43,6 @@ from crawlprio.store.visit_rows import storable
 from crawlprio.web.budgets import NO_SITE, REFUSED_TEXT, Budgets
 from crawlprio.web.scope import registered_domain
 from crawlprio.web.urls import host_of, is_of_page
-
-if TYPE_CHECKING:
-    from crawlprio.plugins.archive.archive import Archive
 
 
 class Discovery:
@@ -234,7 +230,8 @@ class Recorder:
 
     `refused` and `enough` are called with a reason: when a budget has no room for a page, and its
     URL; and after each visit once the run has enough. `on_visit` are called with each visit, those
-    of a resumed crawl included.
+    of a resumed crawl included, and `on_record` and `on_flush` as parts are by `keep_record` and
+    `flushed`.
 
     Once a write `has_failed`, nothing more may be written: a resume would queue a page in another
     place if the visit that discovered it were missing.
@@ -248,10 +245,12 @@ class Recorder:
         refused: Callable[[str, str], object] = lambda reason, url: None,
         enough: Callable[[str], object] = lambda reason: None,
         on_visit: Sequence[Callable[[Visit], object]] = (),
+        on_record: Sequence[Callable[[HttpRecord, int | None], object]] = (),
+        on_flush: Sequence[Callable[[bool], object]] = (),
         tables: Mapping[str, SideTable] = TABLES,
     ) -> None:
         self._config = config
-        self._on_visit = on_visit
+        self._on_visit, self._on_record, self._on_flush = on_visit, on_record, on_flush
         self._tables = tables
         own = [table for name, table in tables.items() if name not in TABLES]
         self.read_back = (*EVIDENCE, *own) if on_visit else EVIDENCE
@@ -288,7 +287,6 @@ class Recorder:
             self.budgets.restore(self.state.take, *n_known(self.state)[1:])
             self.figures.restore(self.state)
         self._writing = _Writing()
-        self.archive: Archive | None = None
 
     def open(self, order: str = "") -> None:
         """Open a new store unless one is resumed; call it once nothing else can be refused.
@@ -323,22 +321,13 @@ class Recorder:
             if model is not None:
                 self.store.set_meta("value_model", model.name)
 
-    def open_archive(self, archive: Archive) -> None:
-        """Archive visits from now on, in the transactions of the store if there is one."""
-        if self.store is None:
-            archive.open_alone()
-        else:
-            self.store.attach(archive)
-        self.archive = archive
-
     def close(self) -> None:
-        """Flush what was added after the last visit, and close the archive and the store."""
-        store, archive = self.store, self.archive
+        """Flush what was added after the last visit, and close the store."""
+        store = self.store
         with ExitStack() as last:
             if store is not None:
                 last.enter_context(store)
-            if archive is not None:
-                last.callback(lambda: archive.close(has_failed=self.has_failed))
+            last.callback(lambda: [flushed(self.has_failed) for flushed in self._on_flush])
             if store is not None and not self.has_failed:
                 with self._writing:
                     self.flush()
@@ -355,10 +344,10 @@ class Recorder:
         """Record a visit, on disk with the next `commit`.
 
         It completes the saved request of the number `ended`. `items` are JSON. `exchange` has the
-        records of its fetch, which are archived with the visit or not at all.
+        records of its fetch, which are kept with the visit or not at all.
         """
-        if exchange is not None and self.archive is not None:
-            self.archive_fetch(exchange, None if self.store is None else self.store.next_seq)
+        if exchange is not None:
+            self.keep_record(exchange, None if self.store is None else self.store.next_seq)
         if self.store is not None:
             self.store.record(visit, self.pages, ended=ended, items=items, commits=False)
         page = visit.page
@@ -370,10 +359,10 @@ class Recorder:
     def record_check(self, page: int, ended: int | None, exchange: HttpRecord | None) -> None:
         """Record that a page was fetched again and is as it was: no visit, but a fetch.
 
-        It is on disk with the next `commit`, as is what was archived.
+        It is on disk with the next `commit`, as are the records of the fetch.
         """
-        if exchange is not None and self.archive is not None:
-            self.archive_fetch(exchange)
+        if exchange is not None:
+            self.keep_record(exchange)
         if self.store is not None:
             if ended is not None:
                 self.store.pending.end_request(ended, page)
@@ -387,11 +376,11 @@ class Recorder:
             note(visit)
         self.goal.observe(visit)
 
-    def archive_fetch(self, exchange: HttpRecord, visit: int | None = None) -> None:
-        """Archive a fetch with the next transaction; `visit` is None if it is no visit."""
-        assert self.archive is not None, "the crawl has no archive"
+    def keep_record(self, record: HttpRecord, visit: int | None = None) -> None:
+        """Have parts keep a fetch with the next transaction; `visit` is None if it is no visit."""
         with self._writing:
-            self.archive.add(exchange, visit)
+            for keep in self._on_record:
+                keep(record, visit)
 
     def keep_item(self, item: str) -> None:
         """Record an item that belongs to no page, immediately, unless an earlier run did."""

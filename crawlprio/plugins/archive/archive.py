@@ -563,7 +563,7 @@ class Archive:
         """Wait until the disk has what was written; any thread may call it."""
         self._files.sync()
 
-    def close(self, *, has_failed: bool = False) -> None:
+    def close(self, *, has_failed: bool) -> None:
         """Close the files and write the index; after a failure, only cut off what is unrecorded."""
         try:
             self._files.close()

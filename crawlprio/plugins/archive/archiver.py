@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import platform
 from collections.abc import Collection, Sequence
 from http import HTTPStatus
@@ -56,16 +57,21 @@ class Archiver(CrawlPart):
         settings = crawl.crawler.settings
         folder = Path(read_setting(settings, "CRAWLPRIO_WARC"))
         most_bytes = read_setting(settings, "CRAWLPRIO_MAX_WARC_BYTES")
-        self._archive = Archive(folder, most_bytes, about(settings))
+        self.archive = Archive(folder, most_bytes, about(settings))
         self._secret = read_setting(settings, "CRAWLPRIO_WARC_SECRET_HEADERS")
         self._max_bytes = read_setting(settings, "DOWNLOAD_MAXSIZE")
         self._fails_on_loss = read_setting(settings, "DOWNLOAD_FAIL_ON_DATALOSS")
+        self._is_open = False
         self._n_bytes: dict[Request, int] = {}
         self._cut_off: dict[Request, bool | None] = {}
 
     def opened(self) -> None:
-        crawl, crawler = self.crawl, self.crawl.crawler
-        crawl.recorder.open_archive(self._archive)
+        crawler, store = self.crawl.crawler, self.crawl.recorder.store
+        if store is None:
+            self.archive.open_alone()
+        else:
+            store.attach(self.archive)
+        self._is_open = True
         crawler.signals.connect(self._headers_received, signal=signals.headers_received)
         crawler.signals.connect(self._bytes_received, signal=signals.bytes_received)
 
@@ -113,7 +119,7 @@ class Archiver(CrawlPart):
     def fetch_answered(self, request: Request, response: Response) -> None:
         if not request.url[:5].lower().startswith("http"):
             return
-        exchange = self._archive.pack(fetched(request, response, self._secret))
+        exchange = self.archive.pack(fetched(request, response, self._secret))
         kept = request.meta.get(SIDE_FETCH)
         if kept is not None:
             kept[:] = [exchange]
@@ -122,12 +128,19 @@ class Archiver(CrawlPart):
         if lease is not None:
             lease.exchange = exchange
         else:
-            self.keep(exchange)
+            with self.crawl.failing():
+                self.crawl.recorder.keep_record(exchange)
 
-    def keep(self, exchange: HttpRecord) -> None:
-        """Archive a fetch whose visit, if it has one, is not recorded here."""
-        with self.crawl.failing():
-            self.crawl.recorder.archive_fetch(exchange)
+    def keep_record(self, record: HttpRecord, visit: int | None) -> None:
+        self.archive.add(record, visit)
+
+    def closed(self, reason: str) -> None:
+        if self._is_open and self.crawl.receipt is not None:
+            self.archive.add_receipt(json.dumps(self.crawl.receipt))
+
+    def flushed(self, has_failed: bool) -> None:
+        if self._is_open:
+            self.archive.close(has_failed=has_failed)
 
 
 class WorkerArchiver(CrawlPart):

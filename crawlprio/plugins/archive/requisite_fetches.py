@@ -25,6 +25,7 @@ from crawlprio.live.engine import sleep
 from crawlprio.live.response_parser import type_of
 from crawlprio.live.side_fetches import LOOK_SECONDS, SideFetches
 from crawlprio.measure.stored_crawl import COVERED, ENOUGH_PAGES
+from crawlprio.plugins.archive.archiver import Archiver
 from crawlprio.settings_table.config import read_setting, require_extras
 from crawlprio.store import TransactionParticipant
 from crawlprio.store.files import store_errors
@@ -287,13 +288,15 @@ class Requisites(SideFetches, TransactionParticipant):
 
     def opened(self) -> None:
         self._crawler.signals.connect(self._response_received, signal=signals.response_received)
-        store, archive = self.crawl.recorder.store, self.crawl.recorder.archive
-        if store is None or archive is None:  # a worker, whose pages are recorded elsewhere
+        store = self.crawl.recorder.store
+        if store is None:  # a worker, whose pages are recorded elsewhere
             return
         super().opened()
         self._path = store.path
         store.attach(self)
-        archive.needs = self._name
+        for part in self.crawl.parts:
+            if isinstance(part, Archiver):
+                part.archive.needs = self._name
         engine.before_closing(self._crawler, self._finish)
 
     def figures(self) -> dict[str, int]:
@@ -412,7 +415,7 @@ class Requisites(SideFetches, TransactionParticipant):
         """Archive a response, name what it needs, and end its requisite, in one transaction."""
         assert response.request is not None
         for exchange in response.request.meta[SIDE_FETCH]:
-            self.crawl.recorder.archive_fetch(exchange)
+            self.crawl.recorder.keep_record(exchange)
         n_bytes, room = len(response.body), self._page_count - self._n_needed[row.owner]
         named = self._allowed(_led_to(response), row.owner, room)
         self._n_needed[row.owner] += len(named)

@@ -197,8 +197,7 @@ class Workers(CrawlPart):
             store.pending.refusals.add(rule, n_links, urls)
 
     def _archive(self, worker: Worker, exchange: HttpRecord) -> None:
-        if self.crawl.recorder.archive is not None:
-            self.crawl.recorder.archive_fetch(exchange)
+        self.crawl.recorder.keep_record(exchange)
 
     def _add_stats(self, worker: Worker, counts: dict[str, int]) -> None:
         for name, count in counts.items():
