@@ -74,7 +74,7 @@ def crawl(web, seeds, keys, novelty):
     queue = PageQueue(
         Given(dict(zip(web.urls, keys, strict=True))),
         table,
-        novelty=novelty,
+        demotion=novelty,
         plain_until=10_000,
     )
     queue.observe(Visit(NO_PAGE, known(seeds)))

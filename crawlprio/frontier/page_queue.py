@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from crawlprio.frontier import struct_layouts
 from crawlprio.frontier.buffer import LimitedBuffer
-from crawlprio.frontier.priority_classes import DEMOTED, JudgesRepeats, PriorityClasses
+from crawlprio.frontier.priority_classes import DEMOTED, Demotion, PriorityClasses
 from crawlprio.frontier.site_queue import SiteQueue
 from crawlprio.frontier.struct_layouts import DONE, UNKNOWN, WAITING
 from crawlprio.graph.arrays import integers
@@ -30,7 +30,7 @@ class PageQueue(SiteQueue):
     """All waiting pages, handed out one at a time: most important first, no site too soon.
 
     Pages leave by larger request priority, then hot before not hot, then the earlier round of their
-    site (`Ordering.site_share`), then larger key, then order of discovery. A page that `novelty`
+    site (`Ordering.site_share`), then larger key, then order of discovery. A page that `demotion`
     puts off waits as if the priority of its request were 1 smaller. A site at its limit of
     leases, or inside its delay, hands out no page. Pages that the ordering holds back
     (`Ordering.held_below`) leave before their keys are next computed only if no other page can
@@ -53,7 +53,7 @@ class PageQueue(SiteQueue):
         delay: float = 0.0,
         pages_per_visit: int = 1,
         hot_queue: HotQueue | None = None,
-        novelty: JudgesRepeats | None = None,
+        demotion: Demotion | None = None,
         truth: Callable[[int], float] | None = None,
         max_waiting: int | None = None,
         plain_until: int = 0,
@@ -71,9 +71,9 @@ class PageQueue(SiteQueue):
         super().__init__(pages, limit, delay, plain_until, totals)
         self.ordering = ordering
         self.hot_queue = hot_queue
-        self.novelty = novelty
+        self.demotion = demotion
         self.recompute: Callable[[Callable[[], Keys]], None] = lambda work: self.accept(work())
-        self._classes = PriorityClasses(hot_queue, novelty)
+        self._classes = PriorityClasses(hot_queue, demotion)
         self._is_computing = False
         self.buffer = None if max_waiting is None else LimitedBuffer(max_waiting)
         if self.buffer is not None:
@@ -122,7 +122,7 @@ class PageQueue(SiteQueue):
             self._update_site_keys([*targets, *changed_ids.tolist(), *range(first, n_pages), *own])
         if self.buffer is not None:
             self._apply_buffer(self.buffer, visit, first, n_pages)
-        for page in self.novelty.observe(visit, self.pages) if self.novelty is not None else ():
+        for page in self.demotion.observe(visit, self.pages) if self.demotion is not None else ():
             self._set_priority_class(page, int(self._priority_classes[page]) + DEMOTED)
         self._recompute_if_due()
 
@@ -262,13 +262,13 @@ class PageQueue(SiteQueue):
 
     def judge_all(self) -> None:
         """Demote all waiting pages that would be demoted when they came first. O(pages)."""
-        if self.novelty is not None:
+        if self.demotion is not None:
             for page in np.flatnonzero(self._pages["state"] == WAITING).tolist():
                 self._puts_off(page)
 
     def _puts_off(self, page: int) -> bool:
         """Judge a page; return whether it is demoted from now on."""
-        if self.novelty is None or not self.novelty.puts_off(page, self.pages):
+        if self.demotion is None or not self.demotion.puts_off(page, self.pages):
             return False
         self._set_priority_class(page, int(self._priority_classes[page]) - DEMOTED)
         return True
@@ -324,4 +324,4 @@ class PageQueue(SiteQueue):
     def takes_rows(self) -> bool:
         """Whether a rule alone decides, so that a deferred queue takes visits as rows."""
         is_by_rule = ordering_validation.is_by_rule_alone(self.ordering)
-        return is_by_rule and self.hot_queue is None and self.novelty is None
+        return is_by_rule and self.hot_queue is None and self.demotion is None

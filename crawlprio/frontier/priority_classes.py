@@ -25,8 +25,8 @@ FIRST = sys.float_info.max
 _LARGE, _TOP = 2**28, 2**30 - 1
 
 
-class JudgesRepeats(Protocol):
-    """Puts off waiting pages that are likely to repeat others, by what visits taught it."""
+class Demotion(Protocol):
+    """Puts off waiting pages, such as likely repeats of others, by what visits taught it."""
 
     def is_demoted(self, page: int) -> bool:
         """Return whether a page is demoted now."""
@@ -94,14 +94,14 @@ class PriorityClasses:
     It is `DEMOTED` smaller while the page is demoted.
     """
 
-    def __init__(self, hot_queue: HotQueue | None, novelty: JudgesRepeats | None) -> None:
+    def __init__(self, hot_queue: HotQueue | None, demotion: Demotion | None) -> None:
         self._hot_queue = hot_queue
-        self._novelty = novelty
+        self._demotion = demotion
         self._large = LargePriorities(), LargePriorities()
 
     def is_demoted(self, page: int) -> bool:
         """Return whether a page is demoted now."""
-        return self._novelty is not None and self._novelty.is_demoted(page)
+        return self._demotion is not None and self._demotion.is_demoted(page)
 
     def of_new(self, visit: Visit, first: int, n_pages: int, pages: Pages) -> NDArray[np.int32]:
         """Return what a visit adds to the classes of the pages first, ..., n_pages - 1."""

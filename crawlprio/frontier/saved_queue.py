@@ -70,7 +70,7 @@ def add_done(queue: PageQueue, pages: NDArray[np.int64]) -> None:
     records, sites = queue.page_records, queue.site_records
     again = pages[records["state"][pages] == DONE]
     classes = records["priority_class"][again] % 2
-    if queue.novelty is not None or queue.buffer is not None:
+    if queue.demotion is not None or queue.buffer is not None:
         for at, page in enumerate(again.tolist()):
             classes[at] -= DEMOTED * queue.is_demoted(page)
             if queue.buffer is not None:

@@ -81,7 +81,7 @@ def policy_of(
     return Policy(
         ordering,
         config.hot_queue,
-        config.new_novelty,
+        config.new_demotion,
         config.max_waiting,
         priority_of,
         refuses,

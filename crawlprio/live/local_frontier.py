@@ -344,7 +344,7 @@ class LocalFrontier(Attached):
             delay=config.politeness.delay,
             pages_per_visit=config.pages_per_visit,
             hot_queue=config.hot_queue(),
-            novelty=config.new_novelty(),
+            demotion=config.new_demotion(),
             truth=None if truth is None else lambda page: truth(pages.url(page)),
             max_waiting=config.max_waiting,
             # A state is saved of compiled code alone, which is still in the user's cache.
@@ -577,8 +577,8 @@ class LocalFrontier(Attached):
             figures |= {"pages waiting": len(queue), "pages dropped": queue.n_dropped}
         if queue.hot_queue is not None:
             figures["pages on the topic"] = queue.hot_queue.n_hot
-        if queue.novelty is not None:
-            figures |= queue.novelty.figures()
+        if queue.demotion is not None:
+            figures |= queue.demotion.figures()
         return figures
 
     def _commit(self) -> None:

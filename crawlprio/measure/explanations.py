@@ -18,7 +18,7 @@ from protego import Protego
 
 from crawlprio.errors import StoreError
 from crawlprio.frontier import PageQueue
-from crawlprio.frontier.priority_classes import FIRST, JudgesRepeats
+from crawlprio.frontier.priority_classes import FIRST, Demotion
 from crawlprio.frontier.replaying import Replayed, add_waiting, history_of, replay
 from crawlprio.frontier.struct_layouts import WAITING
 from crawlprio.graph.compiled import plain_until
@@ -51,14 +51,14 @@ class Policy:
     """What decides the order of a crawl, and which links it follows.
 
     `ordering` makes the ordering of that name, or of the crawl's latest run if it is empty;
-    `hot_queue` and `novelty` make the hot queue, and what puts off likely repeats, if there is one.
+    `hot_queue` and `demotion` make the hot queue, and what puts pages off, if there is one.
     `refuses` returns the rule by which the scope refuses a URL at a depth, or an empty string; it
     is None if the crawl's scope is not known.
     """
 
     ordering: Callable[[str], Ordering]
     hot_queue: Callable[[], HotQueue | None] = lambda: None
-    novelty: Callable[[], JudgesRepeats | None] = lambda: None
+    demotion: Callable[[], Demotion | None] = lambda: None
     max_waiting: int | None = None
     priority_of: Callable[[bytes], int] = lambda request: 0
     refuses: Callable[[str, int], str] | None = None
@@ -149,7 +149,7 @@ class ReplayedCrawl:
             self.ordering,
             self.pages,
             hot_queue=self.policy.hot_queue(),
-            novelty=self.policy.novelty(),
+            demotion=self.policy.demotion(),
             max_waiting=self.policy.max_waiting,
             plain_until=plain_until() if len(self.pages) < _FEW else 0,
         )

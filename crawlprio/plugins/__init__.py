@@ -44,9 +44,11 @@ ADDED: dict[str, dict[str, str]] = {
         "authorities": ".papers.rare_importances.Authorities",
         "hubs": ".papers.rare_importances.Hubs",
     },
+    "demotions": {
+        "CRAWLPRIO_NOVELTY": ".value.novelty.Novelty",
+    },
     "functions": {
         "CRAWLPRIO_VALUE": ".value.models.make_model",
-        "CRAWLPRIO_NOVELTY": ".value.novelty.Novelty",
         "texts": ".value.kept_texts.kept_texts",
         "value": ".value.value_runs.lab_of",
         "collect": ".shared.collect.collect",

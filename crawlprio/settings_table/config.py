@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, fields, replace
 from difflib import get_close_matches
@@ -21,10 +21,11 @@ from scrapy.utils.misc import load_object
 from crawlprio import __version__
 from crawlprio.errors import ConfigError
 from crawlprio.frontier import Politeness
+from crawlprio.frontier.priority_classes import Demotion
 from crawlprio.graph.topic import HotQueue, Topic
 from crawlprio.measure.stored_crawl import LIMITS, SCRAPY_LIMITS
 from crawlprio.orderings import Ordering, make_ordering
-from crawlprio.plugins import load, missing
+from crawlprio.plugins import ADDED, load, missing
 from crawlprio.safe_files import is_missing
 from crawlprio.settings_table.setting_types import (
     CONTACT,
@@ -69,7 +70,8 @@ class CrawlConfig:
     """What the hot queue takes: `distance`, `title` and `body`."""
     value_model: Any
     """The `ScoredModel` of CRAWLPRIO_VALUE, or None."""
-    novelty: str | None
+    new_demotion: Callable[[], Demotion | None]
+    """Returns a new rule that puts pages off, or None."""
     politeness: Politeness
     limit: int
     """CONCURRENT_REQUESTS_PER_DOMAIN, a large number for 0."""
@@ -131,6 +133,7 @@ class CrawlConfig:
         if made.needs_values:
             made.judge = model.judge
         topic, topic_options = topic_of(settings)
+        demotes = next(filter(values.get, ADDED["demotions"]), "")
         named = {field.name: OWN_PREFIX + field.name.upper() for field in fields(cls)}
         return cls(
             ordering_name=name if isinstance(name, str) else getattr(name, "__name__", str(name)),
@@ -138,6 +141,7 @@ class CrawlConfig:
             topic=topic,
             topic_options=topic_options,
             value_model=model,
+            new_demotion=lambda: load("demotions", demotes)(values[demotes]) if demotes else None,
             **_site_rules(values),
             store_path=store_path,
             resumes=values["JOBDIR"] is not None,
@@ -157,10 +161,6 @@ class CrawlConfig:
     def hot_queue(self) -> HotQueue | None:
         """Return a new hot queue for the topic, or None if there is none."""
         return None if self.topic is None else HotQueue(self.topic, **self.topic_options)
-
-    def new_novelty(self) -> Any:
-        """Return a new `Novelty` of the kind in CRAWLPRIO_NOVELTY, or None if it is not set."""
-        return self.novelty and load("functions", "CRAWLPRIO_NOVELTY")(self.novelty)
 
 
 def read_setting(settings: BaseSettings, name: str) -> Any:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from crawlprio.frontier import PageQueue, Politeness, heaps
 from crawlprio.frontier.politeness import pause_for_fetch, usual_pause
-from crawlprio.frontier.priority_classes import JudgesRepeats
+from crawlprio.frontier.priority_classes import Demotion
 from crawlprio.frontier.struct_layouts import QUEUE, Records, wide
 from crawlprio.graph.arrays import Floats
 from crawlprio.graph.compiled import PLAIN_UNTIL, Addresses, njit, record
@@ -365,7 +365,7 @@ class CrawlOptions(TypedDict, total=False):
 
     budget: int | None
     hot_queue: HotQueue | None
-    novelty: JudgesRepeats | None
+    novelty: Demotion | None
     truth: Floats | None
     recorded: RecordedVisits | None
     compiled: bool
@@ -444,7 +444,7 @@ def timed_crawl(
         pages,
         pages_per_visit=network.pages_per_visit,
         hot_queue=hot_queue,
-        novelty=novelty,
+        demotion=novelty,
         truth=truth_of(pages, truth),
         plain_until=0 if options.get("compiled", True) else PLAIN_UNTIL,
     )

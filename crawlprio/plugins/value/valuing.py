@@ -16,7 +16,7 @@ from crawlprio.items import LinkPairs, TextNotes
 from crawlprio.live.crawl_context import CrawlPart
 from crawlprio.plugins.value.fingerprints import fingerprints
 from crawlprio.plugins.value.model import Page, language_of, page_of
-from crawlprio.settings_table.config import is_kept
+from crawlprio.settings_table.config import is_kept, read_setting
 from crawlprio.web.robots_txt import joined
 
 if TYPE_CHECKING:
@@ -151,8 +151,7 @@ class Fingerprints(CrawlPart):
 
     def __init__(self, crawl: CrawlContext) -> None:
         super().__init__(crawl)
-        assert crawl.config.novelty is not None
-        self._fingerprint = fingerprints(crawl.config.novelty)
+        self._fingerprint = fingerprints(read_setting(crawl.crawler.settings, "CRAWLPRIO_NOVELTY"))
 
     def read(self, pairs: LinkPairs, response: Response, page: ParsedPage) -> None:
         pairs.fingerprint = self._fingerprint(pairs.text, pairs.content_hash)
