@@ -369,9 +369,9 @@ def side_tables():
     """Return every `SideTable` that a module of the package declares."""
     from crawlprio.plugins.archive import requisite_fetches
     from crawlprio.plugins.update import updating
-    from crawlprio.store import archive_rows, pending, side_tables, sitemap_rows, state_reader
+    from crawlprio.store import pending, side_tables, sitemap_rows, state_reader
 
-    of_store = [archive_rows, pending, state_reader, sitemap_rows, side_tables]
+    of_store = [pending, state_reader, sitemap_rows, side_tables]
     modules = [*of_store, requisite_fetches, updating]
     if find_spec("playwright"):
         from crawlprio.plugins.render import rendering

@@ -18,7 +18,6 @@ from crawlprio.plugins.value.kept_texts import kept_texts
 from crawlprio.store import (
     MAX_TEXT,
     Store,
-    archive_rows,
     pending,
     reader,
     side_tables,
@@ -376,7 +375,7 @@ class TestRows:
 
 def declared():
     """Return all tables that parts of a crawl declare, by name."""
-    modules = archive_rows, pending, reader, sitemap_rows, side_tables, requisite_fetches
+    modules = pending, reader, sitemap_rows, side_tables, requisite_fetches
     found = [each for module in modules for each in vars(module).values()]
     return {each.name: each for each in found if isinstance(each, SideTable)}
 

@@ -154,6 +154,18 @@ DIRECTIVES = SideTable.of_visits("directives", _texts(Directives._fields))
 NOTES = SideTable.of_visits("text_notes", _texts(TextNotes._fields))
 BODIES = SideTable("bodies", "visit INTEGER PRIMARY KEY, body BLOB NOT NULL")
 
+ARCHIVE_FILES = SideTable(
+    "archive_files", "id INTEGER PRIMARY KEY, name TEXT NOT NULL, n_bytes INTEGER NOT NULL"
+)
+ARCHIVED = SideTable(
+    "archived",
+    "id INTEGER PRIMARY KEY, visit INTEGER, url TEXT NOT NULL, fetched_at REAL NOT NULL, "
+    "status INTEGER NOT NULL, mime TEXT NOT NULL, digest BLOB NOT NULL, revisit INTEGER NOT NULL, "
+    "file INTEGER NOT NULL, offset INTEGER NOT NULL, length INTEGER NOT NULL",
+    ("CREATE INDEX archived_digest ON archived(digest) WHERE revisit = 0",),
+)
+"""The archive of a crawl: its files up to what is recorded, and the place of each response."""
+
 EVIDENCE = VALUES, FINGERPRINTS
 """The side tables whose rows orderings read, so that they are read with visits."""
 

@@ -9,7 +9,6 @@ import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 
-from crawlprio.store.archive_rows import has_archive
 from crawlprio.store.crawl_state import (
     ROBOTS,
     Refusal,
@@ -19,7 +18,7 @@ from crawlprio.store.crawl_state import (
     read_requests,
 )
 from crawlprio.store.files import Connection, inode_of, store_errors
-from crawlprio.store.side_tables import SideTable
+from crawlprio.store.side_tables import ARCHIVE_FILES, ARCHIVED, SideTable, all_exist
 
 ItemRow = tuple[int, str]
 """The page of an item, or `NO_PAGE` if it has none, and the item as JSON."""
@@ -43,7 +42,7 @@ class StateReader:
     def is_archived(self) -> bool:
         """Whether the crawl has an archive."""
         with store_errors(self.path):
-            return has_archive(self._db)
+            return all_exist(self._db, ARCHIVE_FILES, ARCHIVED)
 
     @contextlib.contextmanager
     def snapshot(self) -> Iterator[None]:

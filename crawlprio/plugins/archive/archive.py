@@ -24,6 +24,7 @@ from io import BytesIO, FileIO
 from pathlib import Path
 from socket import inet_aton, inet_ntoa
 from time import time
+from typing import NamedTuple
 from urllib.parse import unquote_to_bytes
 
 from warcio.recordbuilder import RecordBuilder
@@ -33,18 +34,8 @@ from warcio.warcwriter import WARCWriter
 from crawlprio.errors import StoreError
 from crawlprio.frontier.protocol import HttpRecord
 from crawlprio.safe_files import open_file, replacing
-from crawlprio.store.archive_rows import (
-    ArchivedRow,
-    FileRow,
-    archive_files,
-    archived,
-    drop_last,
-    find_original,
-    last_record,
-    open_archive,
-    put_archived,
-)
 from crawlprio.store.files import store_errors
+from crawlprio.store.side_tables import ARCHIVE_FILES, ARCHIVED, all_exist
 
 _LEVEL = 6
 _PROFILE = RecordBuilder.REVISIT_PROFILE_1_1
@@ -145,6 +136,87 @@ def warc_date(seconds: float) -> str:
 def digest_text(digest: bytes) -> str:
     """Return a SHA-1 as WARC and CDXJ files name it."""
     return f"sha1:{b32encode(digest).decode()}"
+
+
+class ArchivedRow(NamedTuple):
+    """Where the response of a fetch is archived: a file by its number, and a place in it.
+
+    `visit` is the `seq` of its visit, None for robots.txt files and other fetches that are no
+    visit. `digest` is the SHA-1 of the body, and `revisit` 1 if that is in an earlier record.
+    """
+
+    visit: int | None
+    url: str
+    fetched_at: float
+    status: int
+    mime: str
+    digest: bytes
+    revisit: int
+    file: int
+    offset: int
+    length: int
+
+
+class FileRow(NamedTuple):
+    """A file of the archive; what is behind `n_bytes` belongs to visits that were not recorded."""
+
+    number: int
+    name: str
+    n_bytes: int
+
+
+def open_archive(cursor: sqlite3.Cursor) -> None:
+    """Create the tables, inside a transaction, or raise TypeError if their rows are damaged."""
+    if not all_exist(cursor.connection, ARCHIVE_FILES, ARCHIVED):
+        for table in (ARCHIVE_FILES, ARCHIVED):
+            table.create(cursor)
+    ARCHIVED.check(cursor.connection)
+
+
+def put_archived(
+    cursor: sqlite3.Cursor, rows: Sequence[ArchivedRow], files: Sequence[FileRow]
+) -> None:
+    """Insert records, and replace the sizes of files, inside a transaction."""
+    ARCHIVED.put(cursor, [(None, *row) for row in rows])
+    ARCHIVE_FILES.put(cursor, files)
+
+
+_COLUMNS = ", ".join(ArchivedRow._fields)
+
+
+def find_original(cursor: sqlite3.Cursor, digest: bytes) -> ArchivedRow | None:
+    """Return the first record with a body; None if there is none."""
+    found = cursor.execute(
+        f"SELECT {_COLUMNS} FROM archived WHERE digest = ? AND revisit = 0 ORDER BY id LIMIT 1",
+        (digest,),
+    ).fetchone()
+    return found and ArchivedRow(*found)
+
+
+def archive_files(db: sqlite3.Connection) -> list[FileRow]:
+    """Return all files, in the order written; raise TypeError for a damaged row."""
+    return [FileRow(*row) for row in ARCHIVE_FILES.rows(db, "*", "id")]
+
+
+def archived(db: sqlite3.Connection) -> Iterator[ArchivedRow]:
+    """Yield all records, in the order written."""
+    for row in ARCHIVED.rows(db, _COLUMNS, "id"):
+        yield ArchivedRow(*row)
+
+
+def last_record(cursor: sqlite3.Cursor, file: int) -> ArchivedRow | None:
+    """Return the last record of a file; None if it has none."""
+    query = f"SELECT {_COLUMNS} FROM archived WHERE file = ? ORDER BY id DESC LIMIT 1"
+    found = cursor.execute(query, (file,)).fetchone()
+    return found and ArchivedRow(*found)
+
+
+def drop_last(cursor: sqlite3.Cursor, file: FileRow, last: ArchivedRow) -> FileRow:
+    """Forget the last record of a file, inside a transaction; return the file without it."""
+    cursor.execute("DELETE FROM archived WHERE file = ? AND offset = ?", (file.number, last.offset))
+    shorter = file._replace(n_bytes=last.offset)
+    ARCHIVE_FILES.put(cursor, [shorter])
+    return shorter
 
 
 _NAME = re.compile(r"(crawlprio-\d{17}-\d{1,10})-(\d{5,10})\.warc\.gz", re.ASCII)
