@@ -1,11 +1,14 @@
 """The rooms of the package hold: each imports only rooms above it, and no name stands for two."""
 
 import ast
+import re
 from collections import Counter
 from functools import cache
 from pathlib import Path
 
 import pytest
+
+from crawlprio.plugins import load_all
 
 PACKAGE = Path(__file__).parent.parent / "crawlprio"
 MODULES = {
@@ -37,6 +40,18 @@ BOTH_WAYS = {"crawlprio.plugins.papers.rare_orderings"}
 """An ordering made of orderings: on a call it asks the registry of the package it is in."""
 
 MOST_MODULES, MOST_LINES = 213, 58_009
+
+NAMES_PLUGIN_SETTINGS = {
+    "commands/crawl.py": {"CRAWLPRIO_VALUE"},  # --topic scores pages
+    "commands/recorded.py": {"CRAWLPRIO_REDIS_CRAWL", "REDIS_URL"},  # help of links collect
+    "live/recorder.py": {"CRAWLPRIO_WARC"},  # an archived crawl must go on being archived
+    "live/spider_arguments.py": {"CRAWLPRIO_VALUE", "CRAWLPRIO_WARC"},  # files by relative paths
+    "measure/arrow_tables.py": {"CRAWLPRIO_KEEP_TEXT"},
+    "measure/stored_crawl.py": {"CRAWLPRIO_RENDER"},  # the setting behind a rule of the receipt
+    "settings_table/config.py": {"CRAWLPRIO_VALUE"},  # values are evidence of orderings
+    "settings_table/table.py": {"CRAWLPRIO_WARC"},  # a hint at what keeps more
+}
+"""The files outside plugins that still name settings of plugins, and which."""
 
 _METHODS = ast.FunctionDef, ast.AsyncFunctionDef
 TWICE_BY_CONVENTION = {"__init__", "__main__", "base", "schema"}
@@ -140,6 +155,16 @@ def test_what_decides_on_the_order_knows_no_scrapy(name):
         return
     for found in graph()[name]:
         assert found.split(".")[0] not in ("scrapy", "twisted", "redis")
+
+
+def test_settings_of_plugins_are_named_outside_them_only_where_it_is_known():
+    names = {setting.name for section in load_all("sections") for setting in section.settings}
+    found = {}
+    for name, file in MODULES.items():
+        if not name.startswith("crawlprio.plugins"):
+            named = names.intersection(re.findall(r"\w+", file.read_text()))
+            found |= {file.relative_to(PACKAGE).as_posix(): named} if named else {}
+    assert found == NAMES_PLUGIN_SETTINGS
 
 
 def test_no_file_name_stands_for_two_modules():
