@@ -172,18 +172,22 @@ class Parts:
     def __init__(self) -> None:
         self._all: list[CrawlPart] = []
         self._methods: dict[str, list[Callable[..., Any]]] = {}
+        self._any: dict[str, bool] = {}
 
     def add(self, *parts: CrawlPart, first: bool = False) -> None:
         """Add parts behind the others, which they follow in everything, or before them."""
         self._all = [*parts, *self._all] if first else [*self._all, *parts]
         self._methods.clear()
+        self._any.clear()
 
     def __iter__(self) -> Iterator[CrawlPart]:
         return iter(self._all)
 
     def any(self, attribute: str) -> bool:
         """Return whether any part sets an attribute of its class."""
-        return any(getattr(part, attribute) for part in self._all)
+        if attribute not in self._any:
+            self._any[attribute] = any(getattr(part, attribute) for part in self._all)
+        return self._any[attribute]
 
     def defining(self, name: str) -> list[Callable[..., Any]]:
         """Return this method of each part that defines it: few, and called often."""
@@ -353,10 +357,11 @@ class CrawlContext(ConfiguredCrawl):
     `frontier` holds the waiting pages and `dispatcher` leases them; both are None under another
     scheduler. `local_frontier` is the same frontier if it is in this process. Workers share the
     seeds' addresses by `share_seeds`; None: the store has them. Pages must wait while it
-    `awaits_seeds`, whose addresses are not known yet. `receipt` is the receipt of the crawl once it
-    has ended; None without a store. `tell_coordinator` and `worker_pool` are of
-    a crawl in several processes (`crawlprio.live.roles`), as is `asked_for`: the settings before
-    those of a worker or coordinator took their place.
+    `awaits_seeds`, whose addresses are not known yet. It creates no store if it
+    `is_recorded_elsewhere`, by a frontier in another process. `receipt` is the receipt of the crawl
+    once it has ended; None without a store. `tell_coordinator` and `worker_pool` are of a crawl in
+    several processes (`crawlprio.live.roles`), as is `asked_for`: the settings before those of a
+    worker or coordinator took their place.
     """
 
     def __init__(self, crawler: Crawler) -> None:
@@ -454,10 +459,6 @@ class CrawlContext(ConfiguredCrawl):
     def is_running(self) -> bool:
         """Whether the parts are open and nothing has failed."""
         return self._recorder is not None and self.failure is None and not self._is_closed
-
-    def record_elsewhere(self) -> None:
-        """Create no store here: the frontier records the crawl. Call it before `open_frontier`."""
-        self.is_recorded_elsewhere = True
 
     def open_frontier(self, make: Callable[[], Frontier]) -> None:
         """Open the store, the frontier and the dispatcher; called by the scheduler.

@@ -63,7 +63,7 @@ class WorkerScheduler(Scheduler):
         self._n_asked_for = 0
         self._begun: frozenset[int] = frozenset()
         self._sending = engine.Alarm(self._send)
-        self._crawl.record_elsewhere()
+        self._crawl.is_recorded_elsewhere = True
         self._crawl.tell_coordinator = self.say
 
     def open(self, spider: Spider) -> None:
