@@ -44,7 +44,7 @@ from crawlprio.settings_table.config import (
     read_setting,
     scheduler_of,
 )
-from crawlprio.settings_table.setting_types import Bool
+from crawlprio.settings_table.setting_types import Bool, Folder
 from crawlprio.settings_table.table import SETTINGS
 from crawlprio.store.side_tables import BODIES, TABLES, SideTable
 from crawlprio.web.addresses import PrivateAddresses
@@ -232,6 +232,8 @@ def without_parts_elsewhere(settings: BaseSettings, here: str) -> dict[str, Any]
     """Return the settings that turn off the parts whose class does not set the attribute `here`."""
     own = []
     for name in (*PARTS, *ADDED["parts"]):
+        if isinstance(SETTINGS[name].kind, Folder):  # which reading it would create
+            continue
         with suppress(ConfigError):  # refused where the crawl has them all
             if _is_on(read_setting(settings, name)) and getattr(_part(name), here):
                 own.append(name)
