@@ -50,14 +50,12 @@ def take_role(crawler: Crawler, settings: BaseSettings) -> None:
 
     A project's own scheduler stays, and gives no role.
     """
-    if scheduler_of(settings) in (
-        "crawlprio.schedulers.RedisScheduler",
-        _SCHEDULERS["redis worker"],
-    ):
-        # In a process that is the coordinator, another one takes its place.
+    named = "crawlprio.schedulers.RedisScheduler", _SCHEDULERS["redis worker"]
+    is_named = scheduler_of(settings) in named
+    if is_named:  # in a process that is the coordinator, another one takes its place
         settings.set("CRAWLPRIO_FRONTIER", "redis", "cmdline")
-        settings.set("SCHEDULER", _SCHEDULERS[_role(crawler, settings)], "cmdline")
-    settings.set("SCHEDULER", _SCHEDULERS[_role(crawler, settings)], "addon")
+    asked = _SCHEDULERS[_role(crawler, settings)]
+    settings.set("SCHEDULER", asked, "cmdline" if is_named else "addon")
     roles = {path: role for role, path in _SCHEDULERS.items()}
     role = roles.get(scheduler_of(settings), "")
     if facts_of(WORKER) is not None or role.startswith("redis "):
