@@ -6,7 +6,7 @@ import random
 
 import numpy as np
 
-from crawlprio.frontier import heaps, struct_layouts
+from crawlprio.frontier import heaps, pairing, struct_layouts
 
 SEED = int(os.environ.get("CRAWLPRIO_STRESS_SEED", "20261122"))
 N_PAGES, N_SITES = 60, 4
@@ -60,3 +60,21 @@ def test_pages_leave_by_key_however_many_keys_were_written_at_once():
             queue.check_sites()
             expected = queue.first()
             assert heaps.pop(queue.addresses, 0.0) == expected
+
+
+def test_a_page_with_many_children_falls():
+    """The heap, built by hand: page 0, below it page 1, below that all others."""
+    for fallen in (0, 1):
+        pages = np.zeros(101, dtype=struct_layouts.PAGE)
+        for name in ("child", "next", "prev"):
+            pages[name] = struct_layouts.NONE
+        pages["key"] = [200.0, 150.0, *range(99)]
+        pages["child"][:2] = [1, 2]
+        pages["prev"][1:] = [0, 1, *range(2, 100)]
+        pages["next"][2:100] = range(3, 101)
+        pages["key"][fallen] = 49.5
+        root, left = pairing.restore_heap(pages, 0, fallen, False), []
+        while root != struct_layouts.NONE:
+            left.append(root)
+            root = pairing.join_children(pages, root)
+        assert left == np.argsort(-pages["key"]).tolist()

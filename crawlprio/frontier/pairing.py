@@ -15,8 +15,9 @@ from crawlprio.graph.compiled import njit
 
 LARGEST_RANK = 31
 
-NEAR = 4
-"""Siblings or children that are looked at before a page is moved."""
+NEAR, MANY = 4, 32
+"""Siblings looked at for the parent of a page before it is moved; children of a page that are
+looked at one by one before they are joined."""
 
 
 @njit(cache=True, inline="always")
@@ -132,28 +133,14 @@ def take_out(pages: Records, root: int, page: int) -> int:
 
 
 @njit(cache=True)
-def stays(pages: Records, root: int, page: int, rises: bool) -> bool:
-    """Whether a page whose key was overwritten is found to be in the right place, by a short look.
-
-    Most pages are where the keys of many change at once, as those of siblings do.
-    """
-    if rises and page == root:
-        return True
-    if rises:
-        child = wide(page)
-        for _ in range(NEAR):
-            before = wide(pages[child].prev)
-            if pages[before].child == child:
-                return comes_before(pages, before, page)
-            child = before
-        return False
-    child = wide(pages[page].child)
+def comes_after_parent(pages: Records, page: int) -> bool:
+    """Whether the parent of a page is found to come before it, by a short look."""
+    child = wide(page)
     for _ in range(NEAR):
-        if child == NONE:
-            return True
-        if comes_before(pages, child, page):
-            return False
-        child = wide(pages[child].next)
+        before = wide(pages[child].prev)
+        if pages[before].child == child:
+            return comes_before(pages, before, page)
+        child = before
     return False
 
 
@@ -162,16 +149,26 @@ def restore_heap(pages: Records, root: int, page: int, rises: bool) -> int:
     """Restore the heap after the key of a page was overwritten; return the root. O(log n).
 
     Several keys may be written first and their pages then resettled one by one, in any order,
-    because every comparison uses the current keys. `rises`: the key became larger, not smaller.
+    because every comparison uses the current keys, and a page moves with its subtree. Most pages
+    stay where the keys of many change at once, as those of siblings do. `rises`: the key became
+    larger, not smaller.
     """
-    if stays(pages, root, page, rises):
-        return root
     if rises:
+        if page == root or comes_after_parent(pages, page):
+            return root
         cut(pages, page)
         return add(pages, root, page)
-    rest = take_out(pages, root, page)
-    isolate(pages, page)
-    return add(pages, rest, page)
+    child = wide(pages[page].child)
+    for _ in range(MANY):
+        if child == NONE:
+            return root
+        after = wide(pages[child].next)
+        if comes_before(pages, child, page):
+            cut(pages, child)
+            root = add(pages, root, child)
+        child = after
+    rest = join_children(pages, page)
+    return meld(pages, rest, page) if page == root else meld(pages, root, rest)
 
 
 @njit(cache=True)
