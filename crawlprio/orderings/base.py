@@ -23,7 +23,7 @@ from crawlprio.graph.pages import NO_PAGE, NO_PAGES, PageIds, Visit
 
 
 class NoState(NamedTuple):
-    """What the state of any rule has: the pages other than targets whose keys it changed.
+    """What the state of any rule has: the pages whose keys it changed, as far as it lists them.
 
     A rule writes those pages into `changed`, and the keys that they had into `before`.
     """
@@ -62,8 +62,9 @@ addresses
 A crawl begins with the rule in Python (`Compiled.plain`). There the state is memoryviews, and of an
 array of records `records.name[i]` is fast, `records[i].name` slow.
 
-The rule returns how many distinct pages it wrote into `changed`. Keys of pages below `first` may
-change only in a class that sets `changes_known`.
+The rule returns how many distinct pages it wrote into `changed`: all whose keys it changed, targets
+only if the class `lists_changed`. Keys of pages below `first` may change only in a class that sets
+`changes_known`.
 """
 
 
@@ -531,7 +532,8 @@ class CompiledOrdering(Ordering):
     whole behaviour. The arguments of a rule are listed at `crawlprio.orderings.base.VisitRule`.
 
     A class declares the `layout` of its rule's `state`, arrays by name (default: none), whether the
-    rule `reads_sites`, and whether a visit `changes_known` keys, those of pages already known.
+    rule `reads_sites`, whether a visit `changes_known` keys, those of pages already known, and
+    whether the rule `lists_changed` targets among the other pages.
     `by_waiting_pages`: sites rank by their number of waiting pages instead of their first page.
     `due_when_ranked_are_fetched`: keys are also recomputed once all pages below `n_ranked` are
     fetched. `numbers` are the rule's own, which `open` sets.
@@ -541,6 +543,7 @@ class CompiledOrdering(Ordering):
     layout: ClassVar[Layout[Any]] = NO_STATE
     reads_sites: ClassVar[bool] = False
     changes_known: ClassVar[bool] = False
+    lists_changed: ClassVar[bool] = False
     by_waiting_pages: ClassVar[bool] = False
     due_when_ranked_are_fetched: ClassVar[bool] = False
 
@@ -645,7 +648,7 @@ class CompiledOrdering(Ordering):
         if visit.page < 0:
             return visit.targets
         last = self.n_pages
-        return _with(visit.targets, self._apply(visit.page, visit.targets, last, last, False))
+        return self._apply(visit.page, visit.targets, last, last, False)
 
     def learn(self, visit: Visit, n_pages: int, *, again: bool = False) -> Changed:
         """Do the same as `Ordering.learn`, in one call of the rule where that is all it takes."""
@@ -653,8 +656,8 @@ class CompiledOrdering(Ordering):
             return super().learn(visit, n_pages, again=again)
         first = self._extend_keys(n_pages)
         is_again = again or visit.page < 0
-        others = self._apply(visit.page, visit.targets, first, n_pages, is_again)
-        return visit.targets[:0] if again else _with(visit.targets, others)
+        changed = self._apply(visit.page, visit.targets, first, n_pages, is_again)
+        return visit.targets[:0] if again else changed
 
     def rule_arguments(self, n_pages: int, n_links: int) -> RuleArguments:
         """Make room for visits with so many links, to `n_pages` pages; return the arguments."""
@@ -667,13 +670,14 @@ class CompiledOrdering(Ordering):
         return RuleArguments(self.keys, self.numbers, sites, self._state, changed)
 
     def _apply(self, page: int, targets: PageIds, first: int, last: int, again: bool) -> PageIds:
-        """Call the rule; return the pages other than the targets whose keys it changed."""
+        """Call the rule; return the pages whose keys it may have changed."""
         if self._has_state:
             self._make_room(max(self.n_pages, last), len(targets))
         sites = self.pages.sites if self.reads_sites else NO_PAGES
         numbers, state = self.numbers, self._state
         n = self._rule(self.keys, page, targets, first, last, again, numbers, sites, state)
-        return self.state.changed[:n] if n else NO_PAGES
+        listed: PageIds = self.state.changed[:n]
+        return listed if self.lists_changed else np.concatenate([targets, listed]) if n else targets
 
     def _make_room(self, n_pages: int, n_targets: int) -> None:
         """Make room in the state for one more visit: seldom, as for twice what is needed."""
@@ -720,11 +724,6 @@ def _without_room(array: NDArray[Any]) -> NDArray[Any]:
     while end and not content[max(end - _BLOCK, 0) * array.itemsize : end * array.itemsize].any():
         end = max(end - _BLOCK, 0)
     return array[:end]
-
-
-def _with(targets: PageIds, others: PageIds) -> PageIds:
-    """The pages whose keys a visit changed."""
-    return np.concatenate([targets, others]) if len(others) else targets
 
 
 _RULE_ALONE = CompiledOrdering.discover, CompiledOrdering.observe

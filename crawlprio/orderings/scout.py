@@ -216,18 +216,17 @@ def scout(
     n_changed = n_targets + pass_mass_on(state, page, others)
     n_changed = stale_on_site(state, site, n_changed)
 
-    n_others = 0
+    n_kept = 0
     for at in range(n_changed):
         target = changed[at]
         if pages.sent[target] == NOT_VISITED:
             key = key_of(state, target)
             if abs(key - keys[target]) > LEAST_CHANGE * keys[target]:
-                if at >= n_targets:
-                    changed[n_others] = target
-                    state.before[n_others] = keys[target]
-                    n_others += 1
+                changed[n_kept] = target
+                state.before[n_kept] = keys[target]
+                n_kept += 1
                 keys[target] = key
-    return n_others
+    return n_kept
 
 
 class Scout(CompiledOrdering):
@@ -276,6 +275,7 @@ class Scout(CompiledOrdering):
     layout = LAYOUT
     reads_sites: ClassVar[bool] = True
     changes_known: ClassVar[bool] = True
+    lists_changed: ClassVar[bool] = True
 
     def __init__(
         self,

@@ -40,14 +40,14 @@ NOT_SHOWN, BY_A_SEED, BY_SITE = 0, 1, 2
 
 PAGE = record("f8 mass kin passed", "i4 parent site")
 """One page, 32 bytes, read for each link to it. `kin`: the part of `mass` received from its parent
-and siblings; `passed`: its mass when it last passed mass on, or `NOT_VISITED`."""
+and siblings, or of a visited page the number of its visit; `passed`: its mass when it last passed
+mass on, or `NOT_VISITED`; `parent`: -1 also once all children of the parent are visited."""
 
-GROUP = record("i4 first_child n_children n_visited due depth visit", "f8 gained told")
-"""One page as a parent, 40 bytes. `n_visited`: children visited; `due`: the value of `n_visited` at
-which the keys of the other children are next updated; `visit`: the number of its own visit;
-`gained`: the mass that visited children received after their visit from pages that are no kin, with
-what siblings of its grandchildren are expected to add; `told`: the value of `gained` when the other
-children were last updated for it."""
+GROUP = record("i4 first_child n_children n_visited due", "f8 gained told")
+"""One page as a parent, 32 bytes. `n_visited`: children visited; `due`: the value of `n_visited` at
+which the keys of the other children are next updated; `gained`: the mass that visited children
+received after their visit from pages that are no kin, with what siblings of its grandchildren are
+expected to add; `told`: the value of `gained` when the other children were last updated for it."""
 
 SITE = record("f8 attention", "i4 n_visits shown")
 """One site, 16 bytes. `attention`: mass received from other sites, plus that of seeds; `shown`: how
@@ -69,16 +69,17 @@ for what the visited ones gained, or -1."""
 class SiblingState(NamedTuple):
     """What the crawl knows: `pages`, `groups` and `sites` by id, and one row of `rules`.
 
-    `own_mass` is that of a page by depth. By number of visit, `visited` has its page, `has_gained`
-    whether that has gained enough to pass mass on, `ends` the end of its links, which begin where
-    those of the visit before end. Link number i of the crawl is in `links` at i modulo their
-    number, a power of two. `changed` and `before` are as in `NoState`.
+    `own_mass` is that of a page by depth, `depths` has the depth of each page. By number of visit,
+    `visited` has its page, `has_gained` whether that has gained enough to pass mass on, `ends` the
+    end of its links, which begin where those of the visit before end. Link number i of the crawl is
+    in `links` at i modulo their number, a power of two. `changed` and `before` are as in `NoState`.
     """
 
     pages: Records
     groups: Records
     sites: Records
     rules: Records
+    depths: PageIds
     own_mass: Keys
     visited: PageIds
     has_gained: NDArray[np.uint8]
@@ -90,7 +91,7 @@ class SiblingState(NamedTuple):
 
 LAYOUT = Layout(
     SiblingState,
-    *(PAGE, GROUP, SITE, RULES, np.float64, np.int32, np.uint8, np.int64, np.int32),
+    *(PAGE, GROUP, SITE, RULES, np.int32, np.float64, np.int32, np.uint8, np.int64, np.int32),
     *(np.int32, np.float64),
 )
 
@@ -169,7 +170,7 @@ def discover_pages(
     rules, own_mass = state.rules, state.own_mass
     log_visits = math.log(rules.n_visits[0] + 2.0)
     is_parent = source >= 0 and pages.passed[source] == NOT_VISITED
-    depth = groups.depth[source] + 1 if source >= 0 else 0
+    depth = state.depths[source] + 1 if source >= 0 else 0
     mass = own_mass[min(depth, len(own_mass) - 1)] if source >= 0 else rules.seed_mass[0]
     if is_parent:
         groups.first_child[source] = first
@@ -179,7 +180,7 @@ def discover_pages(
         pages.mass[page] = mass
         pages.passed[page] = NOT_VISITED
         pages.parent[page] = source if is_parent else -1
-        groups.depth[page] = depth
+        state.depths[page] = depth
         site = site_of[page]
         pages.site[page] = site
         if source < 0:
@@ -209,22 +210,25 @@ def write_children(state: SiblingState, parent: int, start: int, n_changed: int)
 
 
 @njit(cache=True, keeps_arrays=False)
-def pass_on(state: SiblingState, page: int, targets: PageIds) -> None:
+def pass_on(state: SiblingState, page: int, first: int, last: int) -> int:
     """Pass on the mass that a page has gained since it last did, damped, in equal shares.
 
+    Its links are in `changed` from `first` to `last`; those that wait remain, up to the result.
     Fetched targets count it as gained for their parents, unless it comes from kin; what siblings of
     the page are expected to add, if it is a grandchild of such a parent.
     """
-    pages, groups, rules = state.pages, state.groups, state.rules
-    if len(targets) == 0:
-        return
+    pages, groups, rules, changed = state.pages, state.groups, state.rules, state.changed
+    if last == first:
+        return first
     mass, parent, site = pages.mass[page], pages.parent[page], pages.site[page]
-    share = rules.damping[0] * (mass - max(pages.passed[page], 0.0)) / len(targets)
+    share = with_kin = rules.damping[0] * (mass - max(pages.passed[page], 0.0)) / (last - first)
     pages.passed[page] = mass
-    state.has_gained[groups.visit[page]] = 0
+    state.has_gained[int(pages.kin[page])] = 0
     grandparent = pages.parent[parent] if parent >= 0 else -1
-    with_kin = share * (1.0 + correction(state, parent, visits_per_site(state)))
-    for target in targets:
+    if grandparent >= 0:
+        with_kin = share * (1.0 + correction(state, parent, visits_per_site(state)))
+    for at in range(first, last):
+        target = changed[at]
         of_site, shown_by, passed = pages.site[target], pages.parent[target], pages.passed[target]
         if of_site != site:
             give_attention(state, of_site, share)
@@ -232,17 +236,19 @@ def pass_on(state: SiblingState, page: int, targets: PageIds) -> None:
         pages.mass[target] = mass
         is_kin = shown_by == page or (shown_by == parent and parent >= 0)
         if passed == NOT_VISITED:
+            changed[first] = target
+            first += 1
             if is_kin:
                 pages.kin[target] += share
             continue
         if mass - passed > LEAST_GAIN * mass:
-            state.has_gained[groups.visit[target]] = 1
+            state.has_gained[int(pages.kin[target])] = 1
         if shown_by >= 0 and not is_kin:
             gained = groups.gained[shown_by] + (with_kin if shown_by == grandparent else share)
             groups.gained[shown_by] = gained
-            has_waiting = groups.n_visited[shown_by] < groups.n_children[shown_by]
-            if has_waiting and gained > GROWTH * groups.told[shown_by]:
+            if gained > GROWTH * groups.told[shown_by]:
                 rules.risen[0] = shown_by
+    return first
 
 
 @njit(cache=True, keeps_arrays=False)
@@ -251,7 +257,7 @@ def store_row(state: SiblingState, page: int, targets: PageIds) -> None:
     rules, links, ends = state.rules, state.links, state.ends
     n, end = rules.n_visits[0], rules.n_links[0]
     state.visited[n] = page
-    state.groups.visit[page] = n
+    state.pages.kin[page] = n
     if len(targets) <= min(LONGEST, rules.kept_links[0]):
         for target in targets:
             links[end & (len(links) - 1)] = target
@@ -277,32 +283,27 @@ def pass_on_again(state: SiblingState, n_changed: int) -> int:
         cursor += 1
         if cursor >= rules.n_visits[0] or cursor < rules.oldest[0]:
             cursor = rules.oldest[0]
-        if state.has_gained[cursor] and ends[cursor + 1] > ends[cursor]:
-            begin = n_changed
-            for at in range(ends[cursor], ends[cursor + 1]):
-                changed[n_changed] = links[at & (len(links) - 1)]
-                n_changed += 1
-            pass_on(state, state.visited[cursor], changed[begin:n_changed])
-            n_left -= 1
+        if state.has_gained[cursor]:
+            begin, end = ends[cursor], ends[cursor + 1]
+            for at in range(begin, end):
+                changed[n_changed + at - begin] = links[at & (len(links) - 1)]
+            n_changed = pass_on(state, state.visited[cursor], n_changed, n_changed + end - begin)
+            state.has_gained[cursor] = 0
+            n_left -= end > begin
     rules.cursor[0] = cursor
     return n_changed
 
 
 @njit(cache=True, keeps_arrays=False)
-def update_keys(state: SiblingState, keys: Keys, n_targets: int, n_changed: int) -> int:
-    """Compute the keys of the waiting pages in `changed`, which begins with the targets.
-
-    Those of other pages than targets that changed remain in `changed`; returns their number.
-    """
+def update_keys(state: SiblingState, keys: Keys, n_changed: int) -> int:
+    """Compute the keys of the pages in `changed`; keep and count those whose keys changed."""
     pages, changed = state.pages, state.changed
     log_visits = math.log(state.rules.n_visits[0] + 2.0)
     n_per_site = visits_per_site(state)
-    last_parent, last_site, n_others = -1, -1, 0
+    last_parent, last_site, n_kept = -1, -1, 0
     factor, gain, bias, of_site = 0.0, 0.0, 0.0, 1.0
     for at in range(n_changed):
         target = changed[at]
-        if pages.passed[target] != NOT_VISITED:
-            continue
         if pages.parent[target] != last_parent:
             last_parent = pages.parent[target]
             factor = correction(state, last_parent, n_per_site)
@@ -312,35 +313,36 @@ def update_keys(state: SiblingState, keys: Keys, n_targets: int, n_changed: int)
             of_site = novelty(state, last_site, log_visits)
         key = (pages.mass[target] + factor * pages.kin[target] + gain + bias) * of_site
         if key != keys[target]:
-            if at >= n_targets:
-                changed[n_others] = target
-                state.before[n_others] = keys[target]
-                n_others += 1
+            changed[n_kept] = target
+            state.before[n_kept] = keys[target]
+            n_kept += 1
             keys[target] = key
-    return n_others
+    return n_kept
 
 
 @njit(cache=True, keeps_arrays=False)
 def observe_visit(state: SiblingState, keys: Keys, page: int, targets: PageIds) -> int:
     """Learn from a visit; update the keys of waiting pages.
 
-    Pages other than targets whose keys changed are written to `changed`, with their former keys in
-    `before`; returns their number. The arrays must have room: `links` for the targets; `changed`
-    for the targets, `NEAREST` siblings twice, and `n_passes` times the longest row up to `LONGEST`.
+    Those whose keys changed are written to `changed`, with their former keys in `before`; returns
+    their number. The arrays must have room: `links` for the targets; `changed` for the targets,
+    `NEAREST` siblings twice, and `n_passes` times the longest row up to `LONGEST`.
     """
     pages, groups, rules = state.pages, state.groups, state.rules
-    n_targets = len(targets)
-    for at in range(n_targets):
+    for at in range(len(targets)):
         state.changed[at] = targets[at]
     store_row(state, page, targets)
     state.sites.n_visits[pages.site[page]] += 1
     parent = pages.parent[page]
     if parent >= 0:
         groups.n_visited[parent] += 1
+        if groups.n_visited[parent] == groups.n_children[parent]:
+            first = groups.first_child[parent]
+            for child in range(first, first + groups.n_children[parent]):
+                pages.parent[child] = parent = -1
     if pages.passed[page] == NOT_VISITED:
         pages.passed[page] = 0.0
-    pass_on(state, page, targets)
-    n_changed = n_targets
+    n_changed = pass_on(state, page, 0, len(targets))
     if parent >= 0 and groups.n_visited[parent] >= groups.due[parent]:
         groups.due[parent] = groups.n_visited[parent] + 1 + groups.n_visited[parent] // 4
         start = page - groups.first_child[parent] + 1
@@ -351,7 +353,7 @@ def observe_visit(state: SiblingState, keys: Keys, page: int, targets: PageIds) 
         groups.told[risen] = groups.gained[risen]
         n_changed = write_children(state, risen, groups.n_visited[risen], n_changed)
     n_changed = pass_on_again(state, n_changed)
-    return int(update_keys(state, keys, n_targets, n_changed))
+    return int(update_keys(state, keys, n_changed))
 
 
 @njit(cache=True, keeps_arrays=False)
@@ -457,7 +459,7 @@ class SiblingSampling(CompiledOrdering):
 
     Notes
     -----
-    A visit takes O(links), plus up to 512 siblings and `n_passes` * 10,000 links. Memory: 80 bytes
+    A visit takes O(links), plus up to 512 siblings and `n_passes` * 10,000 links. Memory: 76 bytes
     per known page including its key, 16 per site, 13 per visit, and 4 per stored link, by default
     16 MiB at most.
     """
@@ -466,6 +468,7 @@ class SiblingSampling(CompiledOrdering):
     layout = LAYOUT
     reads_sites: ClassVar[bool] = True
     changes_known: ClassVar[bool] = True
+    lists_changed: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -508,6 +511,7 @@ class SiblingSampling(CompiledOrdering):
         return state._replace(
             pages=with_room(state.pages, n_pages),
             groups=with_room(state.groups, n_pages),
+            depths=with_room(state.depths, n_pages),
             sites=with_room(state.sites, n_sites),
             visited=with_room(state.visited, n_pages),
             has_gained=with_room(state.has_gained, n_pages),
@@ -522,7 +526,7 @@ class SiblingSampling(CompiledOrdering):
         self.code(read_factors)(self._state, page, factors)
         correction, gain, bias, novelty = factors.tolist()
         mass, kin, parent = state.pages[["mass", "kin", "parent"]][page].item()
-        depth = int(state.groups["depth"][page])
+        depth = int(state.depths[page])
         of_seed, by_depth = state.rules["seed_mass"][0], self._own_mass
         own = float(by_depth[min(depth, N_DEPTHS - 1)] if depth else of_seed)
         where = f"{depth} links from a seed" if depth else "as a seed"

@@ -48,8 +48,8 @@ class Evidence(NamedTuple):
     `keys`: by local id, a view of those in the queue. `scores`: the first key of each page of the
     graph, NaN where the rule decides; or empty. `numbers`, `sites`, `addresses`: as for a rule;
     `sites` is empty if it does not read them. `changed`, `before`: as in the state of the rule.
-    `changes_known`: whether keys of known pages may change. `targets`, `old_keys`: scratch space
-    for the links of any page.
+    `changes_targets`: whether keys of known targets may change that `changed` does not list.
+    `targets`, `old_keys`: scratch space for the links of any page.
     """
 
     keys: Floats
@@ -59,7 +59,7 @@ class Evidence(NamedTuple):
     addresses: Addresses
     changed: PageIds
     before: Floats
-    changes_known: bool
+    changes_targets: bool
     targets: PageIds
     old_keys: Floats
 
@@ -88,7 +88,7 @@ def apply_visit(
             web.graph_of[target] = graph_target
             if len(sites) > 0:
                 sites[target] = web.graph_sites[graph_target]
-        elif known.changes_known:
+        elif known.changes_targets:
             known.old_keys[k] = keys[target]
         targets[k] = target
     links = targets[:n_links]
@@ -132,12 +132,12 @@ def visit_page(
     first = n_known
     n_known, n_links, n_changed = apply_visit(rule, web, known, graph_page, page, n_known)
     push_found(queue, first, n_known, web.page_sites, web.graph_of)
-    if known.changes_known:
+    if known.changes_targets:
         links = known.targets[:n_links]
         heaps.restore_heap_changed(queue, first, links, known.old_keys)
-        if n_changed > 0:
-            others = known.changed[:n_changed]
-            heaps.restore_heap_changed(queue, first, others, known.before)
+    if n_changed > 0:
+        listed = known.changed[:n_changed]
+        heaps.restore_heap_changed(queue, first, listed, known.before)
     return n_known
 
 
@@ -185,7 +185,7 @@ def _fetch_pages(
             pages[new].state = WAITING
             pairing.isolate(pages, new)
             root = pairing.add(pages, root, new)
-        if known.changes_known:
+        if known.changes_targets:
             for k in range(n_links):
                 target = wide(targets[k])
                 if target < first and pages[target].state == WAITING:
@@ -193,11 +193,11 @@ def _fetch_pages(
                     if key != known.old_keys[k]:
                         rises = key > known.old_keys[k]
                         root = pairing.restore_heap(pages, root, target, rises)
-            for k in range(n_changed):
-                page = wide(changed[k])
-                if page < first and pages[page].state == WAITING:
-                    rises = keys[page] > known.before[k]
-                    root = pairing.restore_heap(pages, root, page, rises)
+        for k in range(n_changed):
+            page = wide(changed[k])
+            if page < first and pages[page].state == WAITING:
+                rises = keys[page] > known.before[k]
+                root = pairing.restore_heap(pages, root, page, rises)
     sites[0].head = root
     progress[0].n_fetched = n_fetched
     progress[0].n_known = n_known
@@ -347,7 +347,7 @@ class CompiledCrawl:
             addresses,
             ordering.state.changed,
             ordering.state.before,
-            ordering.changes_known,
+            ordering.changes_known and not ordering.lists_changed,
             targets=np.empty(most_links, dtype=np.int32),
             old_keys=np.empty(most_links),
         )
