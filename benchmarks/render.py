@@ -1,11 +1,12 @@
 """Rendering: whether its rule names what gains, whether it finds what browsers find, what it costs.
 
 `rule FOLDER...` labels pages by rendering them. Each folder is a site of its own; its pages are
-rendered by the browser of the plug-in, which gets files of the folder and nothing else, where the
-page lies and, if it is an index.html, also at the root of a site. A page gained if it has twice as
-much text and 40 characters more, or shows a link on its site that it did not have. A page that
-gained nothing is labelled only if all that it asked for was there, and if it shows anything: others
-need a server of their own.
+rendered by the browser of the plug-in, which gets files of the folder, and with `--packages` those
+of npm packages in place of a CDN's, where the page lies, below a folder named as the site (what
+follows `__` in its name), and, if it is an index.html, also at the root of a site. A page gained if
+it has twice as much text and 40 characters more, or shows a link on its site that it did not have.
+A page that gained nothing is labelled only if all that it asked for was there (but polyfills
+and counters of visitors), and if it shows anything: others need a server of their own.
 
 `routes WORK` crawls the sites of `render_sites.py`, behind nginx, with `--render auto`, and with a
 browser that has a network and follows all links. `manuals FOLDER...` crawls plain folders with and
@@ -48,6 +49,7 @@ from crawlprio.web.shells import has_script, looks_made_by_script
 MAX_BYTES = 3_000_000
 CHROMIUM = shutil.which("chromium")
 FLAGS = ["--no-sandbox", "--disable-gpu"]
+SHOWS_NOTHING = re.compile(r"googletagmanager|google-analytics|zgo\.at|hm\.baidu|polyfill").search
 
 
 def answer_of(file):
@@ -58,8 +60,9 @@ def answer_of(file):
 class Labels:
     """Renders files, and says which gained."""
 
-    def __init__(self, n_tabs):
+    def __init__(self, n_tabs, packages=None):
         self._browser = HeadlessBrowser(CHROMIUM, self._fetch, "benchmark", n_tabs)
+        self._packages = packages
         self._places = {}
         self._missing = Counter()
 
@@ -67,12 +70,30 @@ class Labels:
         root, file = self._places[page]
         path = unquote(urlsplit(url).path).lstrip("/")
         if urlsplit(url).netloc == urlsplit(page).netloc:
-            for folder in (root, file.parent):
-                found = (folder / path).resolve()
-                if found.is_file() and found.is_relative_to(root.resolve()):
+            below = root / path.partition("/")[2]  # as if the site had a folder of its name
+            for found in (root / path, file.parent / path, below):
+                if found.is_file() and found.resolve().is_relative_to(root.resolve()):
                     return answer_of(found)
-        self._missing[page] += 1
+        elif self._packages is not None and (found := self._packaged(path)):
+            return answer_of(found)
+        self._missing[page] += SHOWS_NOTHING(url) is None
         return PageAnswer(404, {"content-type": "text/plain"}, b"")
+
+    def _packaged(self, path):
+        """Return the file of a package that a CDN has under a path, of whatever version."""
+        path = re.sub(r"-[\d.]+(?=(?:\.slim)?(?:\.min)?\.js$)", "", path)
+        for start, part in enumerate(path.split("/")):
+            name = re.sub(r"(?<=.)@.*|(?:\.slim)?\.min\.js$", "", part)
+            package = self._packages / name
+            if (package / "package.json").is_file():
+                about = json.loads((package / "package.json").read_text())
+                main = about.get("jsdelivr") or about.get("unpkg") or about.get("main", "index.js")
+                rest = "/".join(path.split("/")[start + 1 :]) or main
+                base = rest.rpartition("/")[2]
+                for folder in (rest, f"dist/{base}", f"lib/{base}", f"dist/js/{base}", base):
+                    if (package / folder).is_file():
+                        return package / folder
+        return None
 
     async def of(self, number, root, file):
         """Return what is known of a page, plain and rendered."""
@@ -83,7 +104,8 @@ class Labels:
             "gained": False,
             "labelled": not has_script(body),
         }
-        urls = [f"http://s{number}.example/{path}"]
+        site = root.name.rpartition("__")[2]
+        urls = [f"http://s{number}.example/{path}", f"http://t{number}.example/{site}/{path}"]
         if file.name == "index.html":
             urls.append(f"http://r{number}.example/")
         for url in urls if has_script(body) else ():

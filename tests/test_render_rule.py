@@ -12,19 +12,35 @@ EMPTY = f"<body><div id=app></div>{RUNS}".encode()
 PLAIN = f"<body>{'<a href=/x>a link</a> and text. ' * 30}{RUNS}".encode()
 
 SHELLS = {
-    "an empty body": f"<title>A title of its own</title>{RUNS}",
-    "an empty root": f"<div id='root'></div>{'text ' * 80}{RUNS}",
-    "a root of its own kind": f"<my-app>\n</my-app>{'text ' * 80}<script type=module>x()</script>",
-    "text that is hidden": f"<noscript>{'Please enable it. ' * 50}</noscript>{RUNS}",
-    "styles and comments": f"<style>{'a {{}} ' * 99}</style><!--{'x ' * 200}-->{RUNS}",
+    "an empty element": f"<title>A title of its own</title><p></p>{RUNS}",
+    "an empty root": f"<div id='root'></div>{'text ' * 50}{RUNS}",
+    "a root of its own kind": f"<my-app>\n</my-app>{'text ' * 50}<script type=module>x()</script>",
+    "text that is hidden": f"<i></i><noscript>{'Please enable it. ' * 50}</noscript>{RUNS}",
+    "styles and comments": f"<i></i><style>{'a {{}} ' * 99}</style><!--{'x ' * 200}-->{RUNS}",
+    "controls that are hidden": f"<div></div><input type=hidden><select hidden></select>{RUNS}",
     "templates": f"{'text ' * 60}<script type='text/x-template'>{'<p>text' * 400}</script>{RUNS}",
-    "links to itself": f"<a href='#top'>top</a><a href=#a></a><a href=#b></a>{RUNS}",
+    "links to itself": f"<i></i><a href='#top'>top</a><a href=#a></a><a href=#b></a>{RUNS}",
     "a refresh for those without scripts": "<noscript><meta http-equiv=refresh content='0;/no'>"
     f"</noscript><div id=app></div>{RUNS}",
+    "a picture to wait by": f"<div id=app><img src=/wheel.gif></div>{RUNS}",
     "a word to wait by": f"<div class=spinner><h1>Loading&hellip;</h1><b>.</b><b>.</b></div>{RUNS}",
     "a script never ended": "<div id=app></div><script>run(",
 }
+MENUS = {
+    "an empty element": "<div id=main-nav></div>",
+    "an element of its own kind": "<app-menu>\n</app-menu>",
+    "empty elements inside": "<div class=x id='nav-tree-contents'> <i id=sync></i> <!-- --></div>",
+    "a word to wait by": '<ul class=a id="nav-container"><li>Loading...</li></ul>',
+    "a side": "<aside id=sidebar-left></aside>",
+    "a script of items": "<script src='../menudata.js'></script>",
+}
 PAGES = {
+    "an empty body": f"<title>A title</title><body></body>{RUNS}",
+    "a word": f"<title>A title</title><body><p>Redirecting...</p></body>{RUNS}",
+    "a menu": f"<nav id=nav><a href=/1>1</a></nav>{'text ' * 60}{RUNS}",
+    "a handle of a menu": f"<div id=sidebar-handle></div><i id=nav></i>{'text ' * 60}{RUNS}",
+    "a script for a menu": f"{'text ' * 60}<script src=menu.js></script>",
+    "a menu without a script": f"<div id=nav></div>{'text ' * 60}<script type=text/x>{{}}</script>",
     "an example": f"<p>This chart is drawn by a library.</p><div id=graph></div><i>x</i>{RUNS}",
     "a sentence alone": f"<p>A sentence that says what the element below shows.</p>{RUNS}",
     "slides": f"<div><section>Slide 1</section><section>Slide 2</section></div>{RUNS}",
@@ -44,13 +60,24 @@ def test_a_page_with_a_script_and_next_to_nothing_else_looks_made_by_script(kind
     assert looks_made_by_script(SHELLS[kind].encode())
 
 
+@pytest.mark.parametrize("kind", MENUS)
+def test_a_page_with_content_whose_menu_a_script_makes_looks_made_by_script(kind):
+    content = "<a href=/x>a link</a> and text. " * 30
+    assert looks_made_by_script(f"{MENUS[kind]}{content}{RUNS}".encode())
+
+
 @pytest.mark.parametrize("kind", PAGES)
 def test_a_page_with_content_or_without_a_script_does_not(kind):
     assert not looks_made_by_script(PAGES[kind].encode())
 
 
 @pytest.mark.parametrize(
-    "piece", [b"<script", b"<!--", b"<svg", b"<a ", b"<a href=", b"<", b"<div id=app", b"\xff"]
+    "piece",
+    [
+        *(b"<script", b"<!--", b"<svg", b"<a ", b"<a href=", b"<", b"<div id=app", b"\xff", b"nav"),
+        *(b"<div id=nav", b"<div id=nav>", b"<div id=nav><!--", b"<div id=nav><b> ", b"<p> <img>"),
+        *(b"<script src=nav", b"a-", b"<a-", b">loa"),
+    ],
 )
 def test_any_bytes_are_looked_at_in_linear_time(piece):
     body = b"<script>#/" + piece * (1_000_000 // len(piece))
@@ -85,6 +112,12 @@ def test_a_kind_that_gains_is_rendered_on():
 def test_of_empty_pages_that_gain_nothing_two_are_rendered_and_then_one_in_fifty():
     found = wanted(RenderHistory(), pages(152), EMPTY, lambda _: False)
     assert found == [pages(152)[number] for number in (0, 1, 51, 101, 151)]
+
+
+def test_of_empty_pages_that_gain_nothing_sixteen_of_a_site_are_rendered():
+    names = [f"http://a.example/{kind}/{name}" for kind in "abcdefghijkl" for name in "xyz"]
+    found = wanted(RenderHistory(), names, EMPTY, lambda _: False)
+    assert found == [name for name in names[:24] if not name.endswith("z")]
 
 
 def test_of_plain_pages_one_of_a_kind_is_tried_and_eight_of_a_site():

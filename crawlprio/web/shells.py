@@ -4,43 +4,49 @@ from __future__ import annotations
 
 import re
 
-_PLACEHOLDER, _LITTLE = 40, 500
-"""Characters of text below which a page may say "Loading", or have an empty root element."""
-
 MANY_LINKS = 20
 """A page with more links than these is not made by script as a whole."""
 
-_LOOKED_AT = 100_000
+# Characters of text below which a page may say "Loading", or have an empty root element.
+_PLACEHOLDER, _LITTLE, _LOOKED_AT = 40, 300, 100_000
 _TOKENS = re.compile(
-    r"(?P<hidden><!--.*?(?:-->|\Z)"
-    r"|<(?P<name>script|style|noscript|template|svg|head)\b.*?(?:</(?P=name)\s*>|\Z))"
-    r"|(?P<tag><[^>]*+>?)|(?P<text>[^<]++)",
-    re.DOTALL | re.IGNORECASE,
+    r"(?is)(?P<hidden><!--.*?(?:-->|\Z)"
+    r"|<(?P<name>script|style|noscript|template|svg|title)\b.*?(?:</(?P=name)\s*>|\Z))"
+    r"|(?P<tag><[^>]*+>?)|(?P<text>[^<]++)"
 ).finditer
-_LINK = re.compile(
-    r"<a\s(?:[^>]*?\s)?href\s*=\s*[\"']?(?!\s*(?:#|javascript:|mailto:))", re.IGNORECASE
-).findall
-_NOSCRIPT = re.compile(r"<noscript\b.*?</noscript\s*>", re.DOTALL | re.IGNORECASE).sub
-_REFRESHES = re.compile(r"<meta\s[^>]*http-equiv\s*=\s*[\"']?refresh", re.IGNORECASE).search
+_LINK = re.compile(r"(?i)<a\s(?:[^>]*?\s)?href\s*=\s*[\"']?(?!\s*(?:#|javascript|mailto))").findall
+_REFRESHES = re.compile(r"(?i)<meta\s[^>]*http-equiv\s*=\s*[\"']?refresh").search
 _RUNS = re.compile(
     # A script of a type that is not run is data.
-    r"<script\b(?![^>]*\stype\s*=\s*[\"']?(?!module|[^\"'\s>]*(?:java|ecma)script)[^\"'\s>])",
-    re.IGNORECASE,
+    r"(?i)<script\b(?![^>]*\stype\s*=\s*[\"']?(?!module|[^\"'\s>]*(?:java|ecma)script)[^\"'\s>])"
 ).search
-_SHOWS = re.compile(r"<(?:input|textarea|select|button|canvas|t[dh])\b", re.IGNORECASE).search
+_SHOWS = re.compile(
+    r"(?i)<(?:input|textarea|select|button|canvas|t[dh])\b(?![^<>]*\b(?:hidden|none)\b)"
+).search
 _ROOT = re.compile(
-    r"<(div|main|section|body)\b[^>]*\sid\s*=\s*[\"']?"
+    r"(?i)<(div|main|section|body)\b[^>]*\sid\s*=\s*[\"']?"
     r"(?:app|root|__next|__nuxt|q-app|svelte|main|[\w-]*-(?:app|root))[\"'\s>][^<]*</"
-    r"|<([a-z]+-[a-z-]+)\b[^>]*>\s*</\2>",
-    re.IGNORECASE,
+    r"|<([a-z]+-[a-z-]+)\b[^>]*>\s*</\2>"
 ).search
-_HASH_ROUTES = re.compile(
-    rb"<a\s(?:[^<>]*?\s)?href\s*=\s*[\"']?([^\"'#>\s]*#!?/[^\"'>\s]*)", re.IGNORECASE
-).findall
+_TO_FILL = re.compile(
+    # An element without text, or a word to wait by.
+    r"(?i)<(?!(?:html|head|body)\b)([a-z][\w-]*)\b[^<>]*>\s*(?:<img[^<>]*>\s*)?</\1"
+    r"|>[^<]*(?:loading|wait)"
+).search
+_LACKS_MENU = re.compile(
+    # An empty element with a menu's name, or a script with one: navtreedata.js, sidebar-items.js.
+    rb"<(?:(?:div|nav|ul|ol|aside|section) [^<>]*?id=[\"']?|[a-z]+-)[\w-]{0,40}?"
+    rb"(?:[Nn]av|[Mm]enu|[Ss]ide-?[Bb]ar|sidetoc)(?:[\w-]{0,40}?"
+    rb"(?:bar|box|tree|list|items|contents?|container|left|right))?(?![\w-])[^<>]*>"
+    rb"(?:\s|<!--[^<>]*-->|<(\w+)[^<>]*>\s*(?:Loading[.\s]*)?</\1>)*</"
+    rb"|<script [^<>]*?src=[^<>]{0,200}?(?:nav|menu|sidebar)[\w-]{0,40}?(?:data|items)[\w.-]*js"
+).search
 _TEMPLATES = re.compile(
-    r"<script\s[^>]*?type\s*=\s*[\"']?text/(?:x-handlebars(?:-template)?|x-template|template|html"
-    r"|ng-template)[\"'\s>][^<]*(.*?)</script",
-    re.DOTALL | re.IGNORECASE,
+    r"(?is)<script\s[^>]*?type\s*=\s*[\"']?text/(?:x-handlebars(?:-template)?|x-template|template"
+    r"|html|ng-template)[\"'\s>][^<]*(.*?)</script"
+).findall
+_HASH_ROUTES = re.compile(
+    rb"(?i)<a\s(?:[^<>]*?\s)?href\s*=\s*[\"']?([^\"'#>\s]*#!?/[^\"'>\s]*)"
 ).findall
 
 
@@ -51,35 +57,36 @@ def has_script(body: bytes) -> bool:
 
 def hash_routes(body: bytes) -> set[str]:
     """Return the links of a page to `#/...` and `#!/...`, as scripts show other pages by them."""
-    if b"#/" not in body and b"#!/" not in body:
-        return set()
-    return {found.decode("utf-8", "replace") for found in _HASH_ROUTES(body)}
+    found = _HASH_ROUTES(body) if b"#/" in body or b"#!/" in body else ()
+    return {route.decode("utf-8", "replace") for route in found}
 
 
 def looks_made_by_script(body: bytes) -> bool:
-    """Return whether a page has a script and next to nothing else.
+    """Return whether a page has a script that runs, and leaves its content or its menu to it.
 
-    That is two links or fewer, no control or table, and one piece of text at most, as "Loading",
-    of under 40 characters; or an empty root element, as frameworks fill it, and under 500
-    characters; or more text in templates than twice what it shows. So an example of a script
-    library, which says what it shows, does not count, nor does a page that only leads elsewhere, by
-    `meta http-equiv=refresh`.
-
-    Cost: 2 µs for each kB, and some 100 µs for a page with few links.
+    Content: two links or fewer, no control or table, one piece of text at most, of under 40
+    characters, and an empty element or a word like "Loading"; or an empty root element, as
+    frameworks fill it, and under 300 characters; or more text in templates than twice what it
+    shows; but not a page that leads elsewhere by `meta http-equiv=refresh`. Menu: an empty element,
+    or a script, is named as one. Cost: 2 to 4 µs for each kB, and some 100 µs if it has few links.
     """
     if not has_script(body):
         return False
+    lacks_menu = _LACKS_MENU(body, 0, _LOOKED_AT) is not None
     has_templates = b"text/x-" in body or b"text/template" in body or b"text/ng-" in body
-    if not has_templates and body.count(b"<a ", 0, _LOOKED_AT) > MANY_LINKS:
+    if not (lacks_menu or has_templates) and body.count(b"<a ", 0, _LOOKED_AT) > MANY_LINKS:
         return False
     html = body.decode("utf-8", "replace")
+    runs = _RUNS(html) is not None
+    if lacks_menu or not runs:
+        return runs
     held = sum(map(len, _TEMPLATES(html))) if has_templates else 0
     shown, n_text, n_pieces = _shown(html, max(_LITTLE, held // 2))
     says_little = n_text < _PLACEHOLDER and n_pieces <= 1 and not _SHOWS(shown)
     if says_little and len(_LINK(shown)) <= 2:
-        return _RUNS(html) is not None and _REFRESHES(_NOSCRIPT("", html)) is None
+        return _TO_FILL(shown) is not None and _REFRESHES(shown) is None
     is_root = n_text < _LITTLE and _ROOT(shown) is not None
-    return (is_root or held > 2 * n_text + _LITTLE) and _RUNS(html) is not None
+    return is_root or held > 2 * n_text + _LITTLE
 
 
 def _shown(html: str, enough: int) -> tuple[str, int, int]:
@@ -92,7 +99,7 @@ def _shown(html: str, enough: int) -> tuple[str, int, int]:
         if token["text"] is not None:
             text = " ".join(token["text"].split())
             n_text += len(text)
-            n_pieces += any(map(str.isalnum, text))
+            n_pieces += any(map(str.isalnum, text)) and not text.endswith(("...", "…"))
         if n_text >= enough:
             break
         parts.append(" " if token["hidden"] else token[0])

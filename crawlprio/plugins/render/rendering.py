@@ -72,8 +72,7 @@ class Renderer(CrawlPart, TransactionParticipant):
 
     def opened(self) -> None:
         crawler, store = self.crawl.crawler, self.crawl.recorder.store
-        which = "DOWNLOADER_MIDDLEWARES"
-        engine.add_middleware(crawler, which, Renderer, is_outermost=True)
+        engine.add_middleware(crawler, "DOWNLOADER_MIDDLEWARES", Renderer, is_outermost=True)
         crawler.signals.connect(self._browser.close, signal=signals.engine_stopped)
         if store is not None:
             self._before = Counter(rendered_counts(store))

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection
 from dataclasses import dataclass
-from urllib.parse import urlsplit
 
 from crawlprio.web.budgets import pattern_of
 from crawlprio.web.scope import registered_domain
@@ -30,14 +29,14 @@ class RenderHistory:
     """What rendering brought so far, by site and kind of URL; says what to render next.
 
     The kind of a URL is its pattern, as budgets have it, or else its folder. Pages that look made
-    by script (`looks_made_by_script`) are a kind apart: the first two are rendered. Of others with
-    a script, one is tried, and eight of a site as long as none gains; the rest of its kind waits
-    for what that brings. A kind goes on while at least one in ten gained; later, if it looks empty
-    or once gained, one page in 50 is tried again.
+    by script (`looks_made_by_script`) are a kind apart: the first two are rendered, up to 16 of a
+    site as long as none gains. Of others with a script, one is tried, up to eight; the rest of its
+    kind waits for what that brings. A kind goes on while at least one in ten gained; later, if it
+    looks made by script or once gained, one page in 50 is tried again.
     """
 
     def __init__(self) -> None:
-        self._kinds: dict[tuple[str, bool], _Kind] = {}
+        self._kinds: dict[tuple[bytes, bool], _Kind] = {}
         self._trials: Counter[str] = Counter()
         self._seen: set[int] = set()
 
@@ -45,29 +44,26 @@ class RenderHistory:
         """Return whether to render a page; `note` must be called with what came of it."""
         if not has_script(body):
             return False
-        is_empty = looks_made_by_script(body)
-        kind, host = self._kind(url, is_empty), host_of(url)
-        if kind.n_begun < (_FIRST if is_empty else 1):
-            self._trials[host] += not is_empty
-            wanted = is_empty or self._trials[host] <= _MAX_TRIALS
-        elif not kind.n_done:
-            wanted = is_empty
+        looks = looks_made_by_script(body)
+        kind, host, n_first = self._kind(url, looks), host_of(url), _FIRST if looks else 1
+        if kind.n_begun < n_first:
+            wanted = self._trials[host] < n_first * _MAX_TRIALS
+            self._trials[host] += wanted and not looks
         elif kind.n_gained * _WORTH >= kind.n_done:
-            wanted = True
+            wanted = looks or kind.n_done > 0
         else:
             kind.n_passed += 1
-            may_gain = is_empty or kind.n_gained > 0
-            wanted = may_gain and kind.n_passed % _TRIED_AGAIN == 0
+            wanted = (looks or kind.n_gained > 0) and kind.n_passed % _TRIED_AGAIN == 0
         kind.n_begun += wanted
         return wanted
 
     def note(self, url: str, body: bytes, *, gained: bool) -> None:
         """Take note of what rendering a page brought; a failure brings nothing."""
-        kind = self._kind(url, looks_made_by_script(body))
+        looks, host = looks_made_by_script(body), host_of(url)
+        kind = self._kind(url, looks)
         kind.n_done += 1
         kind.n_gained += gained
-        if gained:
-            self._trials[host_of(url)] = 0
+        self._trials[host] = 0 if gained else self._trials[host] + looks
 
     def gains(self, url: str, links: Collection[str], n_before: int, n_now: int) -> bool:
         """Return whether rendering showed new links of the page's domain, or more text.
@@ -76,17 +72,15 @@ class RenderHistory:
         before showed are not new. Text is more if it has twice as many characters, and 40 more.
         """
         domain = registered_domain(host_of(url))
-        own = {hash(link) for link in links if registered_domain(host_of(link)) == domain}
-        new = own - self._seen
+        new = {hash(link) for link in links if registered_domain(host_of(link)) == domain}
+        new -= self._seen
         if len(self._seen) > _MAX_SEEN:
             self._seen.clear()
         self._seen |= new
         return bool(new) or n_now >= 2 * n_before + 40
 
-    def _kind(self, url: str, is_empty: bool) -> _Kind:
-        parts = urlsplit(url)
-        folder = f"{parts.scheme}://{parts.netloc}{parts.path.rpartition('/')[0]}/"
-        name = pattern_of(url).decode("utf-8", "replace") or folder
+    def _kind(self, url: str, looks: bool) -> _Kind:
+        name = pattern_of(url) or url.partition("?")[0].rpartition("/")[0].encode()
         if len(self._kinds) > _MAX_KINDS:
             self._kinds.clear()
-        return self._kinds.setdefault((name, is_empty), _Kind())
+        return self._kinds.setdefault((name, looks), _Kind())
