@@ -15,6 +15,7 @@ SHELLS = {
     "an empty element": f"<title>A title of its own</title><p></p>{RUNS}",
     "an empty root": f"<div id='root'></div>{'text ' * 50}{RUNS}",
     "a root of its own kind": f"<my-app>\n</my-app>{'text ' * 50}<script type=module>x()</script>",
+    "a root that is closed at once": f"<my-app a=b/>{'text ' * 50}{RUNS}",
     "text that is hidden": f"<i></i><noscript>{'Please enable it. ' * 50}</noscript>{RUNS}",
     "styles and comments": f"<i></i><style>{'a {{}} ' * 99}</style><!--{'x ' * 200}-->{RUNS}",
     "controls that are hidden": f"<div></div><input type=hidden><select hidden></select>{RUNS}",

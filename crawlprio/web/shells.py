@@ -26,7 +26,7 @@ _SHOWS = re.compile(
 _ROOT = re.compile(
     r"(?i)<(div|main|section|body)\b[^>]*\sid\s*=\s*[\"']?"
     r"(?:app|root|__next|__nuxt|q-app|svelte|main|[\w-]*-(?:app|root))[\"'\s>][^<]*</"
-    r"|<([a-z]+-[a-z-]+)\b[^>]*>\s*</\2>"
+    r"|<([a-z]+-[a-z-]+)\b[^>]*(?:/>|>\s*</\2>)"
 ).search
 _TO_FILL = re.compile(
     # An element without text, or a word to wait by.
