@@ -13,6 +13,8 @@ PLAIN = f"<body>{'<a href=/x>a link</a> and text. ' * 30}{RUNS}".encode()
 
 SHELLS = {
     "an empty element": f"<title>A title of its own</title><p></p>{RUNS}",
+    "an empty body": f"<head>{RUNS}</head><body>\n</body>",
+    "a word to wait by in any language": f"<p>Загрузка...</p>{RUNS}",
     "an empty root": f"<div id='root'></div>{'text ' * 50}{RUNS}",
     "a root of its own kind": f"<my-app>\n</my-app>{'text ' * 50}<script type=module>x()</script>",
     "a root that is closed at once": f"<my-app a=b/>{'text ' * 50}{RUNS}",
@@ -20,7 +22,7 @@ SHELLS = {
     "styles and comments": f"<i></i><style>{'a {{}} ' * 99}</style><!--{'x ' * 200}-->{RUNS}",
     "controls that are hidden": f"<div></div><input type=hidden><select hidden></select>{RUNS}",
     "templates": f"{'text ' * 60}<script type='text/x-template'>{'<p>text' * 400}</script>{RUNS}",
-    "links to itself": f"<i></i><a href='#top'>top</a><a href=#a></a><a href=#b></a>{RUNS}",
+    "links to itself": f"<a href='#top'></a><a href=#a></a><a href=#b></a>{RUNS}",
     "a refresh for those without scripts": "<noscript><meta http-equiv=refresh content='0;/no'>"
     f"</noscript><div id=app></div>{RUNS}",
     "a picture to wait by": f"<div id=app><img src=/wheel.gif></div>{RUNS}",
@@ -32,11 +34,12 @@ MENUS = {
     "an element of its own kind": "<app-menu>\n</app-menu>",
     "empty elements inside": "<div class=x id='nav-tree-contents'> <i id=sync></i> <!-- --></div>",
     "a word to wait by": '<ul class=a id="nav-container"><li>Loading...</li></ul>',
-    "a side": "<aside id=sidebar-left></aside>",
+    "TypeDoc's script": "<script src=assets/navigation.js id=tsd-nav-script></script>",
     "a script of items": "<script src='../menudata.js'></script>",
 }
 PAGES = {
-    "an empty body": f"<title>A title</title><body></body>{RUNS}",
+    "nothing to fill": f"<title>A title</title>{RUNS}",
+    "a heading": f"<h1>A title</h1><div></div>{RUNS}",
     "a word": f"<title>A title</title><body><p>Redirecting...</p></body>{RUNS}",
     "a menu": f"<nav id=nav><a href=/1>1</a></nav>{'text ' * 60}{RUNS}",
     "a handle of a menu": f"<div id=sidebar-handle></div><i id=nav></i>{'text ' * 60}{RUNS}",

@@ -28,18 +28,17 @@ _ROOT = re.compile(
     r"(?:app|root|__next|__nuxt|q-app|svelte|main|[\w-]*-(?:app|root))[\"'\s>][^<]*</"
     r"|<([a-z]+-[a-z-]+)\b[^>]*(?:/>|>\s*</\2>)"
 ).search
-_TO_FILL = re.compile(
-    # An element without text, or a word to wait by.
-    r"(?i)<(?!(?:html|head|body)\b)([a-z][\w-]*)\b[^<>]*>\s*(?:<img[^<>]*>\s*)?</\1"
-    r"|>[^<]*(?:loading|wait)"
-).search
+_EMPTY = re.compile(r"(?i)<(?!html|head\b)([a-z][\w-]*)\b[^<>]*>\s*(?:<img[^<>]*>\s*)?</\1").search
+_WAITS = re.compile(r"(?i)>(?![^<]*redirect)[^<]*(?:loading|wait|\.\.\.|…|&hellip;)").search
 _LACKS_MENU = re.compile(
-    # An empty element with a menu's name, or a script with one: navtreedata.js, sidebar-items.js.
+    # An empty element with a menu's name, or a script with one: navtreedata.js, sidebar-items.js,
+    # and that of TypeDoc.
     rb"<(?:(?:div|nav|ul|ol|aside|section) [^<>]*?id=[\"']?|[a-z]+-)[\w-]{0,40}?"
-    rb"(?:[Nn]av|[Mm]enu|[Ss]ide-?[Bb]ar|sidetoc)(?:[\w-]{0,40}?"
-    rb"(?:bar|box|tree|list|items|contents?|container|left|right))?(?![\w-])[^<>]*>"
+    rb"(?:[Nn]av|[Mm]enu|[Ss]ide-?[Bb]ar|sidetoc)"
+    rb"(?:[\w-]{0,40}?(?:bar|box|tree|list|items|contents?|container))?(?![\w-])[^<>]*>"
     rb"(?:\s|<!--[^<>]*-->|<(\w+)[^<>]*>\s*(?:Loading[.\s]*)?</\1>)*</"
     rb"|<script [^<>]*?src=[^<>]{0,200}?(?:nav|menu|sidebar)[\w-]{0,40}?(?:data|items)[\w.-]*js"
+    rb"|\btsd-nav-script\b"
 ).search
 _TEMPLATES = re.compile(
     r"(?is)<script\s[^>]*?type\s*=\s*[\"']?text/(?:x-handlebars(?:-template)?|x-template|template"
@@ -64,11 +63,11 @@ def hash_routes(body: bytes) -> set[str]:
 def looks_made_by_script(body: bytes) -> bool:
     """Return whether a page has a script that runs, and leaves its content or its menu to it.
 
-    Content: two links or fewer, no control or table, one piece of text at most, of under 40
-    characters, and an empty element or a word like "Loading"; or an empty root element, as
-    frameworks fill it, and under 300 characters; or more text in templates than twice what it
-    shows; but not a page that leads elsewhere by `meta http-equiv=refresh`. Menu: an empty element,
-    or a script, is named as one. Cost: 2 to 4 µs for each kB, and some 100 µs if it has few links.
+    Content: two links or fewer, no control or table, and an empty element but no text, or one piece
+    of text like "Loading", of under 40 characters; or an empty root element, as frameworks fill it,
+    and under 300 characters; or more text in templates than twice what it shows; but not a page
+    that leads elsewhere by `meta http-equiv=refresh`. Menu: an empty element, or a script, is named
+    as one. Cost: 2 to 4 µs for each kB, and some 100 µs if it has few links.
     """
     if not has_script(body):
         return False
@@ -83,8 +82,8 @@ def looks_made_by_script(body: bytes) -> bool:
     held = sum(map(len, _TEMPLATES(html))) if has_templates else 0
     shown, n_text, n_pieces = _shown(html, max(_LITTLE, held // 2))
     says_little = n_text < _PLACEHOLDER and n_pieces <= 1 and not _SHOWS(shown)
-    if says_little and len(_LINK(shown)) <= 2:
-        return _TO_FILL(shown) is not None and _REFRESHES(shown) is None
+    if says_little and len(_LINK(shown)) <= 2 and (_WAITS if n_text else _EMPTY)(shown):
+        return _REFRESHES(shown) is None
     is_root = n_text < _LITTLE and _ROOT(shown) is not None
     return is_root or held > 2 * n_text + _LITTLE
 
