@@ -43,6 +43,7 @@ PAGES = {
     "a word": f"<title>A title</title><body><p>Redirecting...</p></body>{RUNS}",
     "a menu": f"<nav id=nav><a href=/1>1</a></nav>{'text ' * 60}{RUNS}",
     "a handle of a menu": f"<div id=sidebar-handle></div><i id=nav></i>{'text ' * 60}{RUNS}",
+    "a list below a menu": f"<div id=navbar-sub-list></div>{'text ' * 60}{RUNS}",
     "a script for a menu": f"{'text ' * 60}<script src=menu.js></script>",
     "a menu without a script": f"<div id=nav></div>{'text ' * 60}<script type=text/x>{{}}</script>",
     "an example": f"<p>This chart is drawn by a library.</p><div id=graph></div><i>x</i>{RUNS}",

@@ -35,7 +35,7 @@ _LACKS_MENU = re.compile(
     # and that of TypeDoc.
     rb"<(?:(?:div|nav|ul|ol|aside|section) [^<>]*?id=[\"']?|[a-z]+-)[\w-]{0,40}?"
     rb"(?:[Nn]av|[Mm]enu|[Ss]ide-?[Bb]ar|sidetoc)"
-    rb"(?:[\w-]{0,40}?(?:bar|box|tree|list|items|contents?|container))?(?![\w-])[^<>]*>"
+    rb"(?:[\w-]{0,40}?(?:bar|box|tree|items|contents?|container))?(?![\w-])[^<>]*>"
     rb"(?:\s|<!--[^<>]*-->|<(\w+)[^<>]*>\s*(?:Loading[.\s]*)?</\1>)*</"
     rb"|<script [^<>]*?src=[^<>]{0,200}?(?:nav|menu|sidebar)[\w-]{0,40}?(?:data|items)[\w.-]*js"
     rb"|\btsd-nav-script\b"
