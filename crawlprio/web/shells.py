@@ -37,8 +37,8 @@ _LACKS_MENU = re.compile(
     rb"(?:[Nn]av|[Mm]enu|[Ss]ide-?[Bb]ar|sidetoc)"
     rb"(?:[\w-]{0,40}?(?:bar|box|tree|items|contents?|container))?(?![\w-])[^<>]*>"
     rb"(?:\s|<!--[^<>]*-->|<(\w+)[^<>]*>\s*(?:Loading[.\s]*)?</\1>)*</"
-    rb"|<script [^<>]*?src=[^<>]{0,200}?(?:nav|menu|sidebar)[\w-]{0,40}?(?:data|items)[\w.-]*js"
-    rb"|\btsd-nav-script\b"
+    rb"|<script [^<>]*?(?:src=[^<>]{0,200}?(?:nav|menu|sidebar)[\w-]{0,40}?(?:data|items)[\w.-]*js"
+    rb"|id=.tsd-nav-script)"
 ).search
 _TEMPLATES = re.compile(
     r"(?is)<script\s[^>]*?type\s*=\s*[\"']?text/(?:x-handlebars(?:-template)?|x-template|template"
