@@ -135,11 +135,14 @@ def html_of(root):
 
 
 async def rule(options):
-    draw, labels = random.Random(options.seed), Labels(options.tabs)
+    draw, labels = random.Random(options.seed), Labels(options.tabs, options.packages)
     waiting = []
     for root in options.folders:
         files = [file for file in html_of(root) if options.leave_out not in str(file)]
-        for file in draw.sample(files, min(options.most, len(files))):
+        first = [file for file in files if file == root / "index.html"]
+        others = [file for file in files if file not in first]
+        n_others = min(options.most - len(first), len(others))
+        for file in first + draw.sample(others, n_others):
             waiting.append(labels.of(len(waiting), root, file))
     rows = await asyncio.gather(*waiting)
     await labels.close()
@@ -375,6 +378,7 @@ def main():
             added.add_argument("--seed", type=int, default=1, help="of the draw of those pages")
             added.add_argument("--leave-out", default="?", help="leave out paths that contain it")
             added.add_argument("--tabs", type=int, default=2)
+            added.add_argument("--packages", type=Path, help="node_modules, in place of CDNs")
             added.add_argument("--output", type=Path)
         else:
             added.add_argument("--first", default="index.html")

@@ -38,7 +38,7 @@ _LACKS_MENU = re.compile(
     rb"(?:[\w-]{0,40}?(?:bar|box|tree|items|contents?|container))?(?![\w-])[^<>]*>"
     rb"(?:\s|<!--[^<>]*-->|<(\w+)[^<>]*>\s*(?:Loading[.\s]*)?</\1>)*</"
     rb"|<script [^<>]*?(?:src=[^<>]{0,200}?(?:nav|menu|sidebar)[\w-]{0,40}?(?:data|items)[\w.-]*js"
-    rb"|id=.tsd-nav-script)"
+    rb"|id=.?tsd-nav-script)"
 ).search
 _TEMPLATES = re.compile(
     r"(?is)<script\s[^>]*?type\s*=\s*[\"']?text/(?:x-handlebars(?:-template)?|x-template|template"
