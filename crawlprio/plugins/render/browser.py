@@ -1,7 +1,6 @@
 """A browser without network: it runs the scripts of pages, and others answer what these ask for.
 
-Its proxy is a port on which nobody listens, and it resolves no name. Each request is answered here
-or aborted.
+Its proxy is a port on which nobody listens, it resolves no name, and requests end here.
 """
 
 from __future__ import annotations
@@ -38,8 +37,9 @@ _FLAGS = (
     *("--proxy-bypass-list=<-loopback>", "--host-resolver-rules=MAP * ~NOTFOUND"),
     *("--disable-quic", "--no-pings", "--dns-prefetch-disable", "--disable-background-networking"),
     *("--webrtc-ip-handling-policy=disable_non_proxied_udp", "--force-webrtc-ip-handling-policy"),
-    *("--disable-component-update", "--disable-sync", "--disable-gpu", "--no-first-run"),
-    *("--disable-domain-reliability", "--mute-audio", "--js-flags=--max-old-space-size=512"),
+    "--disable-features=SpareRendererForSitePerProcess,HttpsUpgrades,OptimizationHints,"
+    "HttpsFirstBalancedModeAutoEnable,AvoidUnnecessaryBeforeUnloadCheckSync,MediaRouter",
+    *("--disable-gpu", "--disable-domain-reliability", "--js-flags=--max-old-space-size=512"),
 )
 _BEFORE = """
 for (const name of ["RTCPeerConnection", "webkitRTCPeerConnection", "WebTransport"])
@@ -50,8 +50,7 @@ _LOOK = """new Promise((told) => requestIdleCallback(
     () => told([document.getElementsByTagName("*").length, document.readyState]), {timeout: 500}
 ))"""
 _TAKE = """(() => {
-    let room = MOST;
-    const roots = [];
+    let room = MOST, roots = [];
     const count = (root) => {
         const nodes = document.createTreeWalker(root, NodeFilter.SHOW_ALL);
         for (let node = nodes.nextNode(); node && room > 0; node = nodes.nextNode()) {
@@ -64,6 +63,7 @@ _TAKE = """(() => {
     if (room <= 0 || !top) return null;
     const inside = top.getHTML({serializableShadowRoots: true, shadowRoots: roots});
     const outside = top.cloneNode(false).outerHTML.replace(/<[/]html>$/, "");
+    top.remove();  // nothing is left to draw
     return inside.length > MOST ? null : `<!DOCTYPE html>${outside}${inside}</html>`;
 })()""".replace("MOST", str(MAX_CHARACTERS))
 _NOT_PASSED_ON = {
@@ -118,6 +118,9 @@ class Tab:
         self._page.on("crash", self._break)
         self._page.on("close", self._break)
         self._cdp = await self._context.new_cdp_session(self._page)
+        # A minimized window is not drawn; pages go on as if they were seen.
+        window, bounds = await self._ask("Browser.getWindowForTarget"), {"windowState": "minimized"}
+        await self._ask("Browser.setWindowBounds", windowId=window["windowId"], bounds=bounds)
 
     async def render(self, url: str, document: PageAnswer) -> Rendered:
         """Return what a document becomes once its scripts are quiet."""
@@ -136,6 +139,7 @@ class Tab:
             page.cancel()
 
     async def _rendered(self, url: str) -> str:
+        await self._ask("Emulation.setScriptExecutionDisabled", value=False)
         await self._page.goto(url, wait_until="commit", timeout=1_000 * MAX_SECONDS)
         frame = (await self._ask("Page.getFrameTree"))["frameTree"]["frame"]["id"]
         made = await self._ask("Page.createIsolatedWorld", frameId=frame)
@@ -144,13 +148,13 @@ class Tab:
         html = await self._evaluate(_TAKE, world)
         if not isinstance(html, str):
             raise RenderFailed("too large")
-        # What is left of the page stops, and the next one finds nothing of it.
+        # The page's scripts stop, and the next page, which replaces it, finds nothing of it.
         origin = "/".join(url.split("/", 3)[:3])
         try:
-            await self._page.goto("about:blank", timeout=1_000 * _PATIENCE)
+            await self._ask("Emulation.setScriptExecutionDisabled", value=True)
             await self._ask("Storage.clearDataForOrigin", origin=origin, storageTypes="all")
             await self._context.clear_cookies()
-        except (Error, RenderFailed):  # the page goes elsewhere all the time
+        except (Error, RenderFailed):
             await self.is_closed()
         return html
 
@@ -198,8 +202,7 @@ class Tab:
             if answer is None:
                 await route.abort("aborted")  # others would show an error page
             else:
-                kept = answer.headers.keys() - _NOT_PASSED_ON
-                headers = {name: answer.headers[name] for name in kept}
+                headers = {k: v for k, v in answer.headers.items() if k not in _NOT_PASSED_ON}
                 await route.fulfill(status=answer.status, headers=headers, body=answer.body)
         except Error:  # the page has gone on, or is a window that is not there yet
             pass
@@ -217,7 +220,8 @@ class Tab:
             return document
         if kind == "stylesheet":  # some scripts wait until theirs are there
             return PageAnswer(200, {"content-type": "text/css"}, b"")
-        if kind not in ("script", "xhr", "fetch") or request.method != "GET":
+        is_late = self._document is not None  # the page before is still there
+        if is_late or kind not in ("script", "xhr", "fetch") or request.method != "GET":
             return None
         if self._n_requests >= MAX_REQUESTS or self._n_bytes >= MAX_ANSWER_BYTES:
             return None
@@ -229,9 +233,8 @@ class Tab:
     async def is_closed(self) -> bool:
         """End the tab, with all that its page has open; return whether that was possible."""
         with suppress(Error, TimeoutError):
-            async with asyncio.timeout(_PATIENCE):
-                await self._context.close()
-                return True
+            await asyncio.wait_for(self._context.close(), _PATIENCE)
+            return True
         return False
 
 
@@ -272,8 +275,7 @@ class _Session:
         """Kill each process of the browser that has grown too large: its page fails."""
         cdp = await self.browser.new_browser_cdp_session()
         while True:
-            found = await cdp.send("SystemInfo.getProcessInfo")
-            for process in found["processInfo"]:
+            for process in (await cdp.send("SystemInfo.getProcessInfo"))["processInfo"]:
                 with suppress(OSError, ValueError):
                     memory = Path(f"/proc/{process['id']}/statm").read_text().split()
                     if int(memory[1]) * os.sysconf("SC_PAGE_SIZE") > MAX_RESIDENT:
@@ -286,8 +288,7 @@ class _Session:
         self._watch.cancel()
         for end in (self.browser.close, self._play.stop):
             with suppress(Error, TimeoutError):
-                async with asyncio.timeout(_PATIENCE):
-                    await end()
+                await asyncio.wait_for(end(), _PATIENCE)
 
 
 class HeadlessBrowser:
