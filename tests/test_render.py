@@ -333,6 +333,14 @@ def test_what_a_page_stores_is_gone_when_the_next_one_comes(tmp_path):
     assert set(titles(tmp_path).values()) == {"none", ""}
 
 
+def test_a_page_that_the_browser_leaves_as_it_is_counts_as_rendered(tmp_path):
+    body = "<!DOCTYPE html><html><head></head><body><script>0</script></body></html>"
+    with Site({"/0": Answer(body, headers=HTML)}) as site:
+        done = crawl(site, tmp_path, "/0", CRAWLPRIO_RENDER="always")
+    assert counts(done) == {"pages": 1}
+    assert query(tmp_path / "crawl.sqlite", "SELECT status FROM visits") == [(200,)]
+
+
 def test_links_in_shadow_roots_are_found(tmp_path):
     script = """customElements.define("a-menu", class extends HTMLElement {
         connectedCallback() {

@@ -128,24 +128,23 @@ class Renderer(CrawlPart, TransactionParticipant):
         lease = self.crawl.lease_of(request)
         if lease is not None and lease.exchange is not None:
             lease.exchange = lease.exchange._replace(document=html)
-        headers = Headers(response.headers)
-        headers["Content-Type"] = "text/html; charset=utf-8"
+        headers = Headers({**response.headers, b"Content-Type": "text/html; charset=utf-8"})
         flags = [*response.flags, "rendered"]
         return response.replace(body=html, encoding="utf-8", headers=headers, flags=flags)
 
     def _gains(self, response: HtmlResponse, html: bytes) -> bool:
         """Return whether a page has more links or text now."""
-        kinds = {response.body: type_of(response).header, html: "text/html; charset=utf-8"}
+        kinds = (response.body, type_of(response).header), (html, "text/html; charset=utf-8")
+        url = response.url
         plain, shown = (
-            parse_page(body, response.url, content_type=kind, want_text=True)
-            for body, kind in kinds.items()
+            parse_page(body, url, content_type=kind, want_text=True) for body, kind in kinds
         )
         known = set(plain.urls)
         if self.crawl.tell_coordinator is None:
             found = self.crawl.recorder.pages.find_all(shown.urls)
             known |= {url for url, page in zip(shown.urls, found, strict=True) if page >= 0}
         new = set(shown.urls) - known
-        return self._history.gains(response.url, new, len(plain.text), len(shown.text))
+        return self._history.gains(url, new, len(plain.text), len(shown.text))
 
     async def _fetch(self, url: str, page: str) -> PageAnswer | None:
         """Return the answer to what a page asks for; None if it may not, or there is none."""
