@@ -15,7 +15,7 @@ SECTION = Section(
     ),
     Setting(
         "CRAWLPRIO_BROWSER",
-        FileName(none="the first chromium, google-chrome or chromium-browser on PATH"),
+        FileName(none="the first headless shell, Chromium or Chrome on PATH"),
         None,
         "The Chromium or Chrome that renders.",
         option="--browser PATH",

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
 _COUNT = "crawlprio/rendered/"
 _MAX_TABS = 4
+_BROWSERS = ("chromium-headless-shell", "chromium", "google-chrome", "chromium-browser")
 _RENDERED = SideTable.of_visits("rendered", "n_requests INTEGER NOT NULL, seconds REAL NOT NULL")
 
 
@@ -159,7 +160,7 @@ class Renderer(CrawlPart, TransactionParticipant):
 
 def _path_of(given: Any) -> str:
     """Return the browser; raise ConfigError if there is none."""
-    names = ("chromium", "google-chrome", "chromium-browser") if given is None else (str(given),)
+    names = _BROWSERS if given is None else (str(given),)
     found = next(filter(None, map(shutil.which, names)), None)
     if found is None:
         lack = "there is no Chromium or Chrome on PATH, which CRAWLPRIO_RENDER needs"
