@@ -207,6 +207,13 @@ def is_compiled(pid: int) -> bool:
     return "llvmlite" in Path(f"/proc/{pid}/maps").read_text()
 
 
+def is_idle(pid: int) -> bool:
+    """Return whether a process does nothing for a while, as once its code is loaded."""
+    before = spent(pid)
+    sleep(0.3)
+    return spent(pid) - before <= 0.02
+
+
 def crawlprio(n_visits: int, n_sites: int, n_new: int, *, apart: bool) -> Cost:
     with (
         fresh_server() as server,
@@ -228,8 +235,7 @@ def crawlprio(n_visits: int, n_sites: int, n_new: int, *, apart: bool) -> Cost:
             worker = Worker(server, settings, Links(n_sites, n_new), apart=apart)
             worker.seed([url_of(site, n_sites) for site in range(n_sites)])
             worker.visit(WARM_UP)
-            while not is_compiled(coordinator.pid):
-                sleep(0.1)
+            while not (is_compiled(coordinator.pid) and is_idle(coordinator.pid)):
                 worker.visit(worker.n_visits + 1)
             worker.visit(worker.n_visits + WARM_UP)
             n_before = worker.n_visits
