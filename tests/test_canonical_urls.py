@@ -6,7 +6,7 @@ from scrapy import Request
 from scrapy.utils.request import fingerprint
 from w3lib.url import canonicalize_url
 
-from crawlprio.web.urls import canonical
+from crawlprio.web.urls import are_canonical, canonical, is_of_page
 
 PIECES = st.sampled_from(
     [
@@ -26,6 +26,19 @@ URLS = st.builds(
 @given(URLS)
 def test_it_is_the_url_that_the_fingerprinter_hashes(url):
     assert canonical(url) == canonicalize_url(url)
+
+
+@given(st.lists(URLS, max_size=3))
+def test_many_at_once_are_only_taken_for_canonical_if_each_is(urls):
+    if are_canonical(urls):
+        assert all(canonical(url) == url and is_of_page(url) for url in urls)
+
+
+def test_usual_urls_are_taken_for_canonical_at_once():
+    usual = ["http://a.test/", "http://1.2.3.4:59999/b.html", "https://a.test:80/b?c=d"]
+    assert are_canonical(usual)
+    for other in ("http://a.test:65536/", "http://a.test/#b", "http://a.test/\nhttp://a.test/"):
+        assert not are_canonical([*usual, other])
 
 
 @given(URLS, URLS)

@@ -102,15 +102,15 @@ class Discovery:
         if NO_PAGE not in found:
             return found
         identity_of, site_of = self._identities.of_url, pages.site
+        are_plain = self._identities.are_own(urls)
         take, add = self.budgets.take, pages.add
         source_site = NO_SITE if source == NO_PAGE else int(pages.sites[source])
-        added: dict[str, int] = {}
         bounds_sites = source_site != NO_SITE and self.budgets.limits_sites
-        n_new_sites = 0
+        n_new_sites, added = 0, dict[str, int]()
         for at, url in enumerate(urls):
-            if found[at] != NO_PAGE or not is_of_page(url):
+            if found[at] != NO_PAGE or not (are_plain or is_of_page(url)):
                 continue
-            identity = identity_of(url)
+            identity = url if are_plain else identity_of(url)
             page = added.get(identity, NO_PAGE)
             if page == NO_PAGE and identity != url:
                 page = pages.find(identity)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING, NamedTuple
@@ -18,7 +18,7 @@ from crawlprio.frontier.protocol import LeasedPage, QueueEntry
 from crawlprio.live.request_json import Unheld, why_unheld
 from crawlprio.store.crawl_state import RequestRow
 from crawlprio.store.pending import Pending, Source
-from crawlprio.web.urls import canonical, without_credentials
+from crawlprio.web.urls import are_canonical, canonical, without_credentials
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
@@ -53,6 +53,10 @@ class Identities:
         if not self._by_url:
             return self.of_request(Request(url))
         return _canonical(url)
+
+    def are_own(self, urls: Sequence[str]) -> bool:
+        """Return whether all are obviously URLs of pages, each its own identity."""
+        return self._by_url and are_canonical(urls)
 
     def of_request(self, request: Request) -> str:
         """Return the identity of the page that a request fetches."""

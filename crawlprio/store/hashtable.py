@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import count, repeat
 
 import numpy as np
 from numpy.typing import NDArray
@@ -67,7 +68,7 @@ class HashTable:
     def find_all(self, hashes: Iterable[int]) -> list[int]:
         """Return the number of each hash, or -1; one compiled call for all of them."""
         if self._few is not None:
-            return [self._few.get(hashed, EMPTY) for hashed in hashes]
+            return list(map(self._few.get, hashes, repeat(EMPTY)))
         wanted = np.fromiter(hashes, dtype=np.int64)
         if self._n:
             _find_all(self._hashes, self._values, wanted)
@@ -97,9 +98,9 @@ class HashTable:
         new = np.asarray(hashes, dtype=np.int64)
         self._make_room(len(new))
         if self._few is not None:
-            return [
-                at for at, hashed in enumerate(new.tolist()) if not self.add(hashed, first + at)
-            ]
+            found = list(map(self._few.setdefault, new.tolist(), count(first)))
+            self._n = len(self._few)
+            return [at for at, value in enumerate(found) if value != first + at]
         taken: list[int] = _add_run(self._hashes, self._values, new, first).tolist()
         self._n += len(new) - len(taken)
         return taken

@@ -67,8 +67,8 @@ class StoredPages(PageTable):
         self._unstored_keys: dict[int, str] = {}
         self._n_stored = 0
         self._new_aliases: list[tuple[str, int]] = []
-        # What `find` did not find last: a scheduler asks before it adds a page, and so does adding.
-        self._missed: str | None = None
+        # Hashes of identities looked up lately: most of those not found are added next.
+        self._hashed: dict[str, bytes] = {}
         self._ahead: list[str] = []
         self._first_ahead = 0
 
@@ -78,12 +78,9 @@ class StoredPages(PageTable):
 
     def find(self, identity: str) -> int:
         """Return the page with this identity, or `NO_PAGE`."""
-        if identity is self._missed:
-            return NO_PAGE
         page = self._young.get(identity, NO_PAGE)
-        if page == NO_PAGE:
+        if page == NO_PAGE and identity not in self._hashed:
             page = self._find_all([identity])[0]
-            self._missed = identity if page == NO_PAGE else None
         return page
 
     def find_all(self, identities: Iterable[str]) -> list[int]:
@@ -101,7 +98,6 @@ class StoredPages(PageTable):
     def add(self, identity: str, url: str, site: int, depth: int = 0) -> int:
         """Add a page under the next id; the identity must be new."""
         page = self._place(site, depth)
-        self._missed = None
         self._young[identity] = page
         self._new_urls.append(url)
         if identity is not url and identity != url:
@@ -110,7 +106,6 @@ class StoredPages(PageTable):
 
     def alias(self, identity: str, page: int) -> None:
         """Give `page` a second identity. Aliases stay in memory."""
-        self._missed = None
         self._n_aliases += identity not in self._exact
         self._exact[identity] = page
         self._young[identity] = page
@@ -172,8 +167,7 @@ class StoredPages(PageTable):
         for page, key in self._new_keys.items():
             identities[page - self._first_new] = key
         self._enter(identities, self._first_new)
-        self._new_keys = {}
-        self._young = {}
+        self._new_keys, self._young, self._hashed = {}, {}, {}
         self._old_new_urls, self._new_urls = self._new_urls, []
         self._first_old, self._first_new = self._first_new, self._n_pages
 
@@ -247,8 +241,13 @@ class StoredPages(PageTable):
 
     def _hashes(self, identities: list[str]) -> NDArray[np.int64]:
         """Return both halves of the hash of each identity."""
-        encoded = map(str.encode, storable_all(identities))
-        return np.frombuffer(b"".join(map(self._hash_of, encoded)), np.int64).reshape(-1, 2)
+        hashed = self._hashed
+        if len(hashed) > 2 * REMEMBERED:
+            hashed.clear()
+        new = [identity for identity in identities if identity not in hashed]
+        hashed.update(zip(new, map(self._hash_of, map(str.encode, storable_all(new))), strict=True))
+        whole = b"".join(map(hashed.__getitem__, identities))
+        return np.frombuffer(whole, np.int64).reshape(-1, 2)
 
     def _remembered(self, page: int) -> str | None:
         """Return the URL of a page that was added lately; None for any other."""
@@ -266,15 +265,14 @@ class StoredPages(PageTable):
         found = self._table.find_all(hashes[:, 0].tolist())
         if not self._exact and max(found) == NO_PAGE:
             return found
-        for at, (page, half) in enumerate(zip(found, hashes[:, 1].tolist(), strict=True)):
-            identity = identities[at]
-            if page != NO_PAGE and self._halves[page] != half:
+        for at, page in enumerate(found):
+            if page != NO_PAGE and self._halves[page] != hashes[at, 1]:
                 page = NO_PAGE
             if self._exact:
-                page = self._exact.get(identity, page)
-            found[at] = page
+                page = self._exact.get(identities[at], page)
             if page != NO_PAGE:
-                self._young[identity] = page
+                self._young[identities[at]] = page
+            found[at] = page
         return found
 
 
