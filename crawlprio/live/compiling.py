@@ -106,8 +106,8 @@ class BackgroundCompilation(CrawlPart):
     A crawl begins in Python, which gives the same order, and without Numba's 120 MB. After `AFTER`
     pages, or `AFTER_BYTES` of pages that take Python long, or at once under an ordering that
     `is_slow_in_python`, the process begins, at the lowest priority, unless Numba's cache is known
-    to have the code. Then the crawl loads it, which takes a second. The process ends with the
-    crawl, however that ends.
+    to have the code. Then the crawl loads it, which takes a second; a worker loads it from the
+    cache at once. The process ends with the crawl, however that ends.
     """
 
     is_in_workers = True
@@ -118,6 +118,8 @@ class BackgroundCompilation(CrawlPart):
     def opened(self) -> None:
         frontier, self._n_scanned = self.crawl.local_frontier, n_bytes_scanned()
         self._queue = None if frontier is None else frontier.queue
+        if self.crawl.tell_coordinator is not None and _is_cached(None):
+            self._n_read = AFTER
         if self._queue is None or self._queue.is_plain:
             self._look()
 
