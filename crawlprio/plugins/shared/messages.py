@@ -77,6 +77,7 @@ import json
 import logging
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Mapping
+from itertools import chain
 from operator import attrgetter
 from types import NoneType
 from typing import Any, NamedTuple, TypeAlias
@@ -340,10 +341,17 @@ def _plain(value: Any) -> Any:
     return b64encode(value).decode() if isinstance(value, bytes) else value
 
 
-_PAIR = of_row(row(_TEXT, _TEXT, make=lambda *pair: pair))
+def _text_pairs(found: Any) -> Any:
+    """Read pairs of texts, all at once: some pages have hundreds."""
+    if not all(isinstance(pair, _ROWS) and len(pair) == 2 for pair in found):
+        raise _not("a list of pairs", found)
+    _texts([*chain.from_iterable(found)])
+    return list(map(tuple, found))
+
 
 _PAIRS = {
-    **{"source": _TEXT, "targets": _TEXTS, "anchors": _TEXTS, "outside": each(_PAIR)},
+    **{"source": _TEXT, "targets": _TEXTS, "anchors": _TEXTS},
+    "outside": _LIST._replace(read=_text_pairs),
     **{"status": _INT32, "title": _TEXT, "text": _TEXT, "content_hash": _INT64, "n_bytes": _COUNT},
 }
 _links_of = attrgetter(*_PAIRS)
