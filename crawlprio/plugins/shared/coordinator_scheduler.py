@@ -102,7 +102,7 @@ class Workers(CrawlPart):
         frontier.clock.is_held = self.coordinator.holds
         self.handlers: dict[str, Callable[..., object]] = {
             **self.coordinator.handlers,
-            "refused": self._refuse_links,
+            "refused": lambda worker, *refused: crawl.refuse_links(*refused),
             "archive": self._archive,
             "stats": self._add_stats,
             "scope": self._widen_scope,
@@ -190,11 +190,6 @@ class Workers(CrawlPart):
         for worker in self.live if was_deaf else ():
             worker.received_at = max(now, worker.received_at)
         return [worker for worker in self.live if now - worker.received_at > self.lease_timeout]
-
-    def _refuse_links(self, worker: Worker, rule: str, n_links: int, urls: list[str]) -> None:
-        store = self.crawl.recorder.store
-        if store is not None:
-            store.pending.refusals.add(rule, n_links, urls)
 
     def _archive(self, worker: Worker, exchange: HttpRecord) -> None:
         self.crawl.recorder.keep_record(exchange)

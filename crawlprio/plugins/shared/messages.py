@@ -114,10 +114,7 @@ LINGER = 0.005
 MOST_SECONDS = 1e15
 """Largest duration in a message."""
 
-MERGED = (
-    *("crawlprio/cut/", "crawlprio/refused/", "crawlprio/rendered/"),
-    *("downloader/", "retry/", "httpcompression/"),
-)
+MERGED = "crawlprio/cut/", "crawlprio/rendered/", "downloader/", "retry/", "httpcompression/"
 """Counts of a worker's Scrapy that are added to the coordinator's, by how their names begin."""
 
 _encode = json.JSONEncoder(
