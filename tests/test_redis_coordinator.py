@@ -155,16 +155,6 @@ def test_a_worker_with_other_settings_is_refused(crawl):
     assert "Traceback" not in crawl.said()
 
 
-def test_a_crawl_that_an_earlier_version_spread_over_shards_is_refused(crawl):
-    crawl.streams.put_facts(shards=3)
-    crawl.start(1)
-    crawl.end([2])
-    assert "'site' in Redis has 3 shards, which crawls do not have any more" in crawl.said()
-    words = "delete", "site", "--yes", "-s", f"REDIS_URL={crawl.server.url}"
-    assert run_command("frontier", *words) == 0
-    assert crawl.client.keys("*") == []
-
-
 def test_limits_of_pages_hold_for_all_workers_together(crawl):
     crawl.start(3, "--pages", "40", CRAWLPRIO_MAX_PAGES_PER_SITE=6)
     crawl.end()

@@ -17,7 +17,7 @@ from uuid import uuid4
 
 from redis.exceptions import RedisError
 
-from crawlprio.errors import ConfigError, CrawlprioError, printable
+from crawlprio.errors import ConfigError, CrawlprioError
 from crawlprio.live.crawl_context import CrawlContext
 from crawlprio.live.roles import COORDINATOR, FACTS, coordinator_folder, facts_of
 from crawlprio.plugins.shared.connection import checked_client, client_of, when_available
@@ -84,13 +84,6 @@ class JoinedCrawl:
         self.streams = RedisStreams(client, self.name)
         if deletes and read_setting(self._settings, "SCHEDULER_FLUSH_ON_START"):
             self.streams.delete(self.seconds)
-        n_shards = when_available(self.streams.facts).get("shards", "1")
-        if n_shards != "1":
-            raise ConfigError(
-                f"The crawl {self.name!r} in Redis has {printable(n_shards, 20)} shards, which "
-                "crawls do not have any more; delete it with 'crawlprio frontier delete "
-                f"{self.name} --yes'."
-            )
         crawl.share_seeds = lambda found: when_available(partial(self.streams.share_seeds, found))
 
     def open(self) -> RedisStreams:
