@@ -226,14 +226,9 @@ class WorkerChannel:
         self._has = has
         self._arrived = arrived
         self.alive_until, self.reached_at = 0.0, boot_time()
-        self._n_sent = self._n_received = 0
+        self._n_sent = self.n_received = 0
         self._unacknowledged: deque[_Unacknowledged] = deque()
         self._sent_at = 0.0
-
-    @property
-    def had_coordinator(self) -> bool:
-        """Whether this worker has received a message."""
-        return self._n_received > 0
 
     @property
     def is_acknowledged(self) -> bool:
@@ -255,7 +250,7 @@ class WorkerChannel:
         """Send statements; without any, a heartbeat."""
         self._n_sent += bool(statements)
         n_wanted, *lists = self._has()
-        head = b"%d,%d" % (n_wanted, self._n_received)
+        head = b"%d,%d" % (n_wanted, self.n_received)
         body = b",".join([head, *map(written, [*lists, statements])])
         self._send([(self._n_sent, body)], keeps=bool(statements))
 
@@ -278,11 +273,11 @@ class WorkerChannel:
             except ValueError as error:
                 skip(error)
                 continue
-            if number <= self._n_received:
+            if number <= self.n_received:
                 continue
             echo = min(echo, boot_time())  # others may have sent a later time in this worker's name
-            is_new_coordinator = coordinator_of(number) != coordinator_of(self._n_received)
-            self._n_received = number
+            is_new_coordinator = coordinator_of(number) != coordinator_of(self.n_received)
+            self.n_received = number
             unacknowledged = self._unacknowledged
             while unacknowledged and unacknowledged[0].number <= n_read:
                 unacknowledged.popleft()

@@ -321,8 +321,6 @@ class Coordinator:
         self.frontier.clock.ended(site, **fetch)
 
 
-def _set_rule(
-    frontier: LocalFrontier, method: str, worker: Worker, site: str, value: float
-) -> None:
-    getattr(frontier.clock, method)(site, value)
+def _set_rule(frontier: LocalFrontier, rule: str, worker: Worker, site: str, value: float) -> None:
+    getattr(frontier.clock, rule)(site, value)
     frontier.clock.wake(site)

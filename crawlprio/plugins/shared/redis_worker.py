@@ -298,7 +298,7 @@ class CoordinatorStarter:
         if now - self._missing_since > _WARN_SECONDS and not self._has_warned:
             self._has_warned = True
             logger.warning("The crawl %r has no coordinator; waiting for one.", self._name)
-        if self._channel.had_coordinator and not facts.get("id"):
+        if self._channel.n_received and not facts.get("id"):
             if now - self._missing_since > COORDINATOR_SECONDS:
                 self._crawl.fail(
                     WorkersDied(
