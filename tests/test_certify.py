@@ -103,7 +103,7 @@ def test_walks_prove_what_the_crawl_has_and_fetch_no_page_twice(tmp_path):
         "fetched after "
         f"{found['visits']} visits; 300 random walks prove each bound with 95% confidence.\n"
         f"0 of {found['walked_pages']} pages that walks came to had no links, and 0 of "
-        f"{found['crawled_pages']} that the crawl got.\n"
+        f"{found['crawled_pages']} that the crawl fetched.\n"
     )
     shown = run_forked("crawlprio", ["receipt", "job", "--check"], tmp_path).stdout
     assert "is the receipt of the crawl" in shown

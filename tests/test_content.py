@@ -301,7 +301,7 @@ def test_a_page_that_cannot_be_read_is_failed_with_its_cause_and_the_next_run_as
         f"{cause}: {n}" for cause, n in failed.items()
     )
     run_command("explain", str(store), "http://a.test/0")
-    said = "http://a.test/0 was not got: not decoded. The next run asks for it again.\n"
+    said = "http://a.test/0 could not be fetched: not decoded. The next run asks for it again.\n"
     assert capsys.readouterr().out.startswith(said)
     run, store, asked = crawled([raw(LINK)] * len(causes), tmp_path)
     assert sorted(asked) == sorted([*(f"/{n}" for n in range(len(causes) - 1)), "/none"])

@@ -183,7 +183,7 @@ def test_pages_that_failed_or_were_refused_and_nofollow_links(tmp_path, capsys):
     folder = tmp_path / "job"
     crawl(folder, 100, "breadth-first")
     _, text = said(capsys, str(folder), "http://a.test/gone")
-    assert text.startswith("http://a.test/gone was not got: HTTP 404.")
+    assert text.startswith("http://a.test/gone could not be fetched: HTTP 404.")
     _, text = said(capsys, str(folder), "http://a.test/secret")
     assert "was refused: forbidden by robots.txt (ROBOTSTXT_OBEY). It waits" in text
     _, text = said(capsys, str(folder), "http://a.test/hidden")

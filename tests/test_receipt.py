@@ -326,7 +326,7 @@ def test_a_share_of_what_rules_left_names_the_rules_and_their_links(tmp_path):
         "from the seeds, was fetched. The crawl's rules refused 680 links by depth (DEPTH_LIMIT), "
         "1 link by extension (CRAWLPRIO_SKIP_EXTENSIONS)."
     )
-    assert sentences(found)[0] == dict(rows(found))["importance got"] == said
+    assert sentences(found)[0] == dict(rows(found))["importance fetched"] == said
     assert short_share(found["coverage"]) == "100 to 100% of what the rules allow"
 
 

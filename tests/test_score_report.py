@@ -100,7 +100,7 @@ def test_a_missing_package_is_named_with_the_remedy(monkeypatch, tmp_path, capsy
 def test_a_crawl_without_results_has_a_report_too(n_visits, tmp_path):
     store = store_of(tmp_path / "crawl.sqlite", skipped=n_visits)
     assert run_command("score", store, "--report", tmp_path / "a.html") == 0
-    assert "What the crawl got" in (tmp_path / "a.html").read_text(encoding="utf-8")
+    assert "What the crawl fetched" in (tmp_path / "a.html").read_text(encoding="utf-8")
 
 
 def test_texts_of_the_crawl_are_cut_and_only_web_addresses_are_links():
@@ -140,7 +140,7 @@ def test_two_crawls_are_told_apart(tmp_path, capsys):
             store.record(last._replace(fetched_at=1.7e9, content_hash=77), pages)
     assert run_command("score", one, two, "--report", tmp_path / "r.html") == 0
     assert capsys.readouterr().out == (
-        "Pages got by A alone: 1; by B alone: 6.\n"
+        "Pages fetched by A alone: 1; by B alone: 6.\n"
         "Pages visited by both: 40; of these, with another status: 1, title: 2, body: 1.\n"
     )
     html = (tmp_path / "r.html").read_text(encoding="utf-8")
@@ -254,7 +254,7 @@ class TestInABrowser:
         assert set(links) == {"http:", "file:"}
 
     def test_the_faults_of_the_sites_are_in_it(self, opened):
-        assert sorted(opened.column("Pages that could not be got", 1)) == ["HTTP 404", "HTTP 500"]
+        assert sorted(opened.column("Pages that could not be", 1)) == ["HTTP 404", "HTTP 500"]
         assert opened.column("Redirects that lead to further", 1) == ["2 redirects, then HTTP 200"]
         assert opened.column("Pages that took over", 1) == ["4.1 s"]
 

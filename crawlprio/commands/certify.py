@@ -226,7 +226,7 @@ class Command(SiteCrawlCommand):
     takes = "[options] STORE|FOLDER"
     does = "Prove by a random sample what share a crawl has"
     about = (
-        "Follow random walks from the pages that a crawl of the spider 'site' got to pages "
+        "Follow random walks from the pages that a crawl of the spider 'site' fetched to pages "
         "that it did not get, and fetch those, with the settings of the crawl. Where the walks "
         "end is a sample of the importance of all pages, so it proves, with 95 % confidence, "
         "what share the crawl has at least. The result is kept in the store, and is part of "
@@ -288,6 +288,6 @@ class Command(SiteCrawlCommand):
                 f"{certificate['walked_without_links']:,} of "
                 f"{certificate['walked_pages']:,} pages that walks came to had no links, and "
                 f"{certificate['crawled_without_links']:,} of {certificate['crawled_pages']:,} "
-                "that the crawl got."
+                "that the crawl fetched."
             )
         PipeSafeConsole().out(text, highlight=False)

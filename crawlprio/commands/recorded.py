@@ -39,11 +39,11 @@ class ReceiptCommand(OneLineCommand):
     """`crawlprio receipt STORE` makes the receipt of a crawl again, and shows it."""
 
     takes = "[options] STORE|FOLDER"
-    does = "Show what a crawl got, refused and missed"
+    does = "Show what a crawl fetched, refused and missed"
     about = (
         "Show the receipt of the crawl in STORE, or in the FOLDER of a crawl, and write it to "
         "receipt.json beside the store, as the crawl does when it ends: what was asked and "
-        "got, the share of the importance, counted from the seeds, that was fetched, every "
+        "fetched, the share of the importance, counted from the seeds, that was fetched, every "
         "refusal by rule and setting, failures by cause, the best pages not fetched, and what "
         "more pages would bring. It depends on the store alone, so it also has the receipt of a "
         "crawl that was killed. "

@@ -251,7 +251,7 @@ class Audit(NamedTuple):
             linking = sources[indptr[page] : indptr[page + 1]]
             return Faults(self.url(page), self.outcome(page), linking)
 
-        says = "Pages that could not be got, and the pages that link to them"
+        says = "Pages that could not be fetched, and the pages that link to them"
         return Findings("broken-link", says, "linked from", broken, fault)
 
     def _redirects(self) -> list[Findings]:
@@ -319,7 +319,7 @@ class Audit(NamedTuple):
         is_mapped = np.array([host.removeprefix("www.") in hosts for host in self.graph.hosts])
         unnamed = np.flatnonzero(self.visits.is_got & ~is_named & is_mapped[self.graph.site])
         says = "Pages that a sitemap names, and that no fetched page links to"
-        but = "Pages that were got, and that no sitemap of their site names"
+        but = "Fetched pages that no sitemap of their site names"
         return [
             Findings("orphan", says, "", orphans, lambda fault: fault),
             self._of_pages("not-in-sitemap", but, unnamed),

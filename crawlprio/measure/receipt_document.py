@@ -261,7 +261,7 @@ def _got(store: StoreReader, crawl: StoredCrawl) -> dict[str, Any]:
 def _coverage(store: StoreReader, crawl: StoredCrawl, found: Likely) -> dict[str, Any]:
     """Return the share of the importance that the successfully fetched pages hold.
 
-    There is none to speak of if pages were got, and none of them has a link.
+    There is none to speak of if pages were fetched, and none of them has a link.
     """
     has_share = crawl.has_links or not crawl.n_got
     is_likely = has_share and found.high - found.low <= WIDEST
@@ -420,10 +420,10 @@ def share_sentence(receipt: Mapping[str, Any]) -> str:
     left_out = coverage["left_out"]
     rules = f" The crawl's rules refused {_by_rule(left_out)}." if left_out else ""
     if coverage["at_least"] is None:
-        none = "The page got has no link"
+        none = "The fetched page has no link"
         if n_pages > 1:
-            none = f"None of the {n_pages:,} pages got has a link"
-        return f"{none} to follow, so no share can be said: {_look(coverage)}.{rules}"
+            none = f"None of the {n_pages:,} fetched pages has a link"
+        return f"{none} to follow, so no share can be stated: {_look(coverage)}.{rules}"
     sites = "this site" if receipt["got"]["sites_known"] == 1 else "these sites"
     of = f"what the crawl's rules allow of {sites}" if left_out else sites
     likely = "" if receipt["certificate"] else _likely(coverage)
@@ -491,10 +491,10 @@ def rows(receipt: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     yield "ordering", ", then ".join(asked["orderings"])
     yield "ended because", got["ended_because"] or "not known: it still runs, or was killed"
     statuses = ", ".join(f"{status}: {n:,}" for status, n in got["by_status"].items())
-    yield "pages got", f"{got['pages']:,} ({statuses})" if statuses else "0"
+    yield "pages fetched", f"{got['pages']:,} ({statuses})" if statuses else "0"
     yield "bytes, time", f"{got['bytes']:,} in {duration(got['seconds'])}"
     yield "not fetched yet", f"{got['waiting']:,} of {got['known']:,} known pages"
-    yield "importance got", share_sentence(receipt)
+    yield "importance fetched", share_sentence(receipt)
     if receipt["certificate"] and coverage["at_least"] is not None:
         yield "certified", sentence_of_certificate(receipt["certificate"])
     for source, of in receipt["outside"].items():

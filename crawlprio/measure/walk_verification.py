@@ -36,7 +36,7 @@ from crawlprio.web.scope import Scope
 from crawlprio.web.urls import MAX_URL_LENGTH, host_of, normalise_url
 
 LEAST_CHANCE = 0.01
-"""Probability below which pages that walks came to are taken for unlike those that a crawl got."""
+"""Probability below which pages that walks came to are taken for unlike the fetched ones."""
 
 _GONE = ("HTTP 404", "HTTP 410")
 _MOST_REDIRECTS = 20
@@ -387,7 +387,7 @@ class WalkVerification:
             if is_more_than_chance(n, walked.n_pages, n_before, self._counts.n_pages):
                 return (
                     f"{n:,} of {walked.n_pages:,} pages that walks came to {trait}, and "
-                    f"{n_before:,} of {self._counts.n_pages:,} that the crawl got"
+                    f"{n_before:,} of {self._counts.n_pages:,} that the crawl fetched"
                 )
         return ""
 

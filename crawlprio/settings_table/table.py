@@ -241,7 +241,7 @@ BOUNDS = Section(
         kinds.Int(1, none=_NO_LIMIT),
         None,
         "Stop once this run has fetched this many pages, all workers together; a "
-        "page counts if it was got, and files such as robots.txt do not count.",
+        "page counts if it was fetched, and files such as robots.txt do not count.",
         "pages",
         option="--pages N",
         is_of_one_run=True,
@@ -388,7 +388,7 @@ OUTPUT = Section(
         "CRAWLPRIO_RECEIPT",
         kinds.Bool(),
         True,
-        "When a crawl with a store ends, write `receipt.json` beside it: what was asked, got, "
+        "When a crawl with a store ends, write `receipt.json` beside it: what was asked, fetched, "
         "refused and missed, and the share of the importance, counted from the "
         "seeds, that was fetched ([coverage](coverage.md)).",
     ),

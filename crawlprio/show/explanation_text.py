@@ -53,7 +53,7 @@ def _became(found: Mapping[str, Any]) -> str:
         return f"was dropped: {_rule(found)}. Another link brings it back."
     if found["state"] == "failed":
         again = "" if "then" in found else " The next run asks for it again."
-        return f"was not got: {found['because']}.{again}"
+        return f"could not be fetched: {found['because']}.{again}"
     if "rule" in found:
         return f"waits, but would be refused: {_rule(found)}."
     return {

@@ -172,7 +172,7 @@ def receipt(crawl: ReportedCrawl) -> ReportSection:
     values = [[text(name), _lines(value)] for name, value in rows(crawl.receipt)
               if value not in said]  # fmt: skip
     table = ReportTable("The receipt.", ["", ""], values)
-    return ReportSection("receipt", "What the crawl got", said, (), (table,))
+    return ReportSection("receipt", "What the crawl fetched", said, (), (table,))
 
 
 def coverage(crawl: ReportedCrawl) -> ReportSection:
@@ -196,7 +196,7 @@ def coverage(crawl: ReportedCrawl) -> ReportSection:
 def time(crawl: ReportedCrawl) -> ReportSection:
     """Return the chart of fetched and failed pages over time."""
     at, is_got = crawl.audit.visits.fetched_at, crawl.is_got
-    charts = over_time({"got": at[is_got], "failed": at[crawl.is_visited & ~is_got]})
+    charts = over_time({"fetched": at[is_got], "failed": at[crawl.is_visited & ~is_got]})
     return ReportSection(
         "time", "The crawl over time", () if charts else ["Nothing was fetched."], charts
     )
@@ -231,7 +231,7 @@ def depth(crawl: ReportedCrawl) -> ReportSection:
         for mask in (crawl.is_got, ~crawl.is_got)
     ]
     names = [f"{n} or more" if n == MAX_DEPTH else str(n) for n in range(most)]
-    series = {"got": counts[0].tolist(), "not got": counts[1].tolist()}
+    series = {"fetched": counts[0].tolist(), "not fetched": counts[1].tolist()}
     chart = bars("depth", "Known pages by depth", names, series, ("links from a seed", "pages"))
     n_beyond = int((depths < 0).sum())
     pages = "1 page" if n_beyond == 1 else f"{n_beyond:,} pages"
@@ -244,8 +244,8 @@ def outcomes(crawl: ReportedCrawl) -> ReportSection:
     visits = crawl.audit.visits
     got = Counter(f"HTTP {status}" for status in visits.status[crawl.is_got].tolist())
     failed = Counter(visits.failed.values())
-    counted = [(name, n, "got") for name, n in got.items()]
-    counted += [(name, n, "not got") for name, n in failed.items()]
+    counted = [(name, n, "fetched") for name, n in got.items()]
+    counted += [(name, n, "failed") for name, n in failed.items()]
     counted.sort(key=lambda row: (-row[1], row[0]))
     table = cut(
         "Outcomes of the last visit of each page", ["outcome", "pages", ""],
@@ -310,7 +310,7 @@ def _top(crawl: ReportedCrawl, scored: Score) -> Iterator[ReportTable]:
     for mask, which, heading, of in (
         (scored.known, "", "title", audit.title),
         (
-            *(scored.known & ~crawl.is_got, " that were not got,", "because"),
+            *(scored.known & ~crawl.is_got, " that were not fetched,", "because"),
             lambda at: audit.visits.failed.get(at, "not fetched yet"),
         ),
     ):
@@ -357,7 +357,8 @@ def sites(crawl: ReportedCrawl) -> ReportSection:
         ]
         for site in by_share
     )  # fmt: skip
-    headings = ["site", "known", "got", "importance", "Crawl-delay, s", "least gap, s", "fetch, s"]
+    headings = ["site", "known", "fetched", "importance"]
+    headings += ["Crawl-delay, s", "least gap, s", "fetch, s"]
     measure = crawl.scores[0].importance
     table = cut(f"Sites by {measure} {OF_ALL}", headings, rows, n_sites)
     drawn = np.lexsort((np.arange(n_sites), -known))[:N_DOTS].tolist()
@@ -508,7 +509,7 @@ class ComparedCrawls:
     def sentences(self) -> list[str]:
         """Return how the two crawls differ."""
         return [
-            f"Pages got by A alone: {len(self.only_a):,}; by B alone: {len(self.only_b):,}.",
+            f"Pages fetched by A alone: {len(self.only_a):,}; by B alone: {len(self.only_b):,}.",
             f"Pages visited by both: {len(self.both[0]):,}; of these, with another status: "
             f"{len(self.outcomes):,}, title: {len(self.titles):,}, body: {self.n_bodies:,}.",
         ]
@@ -557,7 +558,7 @@ class ComparedCrawls:
         values = (
             [text(host), number(a), number(b), number(b - a, "+,")] for host, (a, b) in ordered
         )
-        headings = ["site", "got in A", "got in B", "difference"]
+        headings = ["site", "fetched in A", "fetched in B", "difference"]
         table = cut("Sites by how much they differ", headings, values, len(ordered))
         return ReportSection("sites", "Sites", (), (), (table,))
 
@@ -566,7 +567,7 @@ class ComparedCrawls:
             letter: crawl.audit.visits.fetched_at[crawl.is_got]
             for letter, crawl in (("A", self.a), ("B", self.b))
         }
-        return ReportSection("time", "Pages got over time", (), over_time(times, together=False))
+        return ReportSection("time", "Fetches over time", (), over_time(times, together=False))
 
 
 def _matched(crawl: ReportedCrawl, other: ReportedCrawl) -> NDArray[np.int32]:
@@ -608,7 +609,7 @@ def _only(
         [page(crawl.audit.url(at)), text(crawl.audit.title(at)), text(elsewhere(at))]
         for at in found.tolist()
     )
-    caption = f"Pages that {letter} got and {letter_of_other} did not, the most important first"
+    caption = f"Pages that {letter} fetched and {letter_of_other} did not, the most important first"
     return cut(caption, ["page", "title", f"in {letter_of_other}"], values, len(found))
 
 
@@ -637,8 +638,8 @@ def report_of(crawl: ReportedCrawl) -> str:
     when = f"{got['begin']} to {got['end']}" if got["begin"] else "nothing fetched"
     return rendered(
         title,
-        f"{text(crawl.repository.name).text}: {got['pages']:,} pages got, {got['known']:,} known, "
-        f"{when}",
+        f"{text(crawl.repository.name).text}: {got['pages']:,} pages fetched, "
+        f"{got['known']:,} known, {when}",
         [part for make in (*SECTIONS, *load_all("report sections")) if (part := make(crawl))],
     )
 
