@@ -262,7 +262,9 @@ def test_a_crawl_of_few_large_pages_does_not_stay_in_python(tmp_path):
 def test_ctrl_c_while_modules_are_imported_leaves_no_traceback(tmp_path, command):
     slow = tmp_path / "scrapy"
     slow.mkdir()
-    (slow / "__init__.py").write_text("print('importing', flush=True)\ninput()\n")
+    (slow / "__init__.py").write_text(
+        "import time\nprint('importing', flush=True)\nwhile True:\n    time.sleep(0.01)\n"
+    )
     process = subprocess.Popen(
         [sys.executable, "-m", "crawlprio", command, "x.sqlite"],
         cwd=tmp_path,
