@@ -379,10 +379,8 @@ def _of_failed(missing: Sequence[Mapping[str, Any]]) -> list[str]:
     """Return which share the failed pages among the missing ones hold, if it is 1% or more."""
     failed = [page for page in missing if page["because"] != "waiting"]
     share = sum(page["share"] for page in failed)
-    if share < 0.01:
-        return []
-    example = f"{failed[0]['url']} ({failed[0]['because']})"
-    return [f"Pages that could not be fetched hold {_about(share)}, such as {example}."]
+    said = f"Pages that could not be fetched hold {_about(share)}, such as"
+    return [f"{said} {page['url']} ({page['because']})." for page in failed[:1] if share >= 0.01]
 
 
 def _made_by_script(receipt: Mapping[str, Any]) -> list[str]:

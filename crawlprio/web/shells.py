@@ -14,30 +14,32 @@ _TOKENS = re.compile(
     r"|<(?P<name>script|style|noscript|template|svg|title)\b.*?(?:</(?P=name)\s*>|\Z))"
     r"|(?P<tag><[^>]*+>?)|(?P<text>[^<]++)"
 ).finditer
-_LINK = re.compile(r"(?i)<a\s(?:[^>]*?\s)?href\s*=\s*[\"']?(?!\s*(?:#|javascript|mailto))").findall
-_REFRESHES = re.compile(r"(?i)<meta\s[^>]*http-equiv\s*=\s*[\"']?refresh").search
+# To take linear time on any page, these end a tag at the next "<" and try nothing in two ways.
+_LINK = re.compile(r"(?i)<a\s(?:[^<>]*?\s)?href\s*=\s*[\"']?(?!\s*(?:#|javascript|mailto))").findall
+_REFRESHES = re.compile(r"(?i)<meta\s[^<>]*?http-equiv\s*=\s*[\"']?refresh").search
 _RUNS = re.compile(
     # A script of a type that is not run is data.
-    r"(?i)<script\b(?![^>]*\stype\s*=\s*[\"']?(?!module|[^\"'\s>]*(?:java|ecma)script)[^\"'\s>])"
+    r"(?i)<script\b(?![^<>]*?\stype\s*=\s*[\"']?(?!module|[^\"'\s>]*(?:java|ecma)script)[^\"'\s>])"
 ).search
 _SHOWS = re.compile(
     r"(?i)<(?:input|textarea|select|button|canvas|t[dh])\b(?![^<>]*\b(?:hidden|none)\b)"
 ).search
 _ROOT = re.compile(
-    r"(?i)<(div|main|section|body)\b[^>]*\sid\s*=\s*[\"']?"
-    r"(?:app|root|__next|__nuxt|q-app|svelte|main|[\w-]*-(?:app|root))[\"'\s>][^<]*</"
-    r"|<([a-z]+-[a-z-]+)\b[^>]*(?:/>|>\s*</\2>)"
+    r"(?i)<(?:(?>(?:div|main|section|body)\b[^<>]*?\sid\s*=\s*[\"']?"
+    r"(?:app|root|__next|__nuxt|q-app|svelte|main|[\w-]*-(?:app|root))[\"'\s>])[^<]*</"
+    r"|([a-z]+-[a-z-]++)(?!\w)[^<>]*?(?:/>|>\s*</\1>))"
 ).search
-_EMPTY = re.compile(r"(?i)<(?!html|head\b)([a-z][\w-]*)\b[^<>]*>\s*(?:<img[^<>]*>\s*)?</\1").search
+_EMPTY = re.compile(r"(?i)<(?!html|head\b)([a-z][\w-]*+)[^<>]*>\s*(?:<img[^<>]*>\s*)?</\1").search
 _WAITS = re.compile(r"(?i)>(?![^<]*redirect)[^<]*(?:loading|wait|\.\.\.|…|&hellip;)").search
 _LACKS_MENU = re.compile(
     # An empty element with a menu's name, or a script with one: navtreedata.js, sidebar-items.js,
     # and that of TypeDoc.
-    rb"<(?:(?:div|nav|ul|ol|aside|section) [^<>]*?id=[\"']?|[a-z]+-)[\w-]{0,40}?"
+    rb"<(?>(?:(?:div|nav|ul|ol|aside|section) [^<>]*?id=[\"']?|[a-z]+-)[\w-]{0,40}?"
     rb"(?:[Nn]av|[Mm]enu|[Ss]ide-?[Bb]ar|sidetoc)"
-    rb"(?:[\w-]{0,40}?(?:bar|box|tree|items|contents?|container))?(?![\w-])[^<>]*>"
-    rb"(?:\s|<!--[^<>]*-->|<(\w+)[^<>]*>\s*(?:Loading[.\s]*)?</\1>)*</"
-    rb"|<script [^<>]*?(?:src=[^<>]{0,200}?(?:nav|menu|sidebar)[\w-]{0,40}?(?:data|items)[\w.-]*js"
+    rb"(?:[\w-]{0,40}?(?:bar|box|tree|items|contents?|container))?(?![\w-]))[^<>]*>"
+    rb"(?:\s|<!--[^<>]*-->|<(\w++)[^<>]*>\s*(?:Loading[.\s]*)?</\1>)*+</"
+    rb"|<script [^<>]*?(?:src=[^<>]{0,200}?(?:nav|menu|sidebar)[\w-]{0,40}?(?:data|items)"
+    rb"[\w.-]{0,40}js"
     rb"|id=.?tsd-nav-script)"
 ).search
 _TEMPLATES = re.compile(
@@ -79,7 +81,8 @@ def looks_made_by_script(body: bytes) -> bool:
     runs = _RUNS(html) is not None
     if lacks_menu or not runs:
         return runs
-    held = sum(map(len, _TEMPLATES(html))) if has_templates else 0
+    end = html.rfind("</script") + 8
+    held = sum(map(len, _TEMPLATES(html, 0, end))) if has_templates else 0
     shown, n_text, n_pieces = _shown(html, max(_LITTLE, held // 2))
     says_little = n_text < _PLACEHOLDER and n_pieces <= 1 and not _SHOWS(shown)
     if says_little and len(_LINK(shown)) <= 2 and (_WAITS if n_text else _EMPTY)(shown):

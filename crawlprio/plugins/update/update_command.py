@@ -41,10 +41,9 @@ class ChangesCommand(OneLineCommand):
     does = "List the pages that updates found new, changed, moved or gone"
     about = (
         "List the pages that are not as they were before the last update of a crawl, the most "
-        "important first: new ones, changed ones (with what changed: title, text, links, or "
-        "body where no earlier text was kept), those "
-        "that moved elsewhere, and those that are gone. STORE is a crawl store, or the folder of a "
-        "crawl; the crawl may be running."
+        "important first: new ones, changed ones (with what changed: title, text, links, or body "
+        "where no earlier text was kept), those that moved elsewhere, and those that are gone. "
+        "STORE is a crawl store, or the folder of a crawl; the crawl may be running."
     )
     examples = ("changes example", "changes example --since 2026-01-31 --format rss")
     title = "Changes"
