@@ -154,7 +154,7 @@ def test_a_page_without_links_has_no_share_to_stop_at(tmp_path):
         run = run_spider(SiteSpider, stops, site=site, seeds="http://a.test/")
     assert run.reason == "finished"
     assert "crawlprio/coverage_at_least" not in run.stats
-    assert "no share can be said" in run.stats["crawlprio/receipt"]
+    assert "no share can be stated" in run.stats["crawlprio/receipt"]
 
 
 def test_a_crawl_in_parts_stops_where_a_single_run_would(tmp_path):

@@ -67,6 +67,8 @@ class StoredPages(PageTable):
         self._unstored_keys: dict[int, str] = {}
         self._n_stored = 0
         self._new_aliases: list[tuple[str, int]] = []
+        # What `find` did not find last: a scheduler asks before it adds a page, and so does adding.
+        self._missed: str | None = None
         # Hashes of identities looked up lately: most of those not found are added next.
         self._hashed: dict[str, bytes] = {}
         self._ahead: list[str] = []
@@ -78,9 +80,12 @@ class StoredPages(PageTable):
 
     def find(self, identity: str) -> int:
         """Return the page with this identity, or `NO_PAGE`."""
+        if identity is self._missed:
+            return NO_PAGE
         page = self._young.get(identity, NO_PAGE)
-        if page == NO_PAGE and identity not in self._hashed:
+        if page == NO_PAGE:
             page = self._find_all([identity])[0]
+            self._missed = identity if page == NO_PAGE else None
         return page
 
     def find_all(self, identities: Iterable[str]) -> list[int]:
@@ -98,6 +103,7 @@ class StoredPages(PageTable):
     def add(self, identity: str, url: str, site: int, depth: int = 0) -> int:
         """Add a page under the next id; the identity must be new."""
         page = self._place(site, depth)
+        self._missed = None
         self._young[identity] = page
         self._new_urls.append(url)
         if identity is not url and identity != url:
@@ -106,6 +112,7 @@ class StoredPages(PageTable):
 
     def alias(self, identity: str, page: int) -> None:
         """Give `page` a second identity. Aliases stay in memory."""
+        self._missed = None
         self._n_aliases += identity not in self._exact
         self._exact[identity] = page
         self._young[identity] = page
