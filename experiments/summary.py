@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from statistics import median
+from statistics import fmean, median
 from typing import Any
 
 from sources import HISTORIES, STATES, sources
@@ -319,7 +319,7 @@ def _ranking(
     by_web: Mapping[str, Mapping[str, float]], names: Sequence[str]
 ) -> list[tuple[str, float]]:
     """The strategies, best first, by their mean over the webs."""
-    means = {name: sum(a[name] for a in by_web.values()) / len(by_web) for name in names}
+    means = {name: fmean(a[name] for a in by_web.values()) for name in names}
     return sorted(means.items(), key=lambda item: -item[1])
 
 
