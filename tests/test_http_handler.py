@@ -31,6 +31,7 @@ from scrapy.exceptions import (
 from scrapy.utils.test import get_crawler
 from warcs import records
 
+from crawlprio.live import http_handler
 from crawlprio.live.http_handler import MOST_HEAD, HttpHandler, Reply
 from crawlprio.spiders.site import SiteSpider
 
@@ -643,7 +644,13 @@ def certificate(tmp_path_factory):
     return context
 
 
-def test_https_names_the_host_and_is_verified_if_that_is_asked_for(certificate):
+async def at_two_addresses(host):
+    """Resolve a name to an address where nobody listens, and to the server's."""
+    return ["127.0.0.2", "127.0.0.1"]
+
+
+def test_https_names_the_host_and_is_verified_if_that_is_asked_for(certificate, monkeypatch):
+    monkeypatch.setattr(http_handler, "resolved", at_two_addresses)
     with Server(lambda path: GOOD["plain"], tls=certificate) as server:
         with handler() as fetch:
             found = fetch(f"https://localhost:{server.port}/")

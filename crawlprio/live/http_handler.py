@@ -345,7 +345,7 @@ class HttpHandler(HTTP11DownloadHandler):
         attempts = [partial(make, address) for address in addresses]
         made, _, errors = await staggered_race(attempts, 0.3)  # seconds to the next
         if made is None:
-            raise next(filter(None, errors))
+            raise min(filter(None, errors), key=lambda error: isinstance(error, ConnectionError))
         connection: _Connection = made[1]
         return await connection.ask(plain.sent, answer)
 
