@@ -272,8 +272,9 @@ class LinkGraph:
             raise GraphError("indptr is empty; it must have one more element than there are pages.")
         n_pages = len(indptr) - 1
         indices = integers("indices", self.indices, np.int32, below=n_pages)
-        site = self.site if np.size(self.site) else np.zeros(n_pages, dtype=np.int32)
-        site = integers("site", site, np.int32, length=n_pages, below=MAX_PAGES)
+        site = integers("site", self.site, np.int32, below=MAX_PAGES)
+        site = site if len(site) else np.zeros(n_pages, dtype=np.int32)
+        site = integers("site", site, np.int32, length=n_pages)
         for name, held in (("indptr", indptr), ("indices", indices), ("site", site)):
             object.__setattr__(self, name, held)
 
