@@ -399,6 +399,11 @@ def test_sentences_say_how_sure_they_are():
         "Another 1,000 pages would add about 2%, counted from the seeds, in 1.5 h or more.",
     ]
     assert not any("hold" in said for said in sentences({**receipt, "missing": []}))
+    got, more = {**receipt["got"], "waiting": 1}, [{"pages": 1, "share": 0.004, "seconds": 50}]
+    assert sentences({**receipt, "got": got, "more": more})[2:] == [
+        "1 known page was not fetched yet.",
+        "Another page would add about 0.4%, counted from the seeds, in 50 s or more.",
+    ]
     coverage = {**receipt["coverage"], "likely": None, "interval": None}
     assert sentences({**receipt, "coverage": coverage})[0] == (
         "At least 71% of the importance of these sites, counted from the seeds, was fetched; how "

@@ -369,7 +369,8 @@ def sentences(receipt: Mapping[str, Any]) -> list[str]:
     has_share = receipt["coverage"]["at_least"] is not None
     proved = [sentence_of_certificate(certificate)] if certificate and has_share else []
     n_waiting = receipt["got"]["waiting"]
-    waiting = [f"{n_waiting:,} known pages were not fetched yet."] if n_waiting else []
+    pages = "1 known page was" if n_waiting == 1 else f"{n_waiting:,} known pages were"
+    waiting = [f"{pages} not fetched yet."] if n_waiting else []
     of_failed = _of_failed(receipt["missing"])
     said = (*proved, *of_failed, *waiting, *_made_by_script(receipt), *_more(receipt))
     return [share_sentence(receipt), *said]
@@ -475,8 +476,9 @@ def _more(receipt: Mapping[str, Any]) -> list[str]:
     if not steps:
         return []
     step = steps[min(1, len(steps) - 1)]
+    pages = "page" if step["pages"] == 1 else f"{step['pages']:,} pages"
     return [
-        f"Another {step['pages']:,} pages would add {_about(step['share'])}, {FROM_SEEDS}, in "
+        f"Another {pages} would add {_about(step['share'])}, {FROM_SEEDS}, in "
         f"{duration(step['seconds'])} or more."
     ]
 
