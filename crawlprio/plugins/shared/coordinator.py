@@ -12,6 +12,7 @@ from typing import Any
 
 from crawlprio.frontier.protocol import LeasedPage, PageVisit
 from crawlprio.items import LinkPairs
+from crawlprio.live.clock import AwaitedClock
 from crawlprio.live.local_frontier import LocalFrontier
 from crawlprio.plugins.shared.messages import (
     ENDED,
@@ -120,8 +121,9 @@ class Coordinator:
             "ended": self._ended,
             "not_fetched": self._will_not_start,
         }
-        for rule in ("set_delay", "set_limit", "obey_crawl_delay"):
-            self.handlers[rule] = partial(_set_rule, frontier, rule)
+        clock = frontier.clock
+        for rule in (clock.set_delay, clock.set_limit, clock.obey_crawl_delay):
+            self.handlers[rule.__name__] = partial(_set_rule, clock, rule)
 
     @property
     def n_leased(self) -> int:
@@ -321,6 +323,8 @@ class Coordinator:
         self.frontier.clock.ended(site, **fetch)
 
 
-def _set_rule(frontier: LocalFrontier, rule: str, worker: Worker, site: str, value: float) -> None:
-    getattr(frontier.clock, rule)(site, value)
-    frontier.clock.wake(site)
+def _set_rule(
+    clock: AwaitedClock, rule: Callable[[str, Any], object], worker: Worker, site: str, value: float
+) -> None:
+    rule(site, value)
+    clock.wake(site)

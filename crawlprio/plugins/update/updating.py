@@ -55,7 +55,7 @@ REVISITS = SideTable(
 )
 
 REVISIONS = SideTable.of_visits("revisions", "what TEXT NOT NULL")
-"""What changed in a known page, by its visit: title, text and links, or less."""
+"""What changed in a known page, by its visit: title, text (or body), links, some of these."""
 
 NOT_MODIFIED = 304
 
