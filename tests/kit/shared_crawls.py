@@ -301,7 +301,7 @@ def coordinator_of(folder, name, settings, spider=Spider):
         process = subprocess.Popen(line, stderr=log, cwd=folder, env=environment)
     try:
         yield process
-        process.send_signal(signal.SIGINT)
+        # It ends of itself; a signal would kill it where its loop has ended and Python has not.
         assert process.wait(MAX_SECONDS) == 0, (folder / "coordinator.log").read_text()
     finally:
         process.kill()
