@@ -105,6 +105,7 @@ def test_pages_that_did_not_change_cost_a_304_and_leave_no_visit(site, tmp_path)
     paths, n_conditional = site.statuses()
     assert (sorted(paths), n_conditional) == (["/", "/a", "/b", "/d"], 4)
     assert run.stats["downloader/response_status_count/304"] == 4
+    assert run.stats["crawlprio/pages_per_second"] > 0
     assert versions(tmp_path) == before
     assert run.reason == "finished"
 

@@ -67,6 +67,11 @@ class CrawlCounters:
         return len(self.visited)
 
     @property
+    def n_in_run(self) -> int:
+        """Pages fetched or found as they were in this run."""
+        return self.n_fetched - self.n_before + self.n_checks
+
+    @property
     def n_failed(self) -> int:
         """Pages whose fetch failed, without those that robots.txt forbids."""
         return self.failures.total()
@@ -172,10 +177,7 @@ class Goal:
     @property
     def n_left(self) -> float:
         """Pages that this run may still get; infinite if no limit is kept here."""
-        if self._max_pages is None:
-            return math.inf
-        figures = self._figures
-        return self._max_pages - (figures.n_fetched - figures.n_before) - figures.n_checks
+        return math.inf if self._max_pages is None else self._max_pages - self._figures.n_in_run
 
     @property
     def certain_share(self) -> float | None:

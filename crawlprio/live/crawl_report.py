@@ -387,8 +387,7 @@ def in_a_line(parts: Iterable[str], width: int) -> str:
 
 
 def _per_second(figures: CrawlCounters, elapsed: float) -> float:
-    """Return the pages fetched per second in this run."""
-    return (figures.n_fetched - figures.n_before) / max(elapsed, 1e-9)
+    return figures.n_in_run / max(elapsed, 1e-9)
 
 
 def _shown(value: str | float) -> str:
