@@ -17,7 +17,7 @@ class CrawlprioError(Exception):
         return without_passwords(printable(super().__str__()))
 
 
-_PASSWORD = re.compile(r"((?:rediss?|redis\+\w+|unix):/*)\S*@|(\w:/+)[^\s/?#]*:[^\s/?#]*@")
+_PASSWORD = re.compile(r"((?:rediss?|redis\+\w+|unix):/*)\S*@|(\w:/+)[^\s/?#:]*:[^\s/?#]*@")
 """User and password in a URL; those for Redis may have any characters, as others may not."""
 
 
