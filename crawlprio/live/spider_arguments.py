@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -18,7 +18,7 @@ from crawlprio.errors import ConfigError, StoreError
 from crawlprio.orderings import NAMED
 from crawlprio.safe_files import is_missing
 from crawlprio.settings_table.config import given_settings, read_setting
-from crawlprio.settings_table.setting_types import OWN_NAMES, AnyValue, FileName, Folder, Options
+from crawlprio.settings_table.setting_types import OWN_NAMES, Options
 from crawlprio.settings_table.table import SETTINGS
 from crawlprio.store import Store
 from crawlprio.store.files import damaged
@@ -30,10 +30,7 @@ ARGUMENTS = ("seeds", "follow", "allow", "deny")
 """The spider arguments that are kept."""
 
 _KEY = "given"
-_PLAIN_MODEL = re.compile(r"(language:[^:]*:)*(words:|query:)|(language:[^:]*:)*language:[^:]*$")
 _TEXTS = ("ORDERING", "TOPIC", "USER_AGENT", "ROBOTSTXT_USER_AGENT")
-_WARC, _MODEL = "CRAWLPRIO_WARC", "CRAWLPRIO_VALUE"
-_CLASSIFIER = re.compile(r"((?:language:[^:]*:)*)(?:classifier:)?([^:]+\.json)")
 _PASSWORD = re.compile(r"://[^/?#\s]*@")
 
 _SCRAPYS = re.compile(
@@ -59,12 +56,8 @@ def record_arguments(store: Store, arguments: Mapping[str, Any], settings: BaseS
     given = given_settings(settings)
     kept = {name: value for name, value in given.items() if is_plain(name, value)}
     folder = store.path.parent.absolute()
-    if given.get(_WARC):
-        kept[_WARC] = os.path.relpath(given[_WARC], folder)
-    classifier = _CLASSIFIER.fullmatch(str(given.get(_MODEL)))
-    if classifier:
-        path = os.path.relpath(classifier[2], folder)
-        kept[_MODEL] = f"{classifier[1]}classifier:{path}"
+    for name, beginning, path in _paths(given):
+        kept[name] = beginning + os.path.relpath(path, folder)
     lost = [
         name
         for name in given
@@ -99,23 +92,24 @@ def read_arguments(store: Store) -> RecordedArguments:
                 raise TypeError(f"{name} of another type")
         values: dict[str, Any] = found["settings"]
         kept = {name: value for name, value in values.items() if is_plain(name, value)}
-        kept |= _files(values, store.path.parent)
+        for name, beginning, path in _paths(values):
+            there = store.path.parent / path
+            if (os.path.isfile if beginning else os.path.isdir)(there):
+                kept[name] = beginning + os.path.relpath(there)
         lost = {*filter(SETTINGS.__contains__, values), *map(str, found.get("lost", ()))}
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise damaged(store.path, f"arguments of its crawl: {type(error).__name__}") from None
     return RecordedArguments(arguments, kept, sorted(lost - kept.keys()))
 
 
-def _files(values: Mapping[str, Any], folder: Path) -> dict[str, str]:
-    """Return the settings that name an archive or a classifier which is there."""
-    found: dict[str, str] = {}
-    archive = values.get(_WARC)
-    if isinstance(archive, str) and os.path.isdir(folder / archive):
-        found[_WARC] = os.path.relpath(folder / archive)
-    classifier = _CLASSIFIER.fullmatch(str(values.get(_MODEL)))
-    if classifier and os.path.isfile(folder / classifier[2]):
-        found[_MODEL] = f"{classifier[1]}classifier:{os.path.relpath(folder / classifier[2])}"
-    return found
+def _paths(values: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
+    """Yield the settings that name a file or folder, in two parts as `SettingType.portable`."""
+    for name, value in values.items():
+        setting = SETTINGS.get(name)
+        if setting is not None and isinstance(value, str) and setting.is_ours:
+            parts = setting.kind.portable(value)
+            if parts and parts[1]:
+                yield name, *parts
 
 
 def check_same_seeds(settings: BaseSettings, seeds: list[str] | None) -> None:
@@ -153,8 +147,6 @@ def is_plain(name: str, value: object) -> bool:
         return False
     if name == "ORDERING":
         return value in NAMED
-    if name == _MODEL:
-        return _PLAIN_MODEL.match(str(value)) is not None and "@" not in str(value)
     if type(setting.kind) is Options:
         return name in OWN_NAMES
-    return name in _TEXTS or not isinstance(setting.kind, AnyValue | FileName | Folder)
+    return name in _TEXTS or setting.kind.portable(str(value)) == (str(value), "")

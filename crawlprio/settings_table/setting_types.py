@@ -64,6 +64,13 @@ class SettingType:
         """Do the same for a value that is not None."""
         return value
 
+    def portable(self, value: str) -> tuple[str, str] | None:
+        """Return a value that a crawl can take from anybody, in two parts; None if it cannot.
+
+        The second is empty, or the path of a folder, or of a file if the first is not empty.
+        """
+        return value, ""
+
     @property
     def allowed(self) -> str:
         """The allowed values, as in `give ...`."""
@@ -75,6 +82,9 @@ class AnyValue(SettingType):
     """A value that is checked where it is used: an ordering, a topic, a class of Scrapy."""
 
     bounds: str = "any value"
+
+    def portable(self, value: str) -> tuple[str, str] | None:
+        return None
 
 
 @dataclass(frozen=True)
@@ -237,6 +247,9 @@ class FileName(SettingType):
             raise NotAllowedError("whose folder does not exist")
         return path
 
+    def portable(self, value: str) -> None:
+        return None
+
     @property
     def bounds(self) -> str:
         if not self.suffixes:
@@ -262,6 +275,9 @@ class Folder(SettingType):
         if not can_write(folder):
             raise NotAllowedError("which is not writable")
         return str(folder)
+
+    def portable(self, value: str) -> tuple[str, str]:
+        return "", value
 
 
 @dataclass(frozen=True)

@@ -1,16 +1,32 @@
 """What pages are worth by their text: value models, orderings by value, kept texts, novelty."""
 
+import re
+from dataclasses import dataclass
+
 from crawlprio.settings_table.setting_types import AnyValue, Bool, Choice, Section, Setting
+
+
+@dataclass(frozen=True)
+class ModelName(AnyValue):
+    """A value model, which is checked when it is made."""
+
+    bounds: str = (
+        "words:TERMS, query:WORDS, classifier:FILE.json, fasttext:FILE:LABEL, "
+        "language:CODES or an import path"
+    )
+
+    def portable(self, value: str) -> tuple[str, str] | None:
+        if re.fullmatch(r"(language:[^:@]*:)*((words|query):[^@]*|language:[^:@]*)", value):
+            return value, ""
+        found = re.fullmatch(r"((?:language:[^:]*:)*)(?:classifier:)?([^:]+\.json)", value)
+        return (f"{found[1]}classifier:", found[2]) if found else None
+
 
 ORDER = Section(
     "Order",
     Setting(
         "CRAWLPRIO_VALUE",
-        AnyValue(
-            "words:TERMS, query:WORDS, classifier:FILE.json, fasttext:FILE:LABEL, "
-            "language:CODES or an import path",
-            none="no model",
-        ),
+        ModelName(none="no model"),
         None,
         "The value model that says what each page is worth ([value](value.md)).",
         needs=(("language:", "py3langid", "texts"), ("fasttext:", "fasttext", "fasttext")),
