@@ -17,6 +17,7 @@ SHELLS = {
     "a word to wait by in any language": f"<p>Загрузка...</p>{RUNS}",
     "an empty root": f"<div id='root'></div>{'text ' * 50}{RUNS}",
     "a root of its own kind": f"<my-app>\n</my-app>{'text ' * 50}<script type=module>x()</script>",
+    "a root named as a class": f"<div class='root'> </div>{'text ' * 50}{RUNS}",
     "a root that is closed at once": f"<my-app a=b/>{'text ' * 50}{RUNS}",
     "text that is hidden": f"<i></i><noscript>{'Please enable it. ' * 50}</noscript>{RUNS}",
     "styles and comments": f"<i></i><style>{'a {{}} ' * 99}</style><!--{'x ' * 200}-->{RUNS}",
@@ -34,6 +35,7 @@ MENUS = {
     "an element of its own kind": "<app-menu>\n</app-menu>",
     "empty elements inside": "<div class=x id='nav-tree-contents'> <i id=sync></i> <!-- --></div>",
     "a word to wait by": '<ul class=a id="nav-container"><li>Loading...</li></ul>',
+    "a form to search by": "<div id=navbar> <form id=search><input></form> </div>",
     "TypeDoc's script": "<script src=assets/navigation.js id=tsd-nav-script></script>",
     "a script of items": "<script src='../menudata.js'></script>",
 }
@@ -42,6 +44,8 @@ PAGES = {
     "a heading": f"<h1>A title</h1><div></div>{RUNS}",
     "a word": f"<title>A title</title><body><p>Redirecting...</p></body>{RUNS}",
     "a menu": f"<nav id=nav><a href=/1>1</a></nav>{'text ' * 60}{RUNS}",
+    "a menu below a form": "<div id=navbar><form><input></form><ul><a href=/1>1</a></ul></div>"
+    f"{'text ' * 60}{RUNS}",
     "a handle of a menu": f"<div id=sidebar-handle></div><i id=nav></i>{'text ' * 60}{RUNS}",
     "a list below a menu": f"<div id=navbar-sub-list></div>{'text ' * 60}{RUNS}",
     "a script for a menu": f"{'text ' * 60}<script src=menu.js></script>",
@@ -81,6 +85,7 @@ def test_a_page_with_content_or_without_a_script_does_not(kind):
     [
         *(b"<script", b"<!--", b"<svg", b"<a ", b"<a href=", b"<", b"<div id=app", b"\xff", b"nav"),
         *(b"<div id=nav", b"<div id=nav>", b"<div id=nav><!--", b"<div id=nav><b> ", b"<p> <img>"),
+        *(b"<div id=nav><form>", b"<form>", b"<form", b"</form><", b" class=root"),
         *(
             b"<script src=nav",
             b"a-",
@@ -103,7 +108,10 @@ def test_a_page_with_content_or_without_a_script_does_not(kind):
 )
 @pytest.mark.parametrize(
     "before",
-    [b"<script>#/", b"#/<script></script>", b"<script></script><p></p><", b"<script></script><div"],
+    [
+        *(b"<script>#/", b"#/<script></script>", b"<script></script><p></p><"),
+        *(b"<script></script><div", b"<script></script><div id=nav><form>"),
+    ],
 )
 def test_any_bytes_are_looked_at_in_linear_time(before, piece):
     """Anything quadratic would take minutes."""

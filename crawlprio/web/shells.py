@@ -25,19 +25,20 @@ _SHOWS = re.compile(
     r"(?i)<(?:input|textarea|select|button|canvas|t[dh])\b(?![^<>]*\b(?:hidden|none)\b)"
 ).search
 _ROOT = re.compile(
-    r"(?i)<(?:(?>(?:div|main|section|body)\b[^<>]*?\sid\s*=\s*[\"']?"
+    r"(?i)<(?:(?>(?:div|main|section|body)\b[^<>]*?\s(?:id|class)\s*=\s*[\"']?"
     r"(?:app|root|__next|__nuxt|q-app|svelte|main|[\w-]*-(?:app|root))[\"'\s>])[^<]*</"
     r"|([a-z]+-[a-z-]++)(?!\w)[^<>]*?(?:/>|>\s*</\1>))"
 ).search
 _EMPTY = re.compile(r"(?i)<(?!html|head\b)([a-z][\w-]*+)[^<>]*>\s*(?:<img[^<>]*>\s*)?</\1").search
 _WAITS = re.compile(r"(?i)>(?![^<]*redirect)[^<]*(?:loading|wait|\.\.\.|…|&hellip;)").search
 _LACKS_MENU = re.compile(
-    # An empty element with a menu's name, or a script with one: navtreedata.js, sidebar-items.js,
-    # and that of TypeDoc.
+    # An element with a menu's name that is empty, or has but a form without links to search by, or
+    # a script with one: navtreedata.js, sidebar-items.js, and that of TypeDoc.
     rb"<(?>(?:(?:div|nav|ul|ol|aside|section) [^<>]*?id=[\"']?|[a-z]+-)[\w-]{0,40}?"
     rb"(?:[Nn]av|[Mm]enu|[Ss]ide-?[Bb]ar|sidetoc)"
     rb"(?:[\w-]{0,40}?(?:bar|box|tree|items|contents?|container))?(?![\w-]))[^<>]*>"
-    rb"(?:\s|<!--[^<>]*-->|<(\w++)[^<>]*>\s*(?:Loading[.\s]*)?</\1>)*+</"
+    rb"(?:\s|<!--[^<>]*-->|<(\w++)[^<>]*>\s*(?:Loading[.\s]*)?</\1>"
+    rb"|<form\b(?:[^<]++|<(?!/?form\b|a\s))*+</form>)*+</"
     rb"|<script [^<>]*?(?:src=[^<>]{0,200}?(?:nav|menu|sidebar)[\w-]{0,40}?(?:data|items)"
     rb"[\w.-]{0,40}js"
     rb"|id=.?tsd-nav-script)"
