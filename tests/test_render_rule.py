@@ -15,10 +15,10 @@ SHELLS = {
     "an empty element": f"<title>A title of its own</title><p></p>{RUNS}",
     "an empty body": f"<head>{RUNS}</head><body>\n</body>",
     "a word to wait by in any language": f"<p>Загрузка...</p>{RUNS}",
-    "an empty root": f"<div id='root'></div>{'text ' * 50}{RUNS}",
-    "a root of its own kind": f"<my-app>\n</my-app>{'text ' * 50}<script type=module>x()</script>",
-    "a root named as a class": f"<div class='root'> </div>{'text ' * 50}{RUNS}",
-    "a root that is closed at once": f"<my-app a=b/>{'text ' * 50}{RUNS}",
+    "an empty root": f"<div id='root'></div>{'text ' * 30}{RUNS}",
+    "a root of its own kind": f"<my-app>\n</my-app>{'text ' * 30}<script type=module>x()</script>",
+    "a root named as a class": f"<div class='root'> </div>{'text ' * 30}{RUNS}",
+    "a root that is closed at once": f"<my-app a=b/>{'text ' * 30}{RUNS}",
     "text that is hidden": f"<i></i><noscript>{'Please enable it. ' * 50}</noscript>{RUNS}",
     "styles and comments": f"<i></i><style>{'a {{}} ' * 99}</style><!--{'x ' * 200}-->{RUNS}",
     "controls that are hidden": f"<div></div><input type=hidden><select hidden></select>{RUNS}",
@@ -38,6 +38,7 @@ MENUS = {
     "a form to search by": "<div id=navbar> <form id=search><input></form> </div>",
     "TypeDoc's script": "<script src=assets/navigation.js id=tsd-nav-script></script>",
     "a script of items": "<script src='../menudata.js'></script>",
+    "a script of source files": '<script defer src="../../src-files1.90.0.js"></script>',
 }
 PAGES = {
     "nothing to fill": f"<title>A title</title>{RUNS}",
@@ -60,6 +61,7 @@ PAGES = {
     "links": f"<a href=/1>1</a><a href=/2>2</a><a href=/3>3</a>{RUNS}",
     "a redirect": f"<meta http-equiv='refresh' content='0; url=en/'>{RUNS}",
     "a root with text": f"<div id=app>{'text ' * 120}</div>{RUNS}",
+    "an empty root below text": f"<p>{'text ' * 50}</p><div id=root></div>{RUNS}",
     "few templates": f"{'text ' * 200}<script type='text/x-template'><p>text</script>{RUNS}",
 }
 

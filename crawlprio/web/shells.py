@@ -8,7 +8,7 @@ MANY_LINKS = 20
 """A page with more links than these is not made by script as a whole."""
 
 # Characters of text below which a page may say "Loading", or have an empty root element.
-_PLACEHOLDER, _LITTLE, _LOOKED_AT = 40, 300, 100_000
+_PLACEHOLDER, _LITTLE, _LOOKED_AT = 40, 200, 100_000
 _TOKENS = re.compile(
     r"(?is)(?P<hidden><!--.*?(?:-->|\Z)"
     r"|<(?P<name>script|style|noscript|template|svg|title)\b.*?(?:</(?P=name)\s*>|\Z))"
@@ -33,14 +33,14 @@ _EMPTY = re.compile(r"(?i)<(?!html|head\b)([a-z][\w-]*+)[^<>]*>\s*(?:<img[^<>]*>
 _WAITS = re.compile(r"(?i)>(?![^<]*redirect)[^<]*(?:loading|wait|\.\.\.|…|&hellip;)").search
 _LACKS_MENU = re.compile(
     # An element with a menu's name that is empty, or has but a form without links to search by, or
-    # a script with one: navtreedata.js, sidebar-items.js, and that of TypeDoc.
+    # a script with one: navtreedata.js, sidebar-items.js, rustdoc's src-files.js, and TypeDoc's.
     rb"<(?>(?:(?:div|nav|ul|ol|aside|section) [^<>]*?id=[\"']?|[a-z]+-)[\w-]{0,40}?"
     rb"(?:[Nn]av|[Mm]enu|[Ss]ide-?[Bb]ar|sidetoc)"
     rb"(?:[\w-]{0,40}?(?:bar|box|tree|items|contents?|container))?(?![\w-]))[^<>]*>"
     rb"(?:\s|<!--[^<>]*-->|<(\w++)[^<>]*>\s*(?:Loading[.\s]*)?</\1>"
     rb"|<form\b(?:[^<]++|<(?!/?form\b|a\s))*+</form>)*+</"
-    rb"|<script [^<>]*?(?:src=[^<>]{0,200}?(?:nav|menu|sidebar)[\w-]{0,40}?(?:data|items)"
-    rb"[\w.-]{0,40}js"
+    rb"|<script [^<>]*?(?:src=[^<>]{0,200}?(?:(?:nav|menu|sidebar)[\w-]{0,40}?(?:data|items)"
+    rb"|(?:src|source)-files)[\w.-]{0,40}js"
     rb"|id=.?tsd-nav-script)"
 ).search
 _TEMPLATES = re.compile(
@@ -68,7 +68,7 @@ def looks_made_by_script(body: bytes) -> bool:
 
     Content: two links or fewer, no control or table, and an empty element but no text, or one piece
     of text like "Loading", of under 40 characters; or an empty root element, as frameworks fill it,
-    and under 300 characters; or more text in templates than twice what it shows; but not a page
+    and under 200 characters; or more text in templates than twice what it shows; but not a page
     that leads elsewhere by `meta http-equiv=refresh`. Menu: an empty element, or a script, is named
     as one. Cost: 2 to 4 µs for each kB, and some 100 µs if it has few links.
     """
