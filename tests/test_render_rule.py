@@ -23,6 +23,7 @@ SHELLS = {
     "styles and comments": f"<i></i><style>{'a {{}} ' * 99}</style><!--{'x ' * 200}-->{RUNS}",
     "controls that are hidden": f"<div></div><input type=hidden><select hidden></select>{RUNS}",
     "templates": f"{'text ' * 60}<script type='text/x-template'>{'<p>text' * 400}</script>{RUNS}",
+    "an attribute with a tag's end": f"<meta content='> {'text ' * 60}'><div id=app></div>{RUNS}",
     "links to itself": f"<a href='#top'></a><a href=#a></a><a href=#b></a>{RUNS}",
     "a refresh for those without scripts": "<noscript><meta http-equiv=refresh content='0;/no'>"
     f"</noscript><div id=app></div>{RUNS}",
@@ -47,6 +48,7 @@ PAGES = {
     "a menu": f"<nav id=nav><a href=/1>1</a></nav>{'text ' * 60}{RUNS}",
     "a menu below a form": "<div id=navbar><form><input></form><ul><a href=/1>1</a></ul></div>"
     f"{'text ' * 60}{RUNS}",
+    "a menu to search by": f"<div id=searchmenu><form><input></form></div>{'text ' * 60}{RUNS}",
     "a handle of a menu": f"<div id=sidebar-handle></div><i id=nav></i>{'text ' * 60}{RUNS}",
     "a list below a menu": f"<div id=navbar-sub-list></div>{'text ' * 60}{RUNS}",
     "a script for a menu": f"{'text ' * 60}<script src=menu.js></script>",
@@ -87,7 +89,16 @@ def test_a_page_with_content_or_without_a_script_does_not(kind):
     [
         *(b"<script", b"<!--", b"<svg", b"<a ", b"<a href=", b"<", b"<div id=app", b"\xff", b"nav"),
         *(b"<div id=nav", b"<div id=nav>", b"<div id=nav><!--", b"<div id=nav><b> ", b"<p> <img>"),
-        *(b"<div id=nav><form>", b"<form>", b"<form", b"</form><", b" class=root"),
+        *(
+            b"<div id=nav><form>",
+            b"<form>",
+            b"<form",
+            b"</form><",
+            b"<div id=navbar><form>",
+            b" class=root",
+            b"<a b='",
+            b'<a=">',
+        ),
         *(
             b"<script src=nav",
             b"a-",

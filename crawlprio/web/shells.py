@@ -12,7 +12,7 @@ _PLACEHOLDER, _LITTLE, _LOOKED_AT = 40, 200, 100_000
 _TOKENS = re.compile(
     r"(?is)(?P<hidden><!--.*?(?:-->|\Z)"
     r"|<(?P<name>script|style|noscript|template|svg|title)\b.*?(?:</(?P=name)\s*>|\Z))"
-    r"|(?P<tag><[^>]*+>?)|(?P<text>[^<]++)"
+    r"|(?P<tag><(?:[^>=]++|=\s*+(?:\"[^\"]*+\"|'[^']*+')?+)*+>?)|(?P<text>[^<]++)"
 ).finditer
 # To take linear time on any page, these end a tag at the next "<" and try nothing in two ways.
 _LINK = re.compile(r"(?i)<a\s(?:[^<>]*?\s)?href\s*=\s*[\"']?(?!\s*(?:#|javascript|mailto))").findall
@@ -32,9 +32,9 @@ _ROOT = re.compile(
 _EMPTY = re.compile(r"(?i)<(?!html|head\b)([a-z][\w-]*+)[^<>]*>\s*(?:<img[^<>]*>\s*)?</\1").search
 _WAITS = re.compile(r"(?i)>(?![^<]*redirect)[^<]*(?:loading|wait|\.\.\.|…|&hellip;)").search
 _LACKS_MENU = re.compile(
-    # An element with a menu's name that is empty, or has but a form without links to search by, or
-    # a script with one: navtreedata.js, sidebar-items.js, rustdoc's src-files.js, and TypeDoc's.
-    rb"<(?>(?:(?:div|nav|ul|ol|aside|section) [^<>]*?id=[\"']?|[a-z]+-)[\w-]{0,40}?"
+    # An element with a menu's name that is empty, or has but a form without links, as DocFX's; or a
+    # script with such a name: navtreedata.js, sidebar-items.js, rustdoc's src-files.js, TypeDoc's.
+    rb"<(?>(?:(?:div|nav|ul|ol|aside|section) [^<>]*?id=[\"']?(?!search)|[a-z]+-)[\w-]{0,40}?"
     rb"(?:[Nn]av|[Mm]enu|[Ss]ide-?[Bb]ar|sidetoc)"
     rb"(?:[\w-]{0,40}?(?:bar|box|tree|items|contents?|container))?(?![\w-]))[^<>]*>"
     rb"(?:\s|<!--[^<>]*-->|<(\w++)[^<>]*>\s*(?:Loading[.\s]*)?</\1>"
