@@ -5,8 +5,9 @@ rendered by the browser of the plug-in, which gets files of the folder, and with
 of npm packages in place of a CDN's, where the page lies, below a folder named as the site (what
 follows `__` in its name), and, if it is an index.html, also at the root of a site. A page gained if
 it has twice as much text and 40 characters more, or shows a link on its site that it did not have.
-A page that gained nothing is labelled only if all that it asked for was there (but polyfills
-and counters of visitors), and if it shows anything: others need a server of their own.
+A page that gained nothing is labelled only if all that it asked for was there (but polyfills and
+counters of visitors), and if it shows anything: others need a server of their own. Printed too:
+the result if twice the text is a gain, however short it is.
 
 `routes WORK` crawls the sites of `render_sites.py`, behind nginx, with `--render auto`, and with a
 browser that has a network and follows all links. `manuals FOLDER...` crawls plain folders with and
@@ -129,6 +130,13 @@ class Labels:
         await self._browser.close()
 
 
+def shows_more(row):
+    """Return whether a page gained, or shows at least twice its text, however short that is."""
+    text = row.get("text", 0)
+    longest = max((n for n, *_ in row.get("shown", ())), default=0)
+    return row["gained"] or longest >= max(2 * text, 1)
+
+
 def html_of(root):
     files = sorted(root.rglob("*.html"))
     return [file for file in files if file.is_file() and file.stat().st_size <= MAX_BYTES]
@@ -155,6 +163,10 @@ async def rule(options):
     blank = sum(row["looks"] and not row["labelled"] for row in rows)
     print(f"{len(rows)} pages, {len(of)} labelled; {gained} gained, {named} named, {both} both")
     print(f"precision {both / max(named, 1):.2f}, recall {both / max(gained, 1):.2f}")
+    showed = sum(map(shows_more, of))
+    both = sum(row["looks"] and shows_more(row) for row in of)
+    print(f"with twice the text a gain, however short: {both / max(named, 1):.2f}", end=", ")
+    print(f"{both / max(showed, 1):.2f}")
     print(f"{blank} of those that cannot be labelled are named")
     if options.output:
         lines = ",\n".join(map(json.dumps, rows))
