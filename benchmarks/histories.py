@@ -81,14 +81,14 @@ SEEN = {
     "htmldocs": Source(
         "documentation",
         "git/htmldocs",
-        "dc392386a727c3af009f0a6813ab991ef1752c22",
+        "4eb2b9c1b93402514bbab7ad58ab8181526cd874",
         "git.github.io",
         homes=("index.html", "git.html", "user-manual.html"),
     ),
     "flink": Source(
         "software project",
         "apache/flink-web",
-        "aa5b0b18dc0ae74cd3f97bca518fc46124e1927a",
+        "eea4e25734cfebe4345122625d5b56635c49aa64",
         "flink.apache.org",
         under="content/",
     ),
@@ -138,7 +138,7 @@ UNSEEN = {
     "kubaik-blog": Source(
         "daily articles",
         "kubaik/kubaik.github.io",
-        "d3172879ba171c382e3bb4489f3be8f0d5aab148",
+        "88df3d4aca41354167a384b37106c3970a56923d",
         "kubaik.github.io",
         under="docs/",
     ),
@@ -159,7 +159,7 @@ UNSEEN = {
 MAGAZINE = Source(
     "magazine",
     "CaffeineHighZombie/the-chronicler-site",
-    "422f5a875fce30c45c6965230118761d9664ce32",
+    "69169e36be2f190552278dcba2a52d4af8b78173",
     "perpetual.fyi",
 )
 
