@@ -1,11 +1,11 @@
 """Which policy keeps a copy of a website fresh: the ordering `gain` beside those of the literature.
 
     python benchmarks/refresh.py FOLDER [--web NAME]... [--budgets .01 .05 .2]
-        [--policies gain importance ...] [--lastmod honest|build] [--spread]
+        [--policies gain importance ...] [--lastmod honest|build] [--start .3] [--spread]
 
 Replays the histories that `histories.py` wrote to FOLDER. Each day, a policy may fetch a share of
 the pages that can be reached from the home pages, of those that it knows. It starts with a copy of
-all of them, 30 % into the history. A page has changed if its core has.
+all of them, at `--start` of the history, 30 % in. A page has changed if its core has.
 
 Freshness is the share of importance (PageRank of the true graph) whose copy is current, as a mean
 over all days but those on which no page can be reached; `closed` is the share of the distance from
@@ -46,9 +46,6 @@ from crawlprio.plugins.update import gain
 Floats = NDArray[np.float64]
 Pages = NDArray[np.int64]
 
-START = 0.3
-"""Share of the history before the first copy."""
-
 RANK_DAYS = 60
 """Days between two computations of the importance that a policy goes by."""
 
@@ -59,10 +56,10 @@ NEVER = 1e6
 class Site:
     """The true site by day: versions, what can be reached, importance, and the next change."""
 
-    def __init__(self, history: History) -> None:
+    def __init__(self, history: History, start: float) -> None:
         self.history = history
         first, last = history.days[0], history.days[-1]
-        self.begin, self.end = int(first + START * (last - first)), last
+        self.begin, self.end = int(first + start * (last - first)), last
         self.sites = np.zeros(len(history.paths), np.int32)
         self.next_change = self._next_changes()
 
@@ -95,9 +92,9 @@ class Site:
         """
         history, counts, weights = self.history, [], []
         for at, changed in self._changes():
-            reached = history.reached[at]
+            reached, ranks = history.reached[at], history.weights[at]
             counts.append(int((changed & reached).sum()))
-            weights += (history.weights[at][changed & reached] * reached.sum()).tolist()
+            weights += (ranks[changed & reached] * reached.sum() / ranks[reached].sum()).tolist()
         by_day = np.sort(counts)[::-1]
         return {
             "changes": len(weights), "days": int(np.count_nonzero(counts)),
@@ -291,17 +288,18 @@ def main() -> None:
     cli.add_argument("--budgets", nargs="+", type=float, default=[0.01, 0.05, 0.2])
     cli.add_argument("--policies", nargs="+", default=[*POLICIES, "gain"])
     cli.add_argument("--lastmod", default="", choices=("honest", "build"))
+    cli.add_argument("--start", type=float, default=0.3, help="share of the history before it")
     cli.add_argument("--spread", action="store_true")
     args = cli.parse_args()
     for name in args.web or HISTORIES:
-        site = Site(History.load(args.folder / f"{name}.npz"))
+        site = Site(History.load(args.folder / f"{name}.npz"), args.start)
         if args.spread:
             print(json.dumps({"web": name, **site.spread()}), flush=True)
             continue
         for budget in args.budgets:
             for policy in args.policies:
                 found = simulate(site, policy, budget, args.lastmod)
-                print(json.dumps({"web": name, **found}), flush=True)
+                print(json.dumps({"web": name, "start": args.start, **found}), flush=True)
 
 
 if __name__ == "__main__":
