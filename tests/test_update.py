@@ -113,7 +113,7 @@ def test_pages_that_did_not_change_cost_a_304_and_leave_no_visit(site, tmp_path)
 def test_what_changed_is_a_visit_and_is_listed(site, tmp_path, capsys):
     crawl(site, tmp_path)
     site.now["/"] = html("Home", "Welcome.", "/b", "/c", "/d")
-    site.now["/c"] = html("C", "A new page.", "/")
+    site.now["/c"] = html("=C", "A new page.", "/")
     site.now["/b"] = html("B", "Something else about b.", "/")
     del site.now["/a"]
     crawl(site, tmp_path)
@@ -133,6 +133,12 @@ def test_what_changed_is_a_visit_and_is_listed(site, tmp_path, capsys):
     assert [(row["url"], row["what"]) for row in rows] == [
         (each["url"], ", ".join(each["what"])) for each in changes
     ]
+    for options, title in (
+        (["json", "--spreadsheet"], '"=C"'),
+        (["csv", "--spreadsheet"], ",'=C,"),
+    ):
+        assert run_command("changes", tmp_path, "--format", *options) == 0
+        assert title in capsys.readouterr().out
 
 
 def figures_of_all_readers(job, folder, capsys):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import ClassVar
 
-from crawlprio.commands import OneLineCommand, Option, only_argument, store_of
+from crawlprio.commands import SPREADSHEET, OneLineCommand, Option, only_argument, store_of
 from crawlprio.commands.crawl import ResumeCommand
 from crawlprio.errors import ConfigError, printable
 
@@ -50,10 +50,12 @@ class ChangesCommand(OneLineCommand):
     options: ClassVar = {
         "--since": Option("PASS|DATE", "since this update, 1 the first crawl; default: the last"),
         "--format": Option("table|csv|json|rss", "how to write the list; default: table"),
+        "--spreadsheet": Option(None, SPREADSHEET),
     }
 
     def execute(self, args: list[str], opts: argparse.Namespace) -> None:
         """Print the changes, or raise `CrawlprioError`."""
+        from crawlprio.graph.link_tables import as_text
         from crawlprio.plugins.update.changes import FORMATS, read_changes
         from crawlprio.show.tables import PipeSafeConsole
         from crawlprio.store import Store
@@ -62,5 +64,8 @@ class ChangesCommand(OneLineCommand):
         if name not in FORMATS:
             raise ConfigError(f"--format is {name!r}; known formats: {', '.join(FORMATS)}.")
         with Store.open(store_of(only_argument("changes", "STORE", args)), readonly=True) as store:
-            text = FORMATS[name](read_changes(store, opts.since))
+            found = read_changes(store, opts.since)
+        if opts.spreadsheet and name == "csv":
+            found = [each._replace(title=as_text(each.title)) for each in found]
+        text = FORMATS[name](found)
         PipeSafeConsole().out("\n".join(map(printable, text.split("\n"))), highlight=False)

@@ -33,7 +33,7 @@ from crawlprio.live.side_fetches import LOOK_SECONDS
 from crawlprio.live.sitemap_files import Sitemaps
 from crawlprio.plugins.update import gain
 from crawlprio.plugins.update.conditional import COPIES, EARLIER, HEADERS, conditional, copy_of
-from crawlprio.plugins.update.sameness import MOST_SITES, SAMPLE, Blocks, SiteCounts, unpacked
+from crawlprio.plugins.update.sameness import MOST_SITES, SAMPLE, SiteCounts, unpacked
 from crawlprio.ranking.pagerank import partial_pagerank
 from crawlprio.settings_table.config import read_setting
 from crawlprio.store import Store
@@ -154,14 +154,15 @@ def read_versions(store: Store, n_pages: int) -> tuple[NDArray[Any], ...]:
 class Revisits:
     """The rows of pages, written as a `TransactionParticipant` of the store.
 
-    `current` has the number of each page's last visit, 0 for a page without one.
+    `current` has the number of each page's last visit, 0 for a page without one; `changed` the rows
+    by page that the next transaction writes.
     """
 
     def __init__(self, store: Store, n_pages: int) -> None:
         self._store = store
         self._db: sqlite3.Connection
         self.current = np.zeros(n_pages, np.int64)
-        self._changed: dict[int, Known] = {}
+        self.changed: dict[int, Known] = {}
 
     def open(self, cursor: sqlite3.Cursor) -> None:
         REVISITS.create(cursor)
@@ -169,24 +170,21 @@ class Revisits:
         REVISITS.check(self._db)
 
     def write(self, cursor: sqlite3.Cursor) -> None:
-        REVISITS.put(cursor, [*self._changed.values()])
+        REVISITS.put(cursor, [*self.changed.values()])
 
     def committed(self) -> None:
-        self._changed.clear()
+        self.changed.clear()
 
     def sync(self) -> None:
         """Do nothing: updates write no file of their own."""
 
     def of(self, page: int) -> Known | None:
         """Return the row of a page, None if it was never fetched."""
-        if page in self._changed:
-            return self._changed[page]
+        if page in self.changed:
+            return self.changed[page]
         with store_errors(self._store.path):
             found = self._db.execute("SELECT * FROM revisits WHERE page = ?", (page,)).fetchone()
         return None if found is None else Known(*found)
-
-    def replace(self, row: Known) -> None:
-        self._changed[row.page] = row
 
     def version(self, page: int) -> Visit | None:
         """Return the current version of a page; None if it has none on disk."""
@@ -235,8 +233,9 @@ class Updates(CrawlPart):
 
     def opened(self) -> None:
         crawl, recorder = self.crawl, self.crawl.recorder
-        where = "DOWNLOADER_MIDDLEWARES"
-        engine.add_middleware(crawl.crawler, where, type(self), is_outermost=True)
+        engine.add_middleware(
+            crawl.crawler, "DOWNLOADER_MIDDLEWARES", type(self), is_outermost=True
+        )
         store, frontier = recorder.store, crawl.local_frontier
         if store is None and frontier is None:
             return  # a worker
@@ -268,9 +267,8 @@ class Updates(CrawlPart):
         """End the fetch of a page that is as it was: neither callback nor errback is called."""
         lease = self.crawl.lease_of(request)
         if lease is not None and EARLIER in request.meta:
-            is_got, earlier = 200 <= response.status < 300, request.meta[EARLIER]
-            is_same = is_got and content_hash(response.body) == earlier
-            if is_same or response.status == NOT_MODIFIED:
+            is_same = content_hash(response.body) == request.meta[EARLIER]
+            if (is_same and response.status // 100 == 2) or response.status == NOT_MODIFIED:
                 lease.status = NOT_MODIFIED
                 request.errback = None
                 raise IgnoreRequest("the page is as it was")
@@ -338,17 +336,12 @@ class Updates(CrawlPart):
             keys = np.where(np.isnan(ages), keys, w_new * gain.hub_gains(history, ages))
         self._frontier.fetch_again(np.flatnonzero(is_due), keys - usual)
 
-    def _is_same(self, page: int, old: Blocks, new: Blocks) -> bool:
-        return self._counts_of(int(self.crawl.recorder.pages.sites[page])).is_same(page, old, new)
-
     def _count_site(self, site: int) -> SiteCounts:
         """Count some copies that are held of pages of a site, spread over all of them."""
         held = np.flatnonzero(self._revisits.current[: self._n_before])
         pages = held[self.crawl.recorder.pages.sites[held] == site]
         known = map(self._revisits.of, pages[:: max(len(pages) // SAMPLE, 1)].tolist())
-        return SiteCounts(
-            (each.page, unpacked(each.blocks)) for each in known if each and each.blocks
-        )
+        return SiteCounts((row.page, unpacked(row.blocks)) for row in known if row and row.blocks)
 
     def request_for(self, page: int, request: object | None) -> object | None:
         known = self._revisits.of(page) if self._is_update else None
@@ -396,7 +389,7 @@ class Updates(CrawlPart):
                 lastmod=lastmod,
                 **copy,
             )
-        self._revisits.replace(row)
+        self._revisits.changed[page] = row
         if version is not None and not what:
             return True
         if what:
@@ -413,8 +406,9 @@ class Updates(CrawlPart):
             return "status"
         if failure_of(visit):
             return ""
+        site = int(self.crawl.recorder.pages.sites[visit.page])
         is_same_text = visit.content_hash == version.content_hash or (
-            self._is_same(visit.page, unpacked(old), unpacked(new))
+            self._counts_of(site).is_same(visit.page, unpacked(old), unpacked(new))
             if old and new
             else bool(version.text) and visit.text == version.text
         )
