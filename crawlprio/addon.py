@@ -97,8 +97,8 @@ def _name_contact(settings: BaseSettings) -> None:
 
 def _replace(settings: BaseSettings, stock: type, ours: type) -> None:
     """Replace a downloader middleware of Scrapy by ours, if the project uses it."""
-    with suppress(KeyError):
-        settings.replace_in_component_priority_dict("DOWNLOADER_MIDDLEWARES", stock, ours)
-        return
-    if not names_component(settings, "DOWNLOADER_MIDDLEWARES", stock):
-        settings.replace_in_component_priority_dict("DOWNLOADER_MIDDLEWARES_BASE", stock, ours)
+    for name in ("DOWNLOADER_MIDDLEWARES", "DOWNLOADER_MIDDLEWARES_BASE"):
+        with suppress(KeyError):
+            settings.replace_in_component_priority_dict(name, stock, ours)
+        if names_component(settings, name, stock):  # the project disables it
+            return

@@ -11,6 +11,8 @@ from crawls import ADDON, Site, page, run_spider
 from forked import run_forked, run_to_end
 from scrapy import Request
 from scrapy.core.scheduler import Scheduler as StockScheduler
+from scrapy.downloadermiddlewares.httpcompression import HttpCompressionMiddleware
+from scrapy.downloadermiddlewares.robotstxt import RobotsTxtMiddleware
 from scrapy.http import HtmlResponse
 from spiders import Plain
 
@@ -21,6 +23,7 @@ from crawlprio.middlewares import (
     LinksMiddleware,
     PolitenessMiddleware,
     RefusalMiddleware,
+    RobotsMiddleware,
     YieldedLinksMiddleware,
 )
 from crawlprio.pipelines import LinkPairPipeline
@@ -145,10 +148,17 @@ def named(store):
         ]
 
 
-def test_the_addon_installs_everything_that_the_project_does_not_set():
+STOCK_ROBOTS = "scrapy.downloadermiddlewares.robotstxt.RobotsTxtMiddleware"
+
+
+@pytest.mark.parametrize("own", [{}, {"DOWNLOADER_MIDDLEWARES": {STOCK_ROBOTS: 543}}])
+def test_the_addon_installs_everything_that_the_project_does_not_set(own):
     with Site(PAGES) as site:
-        run = run_spider(Plain, ADDON, site=site)
+        run = run_spider(Plain, {**ADDON, **own, "ROBOTSTXT_OBEY": True}, site=site)
     settings, crawler = run.crawler.settings, run.crawler
+    in_use = [type(each) for each in crawler.engine.downloader.middleware.middlewares]
+    assert RobotsMiddleware in in_use
+    assert not {RobotsTxtMiddleware, HttpCompressionMiddleware} & set(in_use)
     assert settings["SCHEDULER"] == "crawlprio.schedulers.Scheduler"
     assert settings["DOWNLOADER"] == "crawlprio.live.downloader.Downloader"
     assert settings.getint("REDIRECT_PRIORITY_ADJUST") == 0
