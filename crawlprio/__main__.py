@@ -1,5 +1,6 @@
 """Runs `crawlprio`, also as `python -m crawlprio`, in the environment of that Python."""
 
+import os
 import sys
 
 
@@ -10,7 +11,15 @@ def main() -> None:
     except KeyboardInterrupt:
         print("Interrupted.", file=sys.stderr)
         sys.exit(130)
-    cli.main()
+    try:
+        try:
+            cli.main()
+        finally:
+            if sys.stdout is not None:
+                sys.stdout.flush()
+    except BrokenPipeError:  # nobody reads the output, as after `crawlprio --help | head -1`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,9 @@
 """What `--help` shows: proper titles, and names that are not broken across lines."""
 
 import argparse
+import os
+import subprocess
+import sys
 from itertools import pairwise
 
 import pytest
@@ -63,3 +66,18 @@ def test_hyphenated_names_are_not_broken(name, monkeypatch):
 @pytest.mark.parametrize("name", TITLES)
 def test_the_list_of_commands_has_one_line_each_in_80_columns(name):
     assert len(f"  {name:<13} {command(name).short_desc()}") <= 80
+
+
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_output_that_nobody_reads_ends_a_command_without_a_traceback(unbuffered):
+    reader, writer = os.pipe()
+    os.close(reader)
+    with open(writer, "wb") as closed:
+        ended = subprocess.run(
+            [sys.executable, "-m", "crawlprio", "--help"],
+            stdout=closed,
+            stderr=subprocess.PIPE,
+            env={**os.environ, "PYTHONUNBUFFERED": unbuffered},
+            timeout=60,
+        )
+    assert (ended.returncode, ended.stderr) == (1, b"")
