@@ -4,6 +4,7 @@ import asyncio
 import json
 import math
 import re
+import shutil
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -88,6 +89,13 @@ def test_the_command_makes_the_receipt_of_a_crawl_again_byte_for_byte(crawled, c
     assert (status, beside.read_bytes()) == (0, before)
     assert "by pattern-budget (CRAWLPRIO_MAX_PAGES_PER_PATTERN)" in unfolded(capsys)
     assert beside.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_receipt_that_cannot_be_written_is_shown(crawled, tmp_path, capsys):
+    (tmp_path / "receipt.json").mkdir()
+    shutil.copy(crawled / "crawl.sqlite", tmp_path)
+    assert run_command("receipt", str(tmp_path)) == 2
+    assert "by pattern-budget (CRAWLPRIO_MAX_PAGES_PER_PATTERN)" in unfolded(capsys)
 
 
 def unfolded(capsys):

@@ -78,11 +78,11 @@ class ReceiptCommand(OneLineCommand):
             return
         check_outputs(named_outputs(opts, "--json"), inputs={"STORE": str(store)})
         receipt = make_receipt(store)
+        PipeSafeConsole().print_pairs(rows(receipt))
         if opts.json:
             write_text("--json", opts.json, text_of(receipt))
         else:
             write_receipt(receipt, store)
-        PipeSafeConsole().print_pairs(rows(receipt))
 
 
 class ExplainCommand(OneLineCommand):
