@@ -21,7 +21,12 @@ from crawlprio.live.replay_server import plot_path
 from crawlprio.middlewares import RefusalMiddleware
 from crawlprio.plugins import ADDED, load, shared
 from crawlprio.settings_table import config
-from crawlprio.settings_table.config import CrawlConfig, misspelt_names, read_setting
+from crawlprio.settings_table.config import (
+    CrawlConfig,
+    invalid_stock_settings,
+    misspelt_names,
+    read_setting,
+)
 from crawlprio.settings_table.table import INTERNAL, PLOT_SUFFIXES, SECTIONS, SETTINGS
 from crawlprio.show import figures
 from crawlprio.web.scope import SKIP_EXTENSIONS
@@ -220,6 +225,11 @@ def test_a_bad_value_is_named_with_what_is_allowed(name, value, said):
     assert refusal(**{name: value}) == f"{name} is {value!r}{said}"
 
 
+@pytest.mark.parametrize("value", ["False", "true", "0", 1])
+def test_a_switch_of_scrapy_may_be_a_text_even_if_its_default_is_a_number(value):
+    assert list(invalid_stock_settings(Settings({"TELNETCONSOLE_ENABLED": value}))) == []
+
+
 @pytest.mark.parametrize(
     ("value", "expected"),
     [
@@ -341,6 +351,7 @@ def test_the_warning_comes_once_and_the_crawl_continues():
 
 def test_other_peoples_names_are_not_misspelt():
     others = ("ORDERS_URL", "ORDER", "TOPOLOGY", "REDIS_URL", "SPLASH_URL", "CRAWLERA_ENABLED")
+    others = (*others, "_JOBDIR", "_USER_AGENT")
     assert misspelt_names(Settings(dict.fromkeys(others, "x"))) == []
     assert misspelt_names(bundled()) == []
 

@@ -193,7 +193,7 @@ def invalid_stock_settings(settings: BaseSettings) -> Iterator[tuple[str, Config
             continue
         read, kind = (
             (settings.getbool, "True or False")
-            if isinstance(default, bool)
+            if isinstance(default, bool) or name.endswith("_ENABLED")
             else (settings.getfloat, "a number")
         )
         try:
