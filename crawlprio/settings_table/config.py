@@ -220,7 +220,7 @@ def misspelt_names(settings: BaseSettings) -> list[str]:
     sentences = []
     known = [*SETTINGS, *filter(str.isupper, vars(default_settings))]
     for name in settings:
-        if name in SETTINGS or hasattr(default_settings, name):
+        if name in SETTINGS or hasattr(default_settings, name) or name.startswith("_"):
             continue
         if name in FORMER_NAMES:
             sentences.append(
