@@ -351,7 +351,7 @@ def test_the_warning_comes_once_and_the_crawl_continues():
 
 def test_other_peoples_names_are_not_misspelt():
     others = ("ORDERS_URL", "ORDER", "TOPOLOGY", "REDIS_URL", "SPLASH_URL", "CRAWLERA_ENABLED")
-    others = (*others, "_JOBDIR", "_USER_AGENT")
+    others = (*others, "_JOBDIR", "_USER_AGENT", "USER_AGENTS")
     assert misspelt_names(Settings(dict.fromkeys(others, "x"))) == []
     assert misspelt_names(bundled()) == []
 

@@ -222,6 +222,8 @@ def misspelt_names(settings: BaseSettings) -> list[str]:
     for name in settings:
         if name in SETTINGS or hasattr(default_settings, name) or name.startswith("_"):
             continue
+        if name == "USER_AGENTS":
+            continue  # many middlewares read it: a list, or a file
         if name in FORMER_NAMES:
             sentences.append(
                 f"{name} is now {FORMER_NAMES[name]}; the next version will not read the old name."
