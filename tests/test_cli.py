@@ -85,6 +85,7 @@ def test_a_resumed_crawl_has_every_option_of_the_crawl_from_any_folder(tmp_path)
     store = tmp_path / "job" / "own.sqlite"
     with Site(WEB) as site:
         given = ["--folder", "job", "--store", "own.sqlite", "--pages", "5", *OPTIONS]
+        given += ["-s", 'DEFAULT_REQUEST_HEADERS={"Authorization": "Basic YTpi"}']
         done = crawlprio("crawl", f"http://{site.address}/", *given, folder=tmp_path)
         assert done.returncode == 0, done.stderr
         before = given_to(store)
@@ -95,7 +96,7 @@ def test_a_resumed_crawl_has_every_option_of_the_crawl_from_any_folder(tmp_path)
     assert before["CRAWLPRIO_VALUE"] == "classifier:../model.json"
     assert len(list((tmp_path / "archive" / "warc").glob("*.warc.gz"))) == 2
     told = again.stderr.splitlines()[0]
-    assert told.endswith("; not kept: --pages.")
+    assert told.endswith("; not kept: --pages, -s DEFAULT_REQUEST_HEADERS.")
     for shown in ("--warc ../archive/warc", "--keep-text", "--value classifier:../model.json"):
         assert shown in told
 

@@ -39,7 +39,7 @@ _SCRAPYS = re.compile(
 _NUMBERS = re.compile(r"[-\d., ]+|True|False")
 """Settings that Scrapy alone reads are kept if they are of these, and are numbers or switches."""
 
-_OF_ONE_RUN = re.compile("JOBDIR|CRAWLPRIO_STORE|CRAWLPRIO_LOOPBACK|LOG_")
+_OF_ONE_RUN = re.compile("JOBDIR|CRAWLPRIO_STORE|CRAWLPRIO_LOOPBACK|FEEDS|LOG_")
 """Settings of one run of which a resume does not say that they are lost."""
 
 
@@ -61,7 +61,10 @@ def record_arguments(store: Store, arguments: Mapping[str, Any], settings: BaseS
     lost = [
         name
         for name in given
-        if name not in kept and isinstance(given[name], str) and not _OF_ONE_RUN.match(name)
+        # Of the text of some, Scrapy makes a dict.
+        if name not in kept
+        and isinstance(given[name], str | Mapping)
+        and not _OF_ONE_RUN.match(name)
     ]
     record = {"arguments": dict(arguments), "settings": kept, "lost": lost}
     store.set_meta(_KEY, json.dumps(record))
