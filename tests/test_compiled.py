@@ -2,6 +2,8 @@
 
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
 
 import numba
 import numpy as np
@@ -10,6 +12,7 @@ from numba.core.cpu import CPUTargetOptions
 
 from crawlprio.graph import compiled
 from crawlprio.graph.compiled import njit
+from crawlprio.orderings.base import compile_rule
 
 
 def add_halves(into, numbers):
@@ -93,3 +96,19 @@ compiled.load()
 def test_codecs_are_found_while_numba_is_imported():
     """A crawl imports it in a thread; Python gives `__import__` of a codec by named arguments."""
     subprocess.run([sys.executable, "-c", IMPORTING], check=True, timeout=120)
+
+
+def test_a_rule_is_compiled_once_for_two_crawls_that_need_it_at_the_same_time():
+    def keeps_keys(keys, first, page_ids, n_new, n_known, repeats, numbers, changed, state):
+        return 0
+
+    compiled.load()
+    rule, both = njit()(keeps_keys), Barrier(2)
+
+    def compile_with_the_other(_):
+        both.wait()
+        return compile_rule(rule)
+
+    with ThreadPoolExecutor(2) as pool:
+        first, second = pool.map(compile_with_the_other, range(2))
+    assert first is second

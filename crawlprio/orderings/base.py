@@ -97,10 +97,13 @@ class RuleLoop:
 def compile_rule(rule: VisitRule) -> Callable[..., int]:
     """Return a rule compiled, or loaded from numba's cache, for live crawls and compiled loops."""
     load()
+    from numba.core.compiler_lock import global_compiler_lock
+
     dispatcher: Any = dispatcher_of(rule)
-    if dispatcher._can_compile:
-        dispatcher.compile(_signature())
-        dispatcher.disable_compile()
+    with global_compiler_lock:  # a crawl that ended may still compile in its thread
+        if dispatcher._can_compile:
+            dispatcher.compile(_signature())
+            dispatcher.disable_compile()
     return dispatcher  # type: ignore[no-any-return]
 
 
