@@ -50,10 +50,10 @@ def main(argv: Sequence[str] | None = None) -> None:
     """Run a command; exit with its status."""
     words = list(sys.argv[1:] if argv is None else argv)
     if not words or words[0] in ("-h", "--help", "help"):
-        print(_overview())
+        print(_overview(), flush=True)
         sys.exit(0 if words else 2)
     if words[0] in ("-V", "--version", "version"):
-        print(f"crawlprio {version('crawlprio')}")
+        print(f"crawlprio {version('crawlprio')}", flush=True)
         sys.exit(0)
     name = words[0]
     if name not in COMMANDS:
@@ -92,7 +92,6 @@ def command_of(name: str) -> ScrapyCommand:
 
 def _run(name: str, words: list[str]) -> int:
     """Run one command as `scrapy` would; return its exit status."""
-
     try:
         command = command_of(name)
     except ConfigError as error:
@@ -143,7 +142,6 @@ def _with_port(words: list[str]) -> list[str]:
 
 def _settings() -> Settings:
     """Return Scrapy's defaults with the bundled project's settings on top, in any project."""
-
     settings = Settings()
     settings.setmodule("crawlprio.settings", priority="project")
     # The report is enough; -L INFO shows Scrapy's own log.

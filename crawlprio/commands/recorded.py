@@ -59,30 +59,23 @@ class ReceiptCommand(OneLineCommand):
     }
 
     def execute(self, args: list[str], opts: argparse.Namespace) -> None:
-        from crawlprio.measure.receipt_document import (
-            NAME,
-            check_receipt,
-            make_receipt,
-            rows,
-            text_of,
-            write_receipt,
-        )
+        from crawlprio.measure import receipt_document
         from crawlprio.show.tables import PipeSafeConsole
 
         store = store_of(only_argument("receipt", "STORE or FOLDER", args))
         if opts.check:
-            path = Path(opts.json) if opts.json else store.with_name(NAME)
-            fault = check_receipt(path, store)
+            path = Path(opts.json) if opts.json else store.with_name(receipt_document.NAME)
+            fault = receipt_document.check_receipt(path, store)
             print(fault or f"{opts.json or path} is the receipt of the crawl in {store}.")
             self.exitcode = 1 if fault else 0
             return
         check_outputs(named_outputs(opts, "--json"), inputs={"STORE": str(store)})
-        receipt = make_receipt(store)
-        PipeSafeConsole().print_pairs(rows(receipt))
+        receipt = receipt_document.make_receipt(store)
+        PipeSafeConsole().print_pairs(receipt_document.rows(receipt))
         if opts.json:
-            write_text("--json", opts.json, text_of(receipt))
+            write_text("--json", opts.json, receipt_document.text_of(receipt))
         else:
-            write_receipt(receipt, store)
+            receipt_document.write_receipt(receipt, store)
 
 
 class ExplainCommand(OneLineCommand):

@@ -58,14 +58,9 @@ def record_arguments(store: Store, arguments: Mapping[str, Any], settings: BaseS
     folder = store.path.parent.absolute()
     for name, beginning, path in _paths(given):
         kept[name] = beginning + os.path.relpath(path, folder)
-    lost = [
-        name
-        for name in given
-        # Of the text of some, Scrapy makes a dict.
-        if name not in kept
-        and isinstance(given[name], str | Mapping)
-        and not _OF_ONE_RUN.match(name)
-    ]
+    others = {name: given[name] for name in given if not (name in kept or _OF_ONE_RUN.match(name))}
+    # Of the text of some settings, Scrapy makes a dict.
+    lost = [name for name, value in others.items() if isinstance(value, str | Mapping)]
     record = {"arguments": dict(arguments), "settings": kept, "lost": lost}
     store.set_meta(_KEY, json.dumps(record))
 
