@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -127,8 +128,12 @@ def test_a_signal_ends_a_crawl_and_its_server_before_the_store_is_begun(
 
 def compiling_for(pid: int) -> list[int]:
     """Return the processes that compile for a crawl."""
-    children = children_of(pid)
-    return [n for n in children if COMPILES in Path(f"/proc/{n}/cmdline").read_text()]
+    found = []
+    for child in children_of(pid):
+        with suppress(OSError):  # it has ended
+            if COMPILES in Path(f"/proc/{child}/cmdline").read_text():
+                found.append(child)
+    return found
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
