@@ -287,6 +287,11 @@ def test_a_page_that_moves_is_a_visit_with_one_link_and_its_validators_stay_behi
     )
     crawl(site, tmp_path)
     assert len(versions(tmp_path)) == 6
+    site.now["/b"] = html("B", "A link to another name of it.", "/old")
+    site.now["/old"] = site.now["/a"]  # a redirect that was never a page
+    crawl(site, tmp_path)
+    run_command("changes", tmp_path)
+    assert capsys.readouterr().out.splitlines()[-1] == "1 new, 1 changed, 0 moved, 0 gone."
 
 
 def test_what_stands_on_all_pages_is_no_change_and_an_own_number_is(tmp_path):

@@ -87,10 +87,10 @@ def read_changes(store: StoreReader, asked: str | None = None) -> list[Change]:
                 continue
             if cause:
                 change, what = "gone", [cause]
-            elif 300 <= visit.status < 400:
-                change, what = "moved", [graph.urls[int(visit.targets[0])]]
             elif not was_got.get(page):
                 change, what = "new", []
+            elif 300 <= visit.status < 400:
+                change, what = "moved", [graph.urls[int(visit.targets[0])]]
             else:
                 (said,) = visit.extras.get(REVISIONS.name, ("",))
                 change, what = "changed", said.split(", ") if said else []
