@@ -166,6 +166,8 @@ def test_no_receipt_is_written_if_the_setting_says_so(tmp_path):
 def test_a_crawl_that_was_killed_has_a_receipt_that_does_not_say_why_it_ended(tmp_path):
     found = make_receipt(store_of(tmp_path, [visit(0, 1, 2)], [0]))
     assert found["got"]["ended_because"] is None
+    found["got"]["ended_because"] = "pages_reached"
+    assert dict(rows(found))["ended because"].startswith("as many pages as asked for")
     assert (found["got"]["pages"], found["got"]["waiting"]) == (1, 9)
 
 

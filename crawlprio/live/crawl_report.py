@@ -26,8 +26,7 @@ from crawlprio.measure.receipt_document import (
 )
 from crawlprio.measure.stored_crawl import (
     BUDGETS,
-    COVERED,
-    ENOUGH_PAGES,
+    ENDS,
     HASH_ROUTE,
     SETTING_OF,
     UNRENDERED,
@@ -104,17 +103,6 @@ def keep_log_plain() -> None:
 
 
 logger = logging.getLogger("crawlprio")
-
-_ENDS = {
-    ENOUGH_PAGES: "as many pages as asked for (CRAWLPRIO_MAX_PAGES, --pages)",
-    COVERED: "as much importance as asked for (CRAWLPRIO_STOP_AT_COVERAGE)",
-    "shutdown": "interrupted; fetches in flight ended",
-    **{
-        f"closespider_{what}": f"limit reached (CLOSESPIDER_{what.upper()})"
-        for what in ("pagecount", "timeout", "itemcount", "errorcount", "timeout_no_item")
-    },
-}
-"""Reasons to end a crawl in words; others speak for themselves."""
 
 _CHOSEN = frozenset({"out-of-scope", "nofollow", "extension", HASH_ROUTE, UNRENDERED})
 """Reasons of the crawl's scope, which the table does not list; the receipt names the last two."""
@@ -298,7 +286,7 @@ class CrawlReport(CrawlPart):
         n_dropped = 0 if frontier is None else int(frontier.figures().get("pages dropped", 0))
         if n_dropped:
             cuts.append(f"{n_dropped:,} pages dropped by CRAWLPRIO_MAX_WAITING")
-        return "; ".join([_ENDS.get(reason) or reason, *cuts])
+        return "; ".join([ENDS.get(reason, reason), *cuts])
 
     def _refused(self) -> str:
         """Return the reasons why links were not fetched or pages not read whole, with counts."""

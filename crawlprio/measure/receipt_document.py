@@ -20,6 +20,7 @@ from crawlprio.errors import StoreError
 from crawlprio.measure.stored_crawl import (
     CERTIFICATE_KEY,
     ENDED_KEY,
+    ENDS,
     HASH_ROUTE,
     OF_PAGES,
     SETTING_OF,
@@ -489,7 +490,8 @@ def rows(receipt: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     more = "" if asked["n_seeds"] <= 3 else f" and {asked['n_seeds'] - 3:,} more"
     yield "seeds", "\n".join(asked["seeds"][:3]) + more
     yield "ordering", ", then ".join(asked["orderings"])
-    yield "ended because", got["ended_because"] or "not known: it still runs, or was killed"
+    why = got["ended_because"] or "not known: it still runs, or was killed"
+    yield "ended because", ENDS.get(why, why)
     statuses = ", ".join(f"{status}: {n:,}" for status, n in got["by_status"].items())
     yield "pages fetched", f"{got['pages']:,} ({statuses})" if statuses else "0"
     yield "bytes, time", f"{got['bytes']:,} in {duration(got['seconds'])}"

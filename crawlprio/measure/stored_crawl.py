@@ -83,6 +83,17 @@ SCRAPY_LIMITS = (
 COVERED, ENOUGH_PAGES = "coverage_reached", "pages_reached"
 """Reasons to end a crawl that are not Scrapy's."""
 
+ENDS = {
+    ENOUGH_PAGES: "as many pages as asked for (CRAWLPRIO_MAX_PAGES, --pages)",
+    COVERED: "as much importance as asked for (CRAWLPRIO_STOP_AT_COVERAGE)",
+    "shutdown": "interrupted; fetches in flight ended",
+    **{
+        f"closespider_{what}": f"limit reached (CLOSESPIDER_{what.upper()})"
+        for what in ("pagecount", "timeout", "itemcount", "errorcount", "timeout_no_item")
+    },
+}
+"""Reasons to end a crawl in words; others speak for themselves."""
+
 SCRAPYS_ORDER = "Scrapy's own order"
 """What a store names in place of an ordering, if Scrapy's own scheduler ordered its fetches."""
 
