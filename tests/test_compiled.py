@@ -112,3 +112,21 @@ def test_a_rule_is_compiled_once_for_two_crawls_that_need_it_at_the_same_time():
     with ThreadPoolExecutor(2) as pool:
         first, second = pool.map(compile_with_the_other, range(2))
     assert first is second
+
+
+def test_compiled_code_is_loaded_without_scipy_and_may_still_call_it():
+    code = """if True:
+        import sys
+        import numpy as np
+        from crawlprio.graph.compiled import load, njit
+
+        @njit()
+        def correlations(rows):
+            return np.corrcoef(rows)
+
+        load()
+        assert "scipy.linalg" not in sys.modules
+        rows = np.array([[1.0, 2.0, 4.0], [3.0, 1.0, 2.0]])
+        assert np.allclose(correlations(rows), np.corrcoef(rows))
+    """
+    subprocess.run([sys.executable, "-c", code], check=True)

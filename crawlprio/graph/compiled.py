@@ -238,9 +238,7 @@ def dispatcher_for(numba: Any, function: Callable[..., Any], options: dict[str, 
     Numba only reads from folders that it can write to. Functions in a read-only folder (compiled
     when an image was built, for example) are therefore copied to a writable one.
 
-    With NUMBA_BOUNDSCHECK, nothing is cached: numba's cache does not tell checked code from
-    unchecked, so a process with it would run unchecked code from an earlier one, and leave checked
-    code to later ones.
+    With NUMBA_BOUNDSCHECK, nothing is cached: numba's cache does not tell checked code from other.
     """
     if numba.config.BOUNDSCHECK is not None or not options.get("cache"):
         return numba.njit(**{**options, "cache": False})(function)
@@ -324,8 +322,8 @@ R = TypeVar("R")
 PLAIN_UNTIL = 200_000
 """Number of pages up to which plain Python serves a crawl as well as compiled code.
 
-Plain Python takes about 350 bytes more per waiting page, so this many take half the memory of
-numba. It costs 0.05 ms more per page, which is negligible beside the 3 ms of stock Scrapy."""
+It takes about 350 bytes more per waiting page, so this many take half the memory of numba, and 0.05
+ms more per page, which is negligible beside the 3 ms of stock Scrapy."""
 
 _lock = RLock()
 _numba: ModuleType | None = None
@@ -336,8 +334,7 @@ def njit(
 ) -> Callable[[Callable[P, R]], Compiled[P, R]]:
     """Compile a function with `numba.njit`, deferring the import of numba to the first call.
 
-    Each function is compiled, or loaded from numba's cache (`crawlprio.graph.compiled`), on its
-    first call.
+    Each function is compiled, or loaded from numba's cache, on its first call.
 
     `plain`: run as Python until numba is loaded for another function; for short loops over arrays,
     in which unsigned integers may wrap around. Or what Python calls instead (`Compiled.plain`):
@@ -449,25 +446,28 @@ def load() -> None:
         _numba = numba
 
 
-def _import_numba() -> None:
-    """Import numba such that it never reads settings from the working folder.
+_NOT_IMPORTED = {"yaml": "numba.core.config", "scipy.linalg.cython_blas": "numba.np.linalg"}
 
-    Its settings are the environment's, but those of `.numba_config.yaml` in the working folder
-    apply too, whoever put it there, and one of them names the folder that compiled code is loaded
-    from. Numba reads the file with PyYAML, on import and again whenever it compiles; here its
-    module of settings gets, in place of PyYAML, a reader that finds every file empty.
+
+def _import_numba() -> None:
+    """Import numba such that it never reads settings from the working folder, and without SciPy.
+
+    Settings in `.numba_config.yaml` in the working folder apply, whoever put it there, and one of
+    them names the folder that compiled code is loaded from. Numba reads the file with PyYAML, on
+    import and again whenever it compiles; here every file is empty to it. It imports SciPy only to
+    see that it is there, a quarter of the time to load a crawl's code, and again to call it.
     """
     empty = SimpleNamespace(safe_load=lambda file: None)
     usual = builtins.__import__
 
-    def without_yaml(name: str, globals: Any = None, *others: Any, **named: Any) -> Any:
-        if name == "yaml" and globals and globals.get("__name__") == "numba.core.config":
+    def without(name: str, globals: Any = None, *others: Any, **named: Any) -> Any:
+        if _NOT_IMPORTED.get(name) == (globals or {}).get("__name__", ""):
             return empty
         return usual(name, globals, *others, **named)
 
-    builtins.__import__ = without_yaml
+    builtins.__import__ = without
     try:
-        import numba  # noqa: F401
+        import numba.np.arraymath  # noqa: F401
     finally:
         builtins.__import__ = usual
 

@@ -106,7 +106,7 @@ class BackgroundCompilation(CrawlPart):
     A crawl begins in Python, which gives the same order, and without Numba's 120 MB. After `AFTER`
     pages, or `AFTER_BYTES` of pages that take Python long, or at once under an ordering that
     `is_slow_in_python`, the process begins, at the lowest priority, unless Numba's cache is known
-    to have the code. Then the crawl loads it, which takes a second; a worker loads it from the
+    to have the code. Then the crawl loads it, which takes .35 s; a worker loads it from the
     cache at once. The process ends with the crawl, however that ends.
     """
 
