@@ -1,8 +1,11 @@
 """Compiled functions that do not count references to arrays."""
 
+import os
+import shutil
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from threading import Barrier
 
 import numba
@@ -13,6 +16,8 @@ from numba.core.cpu import CPUTargetOptions
 from crawlprio.graph import compiled
 from crawlprio.graph.compiled import njit
 from crawlprio.orderings.base import compile_rule
+
+PACKAGE = Path(compiled.__file__).parents[1]
 
 
 def add_halves(into, numbers):
@@ -130,3 +135,29 @@ def test_compiled_code_is_loaded_without_scipy_and_may_still_call_it():
         assert np.allclose(correlations(rows), np.corrcoef(rows))
     """
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_compiled_code_is_not_used_after_a_change_of_a_function_that_it_calls(tmp_path):
+    """Numba compares only the file of the function itself, as after `git pull` in a clone."""
+    shutil.copytree(PACKAGE, tmp_path / "crawlprio", ignore=shutil.ignore_patterns("__pycache__"))
+    ranking = tmp_path / "crawlprio" / "ranking"
+    (ranking / "outer.py").write_text(
+        "from crawlprio.graph.compiled import njit\nfrom crawlprio.ranking.inner import inner\n\n"
+        "@njit(cache=True)\ndef outer():\n    return inner()\n"
+    )
+    code = """if True:
+        from crawlprio.graph.compiled import load
+        from crawlprio.ranking.outer import outer
+        load()
+        print(outer())
+    """
+    for number in ("1", "2"):
+        (ranking / "inner.py").write_text(
+            "from crawlprio.graph.compiled import njit\n\n"
+            f"@njit(cache=True)\ndef inner():\n    return {number}\n"
+        )
+        line = [sys.executable, "-P", "-c", code]
+        environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+        environment.pop("NUMBA_CACHE_DIR", None)
+        run = subprocess.run(line, env=environment, capture_output=True, text=True, check=True)
+        assert run.stdout.split() == [number]

@@ -19,6 +19,7 @@ import tempfile
 from collections.abc import Callable
 from contextlib import suppress
 from functools import cache, cached_property
+from hashlib import blake2b
 from pathlib import Path
 from threading import RLock
 from time import perf_counter
@@ -228,6 +229,19 @@ def is_shared() -> bool:
     return bool(_folders) and not is_own
 
 
+@cache
+def sources() -> bytes:
+    """Return a digest of all modules in folders with compiled functions.
+
+    Compiled code has that of the functions it calls in it, and Numba looks only at the file of the
+    first of them: without this, code from before a change of another file would be run.
+    """
+    files = sorted(Path(__file__).parents[1].rglob("*.py"))
+    folders = {file.parent for file in files if b"njit" in file.read_bytes()}
+    texts = (file.read_bytes() for file in files if file.parent in folders)
+    return blake2b(b"".join(texts)).digest()
+
+
 def dispatcher_for(numba: Any, function: Callable[..., Any], options: dict[str, Any]) -> Any:
     """Return numba's dispatcher for a function, with a cache on disk if the options have one.
 
@@ -253,6 +267,9 @@ def dispatcher_for(numba: Any, function: Callable[..., Any], options: dict[str, 
             dispatcher = numba.njit(**options)(function)
         finally:
             numba.config.CACHE_DIR = given
+    with suppress(AttributeError):  # names that a later version of Numba may change
+        index = dispatcher._cache._cache_file
+        index._source_stamp = index._source_stamp, sources()
     chosen = Path(dispatcher.stats.cache_path)
     _folders.add(chosen)
     source = Path(inspect.getfile(function))
