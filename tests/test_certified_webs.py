@@ -219,7 +219,7 @@ def created(store):
     return str(query(store, "SELECT value FROM meta WHERE key = 'created'")[0][0])
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
 def test_certificates_hold_on_a_web_of_each_kind(kind, tmp_path):
     from scipy.stats import binom  # takes a second, which each process of a run would pay

@@ -150,6 +150,7 @@ WRONG = {
 }
 
 
+@pytest.mark.sampled(14)
 @pytest.mark.parametrize("ordering", WRONG, ids=lambda ordering: ordering.__name__)
 @pytest.mark.parametrize("n_at_once", [1, 8])
 def test_a_failing_ordering_stops_the_crawl_which_resumes_under_another(

@@ -503,6 +503,7 @@ class Pair:
         assert len(self.frontier) == 0
 
 
+@pytest.mark.sampled(40)
 @pytest.mark.parametrize("ordering", RESTLESS)
 @pytest.mark.parametrize(("limit", "pages_per_visit"), [(1, 1), (1, 3), (2, 1), (3, 2)])
 @pytest.mark.parametrize("topic", [False, True], ids=["no topic", "topic"])

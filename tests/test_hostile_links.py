@@ -53,6 +53,7 @@ def longer(host, path):
     return page(path + "x" * 100)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("trap", "settings", "reason", "most"),
     [

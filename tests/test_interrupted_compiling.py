@@ -87,7 +87,7 @@ def wait_until(is_so) -> None:
         time.sleep(0.01)
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(3)
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 @pytest.mark.parametrize("moment", ["modules are imported", "the demo web is made"])
 @pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])

@@ -216,7 +216,7 @@ def plain(tmp_path_factory):
     return Crawled(tmp_path_factory.mktemp("plain"), "opic", None, {})
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(5)
 def test_the_server_is_asked_in_the_order_of_store_oracle_and_simulator(crawled):
     assert crawled.run.reason == "finished"
     assert crawled.run.messages() == []

@@ -135,6 +135,7 @@ def difference(one, other):
     return float(np.mean(np.any(np.abs(first - second) > 0.02, axis=2)))
 
 
+@pytest.mark.sampled(0)
 @pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed (apt install chromium)")
 @pytest.mark.skipif(find_spec("playwright") is None, reason="Playwright is not installed")
 def test_an_archived_page_looks_like_itself_with_its_requisites_and_not_without(tmp_path):

@@ -84,6 +84,7 @@ def test_a_page_with_content_or_without_a_script_does_not(kind):
     assert not looks_made_by_script(PAGES[kind].encode())
 
 
+@pytest.mark.sampled(60)
 @pytest.mark.parametrize(
     "piece",
     [

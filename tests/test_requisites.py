@@ -69,6 +69,7 @@ def test_a_style_needs_what_it_imports_and_names_but_no_name_space():
     assert urls == [HOST + name for name in names.split()]
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     "token", ["(", ";", "url(", "@import ", "\\", '"', "{}", "a-", "x(", "url(a)"]
 )

@@ -78,6 +78,7 @@ def test_all_orderings_but_four_run_in_the_compiled_loop():
     assert not runs_compiled(Opic(), hot_queue_of(Topic(WORDS)))
 
 
+@pytest.mark.sampled(28)
 @pytest.mark.parametrize(("name", "options"), [*ALL_CASES, EVERY_SO_OFTEN])
 def test_the_simulator_fetches_like_the_oracle(name, options):
     web = power_law_web(150, seed=4)
