@@ -76,6 +76,7 @@ def opened(folder: Path, with_store: bool) -> Any:
 
     compiled.load()  # as CRAWLPRIO_COMPILE has it in the bundled project
     settings: dict[str, Any] = {"JOBDIR": str(folder), "CRAWLPRIO_STORE": None}
+    settings["ORDERING"] = "opic"  # keeps least of a page; the default keeps some 170 bytes more
     if with_store:
         settings["CRAWLPRIO_STORE"] = "crawl.sqlite"
     crawler = get_crawler(settings_dict=settings)
