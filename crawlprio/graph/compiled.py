@@ -233,8 +233,8 @@ def is_shared() -> bool:
 def sources() -> bytes:
     """Return a digest of all modules in folders with compiled functions.
 
-    Compiled code has that of the functions it calls in it, and Numba looks only at the file of the
-    first of them: without this, code from before a change of another file would be run.
+    A compiled function contains those that it calls, and Numba looks only at its own file: without
+    this, code from before a change of theirs would be run. 20 ms, once in a process.
     """
     files = sorted(Path(__file__).parents[1].rglob("*.py"))
     folders = {file.parent for file in files if b"njit" in file.read_bytes()}

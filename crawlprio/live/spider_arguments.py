@@ -1,8 +1,8 @@
 """The command-line arguments of a crawl of the spider `site`, kept in its store to resume it.
 
 People share store files. So no value is kept that names code or has a password, and of files only
-those that a crawl can take from anybody: an archive's folder and a classifier, by their paths from
-the store, if they are there. What is read back is validated like any other value.
+those that the type of their setting calls portable, by their paths from the store, if they are
+there. What is read back is validated like any other value.
 """
 
 from __future__ import annotations
