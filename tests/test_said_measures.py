@@ -117,9 +117,10 @@ def test_the_importance_from_the_seeds_is_that_of_the_oracle():
         assert found == pytest.approx([expected[at] for at in links], abs=1e-9)
 
 
-def test_the_demo_says_its_truth_in_the_measure_of_its_receipt(tmp_path):
-    done = crawlprio("crawl", "--demo", "--pages", "100", "-s", "CRAWLPRIO_DEMO_PAGES=400",
-                     "-s", "CRAWLPRIO_PLOT=None", folder=tmp_path)  # fmt: skip
+def test_the_demo_says_its_truth_in_the_measure_of_its_receipt_and_resumes(tmp_path):
+    crawlprio("crawl", "--demo", "--pages", "50", "--folder", "job", "-s",
+              "CRAWLPRIO_DEMO_PAGES=400", "-s", "CRAWLPRIO_PLOT=None", folder=tmp_path)  # fmt: skip
+    done = crawlprio("resume", "job", "--pages", "50", "-s", "CRAWLPRIO_PLOT=None", folder=tmp_path)
     said = " ".join(re.sub(r"[│┃\n]", " ", done.stdout).split())
     low = int(re.search(r"At least (\d+)%", said)[1])
     (truth,) = re.findall(r"\(this crawl\)? ?[\d.]+% ([\d.]+)%", said) or re.findall(

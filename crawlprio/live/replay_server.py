@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
+from scrapy.settings import SETTINGS_PRIORITIES
 
 from crawlprio.demo.recordings import StoreWeb, WarcWeb, open_web, page_key
 from crawlprio.demo.server import LoopbackServer
@@ -79,8 +80,9 @@ class ReplayServer:
         server.start()
         others = read_setting(settings, "DOWNLOAD_HANDLERS")
         handlers = {**others, "http": _HANDLER, "https": _HANDLER}
-        settings.set("DOWNLOAD_HANDLERS", handlers, "cmdline")
-        settings.set("CRAWLPRIO_LOOPBACK", server.address, "cmdline")
+        above_given = SETTINGS_PRIORITIES["cmdline"] + 1  # so that a resume does not miss them
+        settings.set("DOWNLOAD_HANDLERS", handlers, above_given)
+        settings.set("CRAWLPRIO_LOOPBACK", server.address, above_given)
         settings.set("DOWNLOAD_DELAY", 0.02, "spider")
         # Answers come at once, so more fetches in flight would gain little and cost order.
         settings.set("CRAWLPRIO_MAX_CONCURRENT_REQUESTS", None, "spider")
