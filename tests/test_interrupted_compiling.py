@@ -109,19 +109,21 @@ def test_a_signal_ends_a_crawl_and_its_server_before_the_store_is_begun(
     try:
         wait_until(lambda: is_caught(process, signal.SIGTERM))
         if moment == "the demo web is made":
-            wait_until(lambda: children_of(process.pid))
+            n_forked = 2 if crawl == "workers" else 0
+            wait_until(lambda: len(children_of(process.pid)) > n_forked)
             servers = children_of(process.pid)
         process.send_signal(sent)
         said = process.communicate(timeout=120)[0]
     finally:
         process.kill()
         process.wait()
-    if process.returncode != 130 or sent == signal.SIGINT:
-        assert process.returncode == 128 + sent
-        assert said == "Interrupted.\n"
+    if said == "Interrupted.\n":
+        # For a moment, as the event loop starts, SIGTERM goes to Twisted's own handler.
+        assert process.returncode in {128 + sent, 130}
         assert not list(tmp_path.glob("job/*"))
-    else:  # for a moment, as the event loop starts, SIGTERM goes to Twisted's own handler
+    else:  # on a busy machine, the crawl has begun meanwhile
         assert "interrupted" in said.lower()
+        assert "Traceback" not in said
     for server in servers:
         wait_until(lambda server=server: not is_alive(server))
 

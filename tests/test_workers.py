@@ -6,14 +6,19 @@ They are judged by a server's log and by the true graph alone.
 import json
 import os
 import signal
+import sys
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from pathlib import Path
 from time import monotonic, sleep
 
 import pytest
-from shared_crawls import DELAY, InRedis, OnOneMachine, is_alive, shared_crawl
+from forked import run_forked
+from shared_crawls import DELAY, InRedis, OnOneMachine, is_alive, options, shared_crawl
 from watched_crawls import ADDRESS, Client
 
 from crawlprio.live.roles import COORDINATOR, WORKER, facts_of
+from crawlprio.plugins.shared.socket_transport import fork_each
 
 N_RUNS = int(os.environ.get("CRAWLPRIO_FAULT_RUNS", "1"))
 """Runs with random faults; `make shared-kills` does ten for each kind of crawl."""
@@ -33,6 +38,8 @@ def test_workers_get_every_page_once_and_keep_robots_and_delays(crawl):
     crawl.start(2, SCHEDULER_PERSIST=False)
     crawl.wait_for_fetches(20)
     assert len(crawl.workers()) == 2
+    for worker in crawl.workers():  # forked, and not started again with facts in its environment
+        assert WORKER not in Path(f"/proc/{worker}/environ").read_text()
     if isinstance(crawl, InRedis):
         for body in (b"\x80\x04pickle", b"[]", b'{"a": 1}'):
             crawl.streams.send("nobody", [(1, body)])
@@ -276,14 +283,31 @@ def test_what_workers_cannot_do_is_refused_in_one_sentence(crawl):
 
 
 @on_one_machine
-def test_workers_that_die_at_once_end_the_crawl(crawl, monkeypatch):
+def test_workers_that_die_at_once_end_the_crawl(crawl):
+    """Those that are forked, and those that are started in their place."""
     (crawl.folder / "sitecustomize.py").write_text(
-        "import os, signal\nif 'WORKER_OF_CRAWL' in os.environ: os.kill(os.getpid(), 9)\n"
+        "import os, signal\n"
+        "def die(): os.kill(os.getpid(), signal.SIGKILL)\n"
+        "os.register_at_fork(after_in_child=die)\n"
+        "if 'WORKER_OF_CRAWL' in os.environ: die()\n"
     )
-    monkeypatch.setenv("PYTHONPATH", str(crawl.folder))
-    crawl.start()
-    crawl.end([1])
-    assert "workers in a row died" in crawl.said()
+    words = ["crawl", crawl.web.url(0), "--folder", "job", "--workers", "2"]
+    environment = {"PYTHONPATH": str(crawl.folder)}
+    done = run_forked(
+        "crawlprio", [*words, *options(crawl.settings)], crawl.folder, environment=environment
+    )
+    assert done.returncode == 1
+    assert "workers in a row died" in done.stdout + done.stderr
+
+
+def test_no_worker_is_forked_beside_a_thread_or_an_event_loop(monkeypatch):
+    monkeypatch.setattr(os, "fork", lambda: pytest.fail("forked"))
+    monkeypatch.delitem(sys.modules, "twisted.internet.reactor", raising=False)
+    with ThreadPoolExecutor(1) as threads:
+        threads.submit(int)
+        fork_each(2)
+    monkeypatch.setitem(sys.modules, "twisted.internet.reactor", object())
+    fork_each(2)
 
 
 def test_a_crawl_that_a_worker_starts_is_none_of_its_workers(monkeypatch):

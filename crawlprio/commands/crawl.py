@@ -31,6 +31,7 @@ from crawlprio.extras import load_named
 from crawlprio.graph.compiled import notice
 from crawlprio.live.roles import WORKER, facts_of
 from crawlprio.orderings import NAMED, make_ordering
+from crawlprio.plugins import load_all
 from crawlprio.safe_files import is_missing
 from crawlprio.settings_table.config import (
     from_command_line,
@@ -153,6 +154,8 @@ class SiteCrawlCommand(Described, BaseRunSpiderCommand):
             for name, path in given_components(self.settings):
                 load_named(name, path)
             self._check_store()
+            for begin in load_all("before the event loop"):
+                begin(self.settings)
         except (CrawlprioError, OSError) as error:
             print(in_one_line(error), file=sys.stderr)
             sys.exit(2)

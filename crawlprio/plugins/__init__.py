@@ -83,6 +83,9 @@ ADDED: dict[str, dict[str, str]] = {
     "add-ons": {
         "shared": ".shared.process_roles.take_role",
     },
+    "before the event loop": {
+        "shared": ".shared.process_roles.fork_workers",
+    },
     "schedulers": {
         "RedisScheduler": ".shared.redis_worker.RedisWorkerScheduler",
     },

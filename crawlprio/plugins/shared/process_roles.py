@@ -67,6 +67,15 @@ def take_role(crawler: Crawler, settings: BaseSettings) -> None:
             settings.setdefault_in_component_priority_dict(name, load_object(path), order)
 
 
+def fork_workers(settings: BaseSettings) -> None:
+    """Fork the workers of this machine if this process is to be their coordinator."""
+    n_workers = read_setting(settings, "CRAWLPRIO_WORKERS")
+    if n_workers is not None and facts_of(WORKER) is None:
+        from crawlprio.plugins.shared.socket_transport import fork_each
+
+        fork_each(n_workers)
+
+
 def _role(crawler: Crawler, settings: BaseSettings) -> str:
     """Return the role that the settings ask for; empty in a crawl of one process."""
     with suppress(ConfigError):  # refused later
