@@ -146,8 +146,8 @@ def test_a_resume_without_the_archive_or_without_its_last_file_is_refused(tmp_pa
     (first,) = (tmp_path / "warc").glob("*.warc.gz")
     before = first.read_bytes()
     assert crawl(tmp_path, CRAWLPRIO_WARC=None).messages() == [
-        f"{store_of(tmp_path)}: this crawl is archived, and CRAWLPRIO_WARC is not set; name the "
-        "folder again (--warc FOLDER)."
+        f"{store_of(tmp_path)}: this crawl is archived, and this run would leave a gap; name "
+        "the folder again (--warc FOLDER)."
     ]
     (elsewhere,) = crawl(tmp_path, CRAWLPRIO_WARC=str(tmp_path / "b")).messages()
     assert elsewhere.endswith("name the folder that has it, or move it back.")

@@ -44,11 +44,7 @@ MOST_MODULES, MOST_LINES = 213, 57_935
 NAMES_PLUGIN_SETTINGS = {
     "commands/crawl.py": {"CRAWLPRIO_VALUE"},  # --topic scores pages
     "commands/recorded.py": {"CRAWLPRIO_REDIS_CRAWL", "REDIS_URL"},  # help of links collect
-    "live/recorder.py": {"CRAWLPRIO_WARC"},  # an archived crawl must go on being archived
-    "measure/arrow_tables.py": {"CRAWLPRIO_KEEP_TEXT"},
     "measure/stored_crawl.py": {"CRAWLPRIO_RENDER"},  # the setting behind a rule of the receipt
-    "settings_table/config.py": {"CRAWLPRIO_VALUE"},  # values are evidence of orderings
-    "settings_table/table.py": {"CRAWLPRIO_WARC"},  # a hint at what keeps more
 }
 """The files outside plugins that still name settings of plugins, and which."""
 

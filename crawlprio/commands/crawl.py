@@ -34,6 +34,7 @@ from crawlprio.orderings import NAMED, make_ordering
 from crawlprio.plugins import load_all
 from crawlprio.safe_files import is_missing
 from crawlprio.settings_table.config import (
+    VALUE_MODELS,
     from_command_line,
     given_components,
     given_settings,
@@ -387,7 +388,8 @@ class ResumeCommand(SiteCrawlCommand):
             )
         self.set("JOBDIR", str(folder))
         before = self.take_recorded(path, opts)
-        if before.value_model and read_setting(self.settings, "CRAWLPRIO_VALUE") is None:
+        models = (read_setting(self.settings, name) for name in VALUE_MODELS)
+        if before.value_model and not any(models):
             raise ConfigError(
                 f"the crawl in {folder} used the value model {before.value_model}, and a store "
                 "must not choose code or files to load; give the model again, with --value."

@@ -329,7 +329,7 @@ class LinksCommand(ExportCommand):
     def execute(self, args: list[str], opts: argparse.Namespace) -> None:
         """Write the file; raise `CrawlprioError` if the links cannot be written."""
         if len(args) >= 3 and args[0] == "collect":
-            self._collect(args[1:-1], Path(args[-1]))
+            print(load("functions", "collect")(self.settings, args[1:-1], Path(args[-1])))
             return
         path, file = self.named(args)
         from crawlprio.show.tables import tracked
@@ -358,26 +358,6 @@ class LinksCommand(ExportCommand):
                 "links": written.n_links,
             },
         )
-
-    def _collect(self, of: list[str], store: Path) -> None:
-        """Copy the store of a crawl that many workers fetch, or join several; write the receipt."""
-        from crawlprio.extras import require
-        from crawlprio.live.roles import coordinator_folder
-        from crawlprio.settings_table.config import read_setting
-
-        if len(of) > 1:
-            n_visits, n_pages = load("functions", "join")([*map(Path, of)], store)
-        else:
-            require("redis", "redis", "links collect")
-            folder = Path(read_setting(self.settings, "JOBDIR") or coordinator_folder(of[0]))
-            own = folder / (read_setting(self.settings, "CRAWLPRIO_STORE") or "crawl.sqlite")
-            n_visits, n_pages = load("functions", "collect")(self.settings, of[0], store, own)
-        if read_setting(self.settings, "CRAWLPRIO_RECEIPT"):
-            from crawlprio.measure.receipt_document import make_receipt, write_receipt
-
-            write_receipt(make_receipt(store), store)
-        what = f"{len(of)} stores" if len(of) > 1 else f"crawl {of[0]}"
-        print(f"{store}: {n_visits:,} visits and {n_pages:,} pages of {what}")
 
 
 class ItemsCommand(ExportCommand):

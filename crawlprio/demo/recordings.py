@@ -347,7 +347,7 @@ class StoreWeb(_Pages):
             return Answer(302, {"Location": links[0]})
         if visit.status != 200:
             return _no_page(visit.status if 400 <= visit.status <= 599 else 404)
-        return html_answer(_render(visit, links))
+        return html_answer(_html_of(visit, links))
 
     def _links_of(self, page: int) -> list[str]:
         visit = self.visit(page)
@@ -443,7 +443,7 @@ def _no_page(status: int) -> Answer:
     return html_answer(text, status=status)
 
 
-def _render(visit: Visit, links: Sequence[str]) -> str:
+def _html_of(visit: Visit, links: Sequence[str]) -> str:
     """Return the HTML of a visited page: title, text, links followed, links not followed."""
     anchors = visit.anchors or [""] * len(links)
     items = [_anchor(url, anchor) for url, anchor in zip(links, anchors, strict=True)]

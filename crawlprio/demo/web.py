@@ -321,7 +321,7 @@ class DemoWeb:
             target = int(self.indices[self.indptr[page]])
             return Answer(status, {"Location": self.url(target)})
         delay = 1.0 if self.slow[page] else 0.0
-        return html_answer(self._render(self._sources[page]), delay)
+        return html_answer(self._html_of(self._sources[page]), delay)
 
     def _path(self, page: int) -> str:
         site = self._sites[page]
@@ -367,7 +367,7 @@ class DemoWeb:
         first, second = self._words(page)
         return f"{first} {second}" if page & 3 else f"{TOPICS[self._topics[page]]}: {first}"
 
-    def _render(self, page: int) -> str:
+    def _html_of(self, page: int) -> str:
         """Return the HTML of a page: some sentences on its topic, then its links in order."""
         site = self._sites[page]
         mixed = (page + self._seed) * 2246822519 & 0xFFFFFFFF

@@ -69,11 +69,11 @@ class LeasedPage:
 
 
 class HttpRecord(NamedTuple):
-    """The records of one fetch for the archive, and what an index says of the response.
+    """The records of one fetch, for parts of a crawl that keep these, and what an index says of it.
 
     `response` is a revisit record if `is_revisit`: the body is that of an earlier response.
-    `requisites` are the URLs of what a page needs to look like itself, if these are archived too;
-    `document` is what a browser made of the page, if it was rendered.
+    `requisites` are the URLs of what a page needs to look like itself, if these are kept too;
+    `document` is what a browser made of the page, if one did.
     """
 
     url: str
@@ -95,8 +95,8 @@ class PageVisit(NamedTuple):
     `links_are_entries`, which were already added one by one (by a spider that yields requests), so
     that unknown ones are not queued. The fetch ended at `fetched_at`, in Unix time, and took
     `elapsed` seconds; `error` says in a word or two why there was no page. `items` are what its
-    callback scraped, each as JSON, if items are stored with visits; `exchange` is that of its fetch
-    for the archive, if there is one.
+    callback scraped, each as JSON, if items are stored with visits; `exchange` has the records of
+    its fetch, if a part keeps these.
     """
 
     pairs: LinkPairs

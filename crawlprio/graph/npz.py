@@ -86,33 +86,32 @@ def read_arrays(
     GraphError if it is truncated or corrupt, or unpacks to more than `most` bytes.
     """
     try:
-        with np.load(path, allow_pickle=False) as archive:
-            if not isinstance(archive, np.lib.npyio.NpzFile):
+        with np.load(path, allow_pickle=False) as file:
+            if not isinstance(file, np.lib.npyio.NpzFile):
                 raise GraphError(f"{path} is one array; give an .npz, which has arrays by name.")
-            _check_arrays(path, archive, names, most)
-            found = {name: archive[name] for name in names if name in archive.files}
-            return found, list(archive.files)
+            _check_arrays(path, file, names, most)
+            return {name: file[name] for name in names if name in file.files}, list(file.files)
     except BROKEN_NPZ as error:
         raise GraphError(f"{path} cannot be read as .npz ({error}); write it again.") from error
 
 
-def _check_arrays(path: Path, archive: Any, names: Iterable[str], most: int | None) -> None:
+def _check_arrays(path: Path, npz: Any, names: Iterable[str], most: int | None) -> None:
     """Raise GraphError, before any is read, if the arrays of an .npz unpack to too much.
 
-    NumPy allocates the size in an array's header, and zipfile trusts the size in the archive's
-    directory and reads no further; so a header must not ask for more than the archive holds.
+    NumPy allocates the size in an array's header, and zipfile trusts the size in its own
+    directory and reads no further; so a header must not ask for more than the file holds.
     """
     most = most_bytes(path, most)
-    members = {info.filename: info.file_size for info in archive.zip.infolist()}
+    members = {info.filename: info.file_size for info in npz.zip.infolist()}
     n_bytes = 0
     for name in names:
-        if name not in archive.files:
+        if name not in npz.files:
             continue
         member = f"{name}.npy" if f"{name}.npy" in members else name
         n_bytes += members[member]
         if n_bytes > most:
             raise too_many(path, most)
-        with archive.zip.open(member) as file:
+        with npz.zip.open(member) as file:
             version = np.lib.format.read_magic(file)
             read = _HEADERS.get(version)
             if read is None:

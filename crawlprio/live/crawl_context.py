@@ -123,6 +123,8 @@ class CrawlPart(FetchObserver):
     """Whether it needs the texts of pages."""
     stores_text = False
     """Whether visits have these texts too, which are then without navigation."""
+    renders = False
+    """Whether it renders pages that a script makes."""
 
     def __init__(self, crawl: CrawlContext) -> None:
         self.crawl = crawl

@@ -17,21 +17,8 @@ from scrapy.utils.asyncio import create_looping_call
 from crawlprio.errors import CrawlprioError
 from crawlprio.live.crawl_context import CrawlContext, CrawlPart
 from crawlprio.live.crawl_counters import CoverageSoFar, CrawlCounters, time_left
-from crawlprio.measure.receipt_document import (
-    FROM_SEEDS,
-    OF_ALL,
-    OF_RULES,
-    rendered_text,
-    sentences,
-)
-from crawlprio.measure.stored_crawl import (
-    BUDGETS,
-    ENDS,
-    HASH_ROUTE,
-    SETTING_OF,
-    UNRENDERED,
-    rendered_counts,
-)
+from crawlprio.measure.receipt_document import FROM_SEEDS, OF_ALL, OF_RULES, sentences
+from crawlprio.measure.stored_crawl import BUDGETS, ENDS, HASH_ROUTE, SETTING_OF, UNRENDERED
 from crawlprio.orderings import BASELINES, make_ordering
 from crawlprio.settings_table.config import read_setting, writes_items_to_stdout
 from crawlprio.store import earlier_stores
@@ -254,8 +241,6 @@ class CrawlReport(CrawlPart):
             figures |= crawl.frontier.figures()
         for part in crawl.parts:
             figures |= part.figures()
-        if store is not None and (rendered := rendered_counts(store)):
-            figures["rendered"] = rendered_text(rendered)
         gap = self._crawler.stats.get_value("crawlprio/smallest_gap_seconds")
         if gap is not None:
             figures["smallest gap on a site in seconds"] = round(gap, 4)

@@ -35,7 +35,7 @@ _OWN_FAULTS = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS
 SIDE_FETCH = "_crawlprio_side_fetch"
 """The `meta` key of a request that comes back as it is if it would have to wait for its site.
 
-A list as its value gets the last answer, instead of the archive.
+A list as its value gets the records of the last answer, which its owner keeps.
 """
 
 

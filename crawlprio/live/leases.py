@@ -65,7 +65,7 @@ class Lease:
     `is_read`: its callback has begun. `visit` is what that made of the response, None before it has
     ended; `error` says why there is none. `is_observed`: its visit was observed, perhaps before its
     callback has ended. `items` were scraped so far, each as JSON, where items are kept; `exchange`
-    has the records of its fetch for the archive.
+    has the records of its fetch, if a part keeps these.
     """
 
     request: Request

@@ -307,9 +307,9 @@ class Recorder:
                 "from the crawl store, and this process keeps none; give a number instead."
             )
         if self.store is not None:
-            if self.store.is_archived and self._config.warc is None:  # it would leave a gap
+            if self.store.is_archived and not self._on_record:
                 raise StoreError(
-                    f"{self.store.path}: this crawl is archived, and CRAWLPRIO_WARC is not set; "
+                    f"{self.store.path}: this crawl is archived, and this run would leave a gap; "
                     "name the folder again (--warc FOLDER)."
                 )
             if self._config.max_store_bytes is not None:

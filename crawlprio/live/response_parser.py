@@ -99,8 +99,8 @@ def pairs_of(crawl: CrawlContext, response: Response, page: ParsedPage, n_links:
 
 def _note_scripts(crawl: CrawlContext, response: Response, n_links: int) -> None:
     """Count hash routes, and a page that looks made by script in a crawl that renders none."""
-    renders_none = n_links <= MANY_LINKS and crawl.config.render is None
-    if renders_none and looks_made_by_script(response.body):
+    is_plain = n_links <= MANY_LINKS and not crawl.parts.any("renders")
+    if is_plain and looks_made_by_script(response.body):
         crawl.refuse_links(UNRENDERED, 1, (response.url,))
     if routes := hash_routes(response.body):
         examples = map(response.urljoin, sorted(routes)[:3])

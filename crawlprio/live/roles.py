@@ -12,9 +12,7 @@ import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache
-from pathlib import Path
 from typing import Any, Protocol
-from urllib.parse import quote
 
 from crawlprio.errors import CrawlprioError, StoreError
 from crawlprio.orderings.ordering_validation import OrderingError
@@ -72,8 +70,3 @@ def facts_of(role: str) -> dict[str, Any] | None:
     """Return the facts with which this process was made a `WORKER` or `COORDINATOR`, or None."""
     facts = os.environ.pop(role, None)  # a crawl that this process starts is another one
     return None if facts is None else dict(json.loads(facts))
-
-
-def coordinator_folder(crawl: str) -> Path:
-    """Return the folder of a crawl in Redis whose JOBDIR is not set."""
-    return Path("crawls") / (quote(crawl, safe=" ") or "crawl")

@@ -156,8 +156,8 @@ class Crawl:
         The body of each page, if it was stored (`CRAWLPRIO_BODIES`): `page`, `url`, `status`,
         `body`.
     texts
-        Each page whose text is in the store (`CRAWLPRIO_KEEP_TEXT`, or a topic or value model), by
-        its last visit: the columns of `crawlprio.plugins.value.kept_texts.KeptText`.
+        Each page whose text is in the store, by its last visit: the columns of `KeptText` in
+        `crawlprio.plugins.value.kept_texts`.
     """
 
     def __init__(self, path: str | Path) -> None:

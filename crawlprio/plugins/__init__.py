@@ -47,12 +47,13 @@ ADDED: dict[str, dict[str, str]] = {
     "demotions": {
         "CRAWLPRIO_NOVELTY": ".value.novelty.Novelty",
     },
-    "functions": {
+    "value models": {
         "CRAWLPRIO_VALUE": ".value.models.make_model",
+    },
+    "functions": {
         "texts": ".value.kept_texts.kept_texts",
         "value": ".value.value_runs.lab_of",
         "collect": ".shared.collect.collect",
-        "join": ".shared.collect.join",
     },
     "formats": {
         ".graph": ".papers.webgraph.read_webgraph",
@@ -77,7 +78,7 @@ ADDED: dict[str, dict[str, str]] = {
         "CRAWLPRIO_SIGNING_KEY": ".signing.signatures.Signer",
         "CRAWLPRIO_SIGNATURE_AGENT": ".signing.signatures.Signer",
     },
-    "archivers of workers": {
+    "parts of workers": {
         "CRAWLPRIO_WARC": ".archive.archiver.WorkerArchiver",
     },
     "add-ons": {

@@ -49,6 +49,9 @@ _POLITE = [
 _ALIKE = 0.87
 """Share of letters that a misspelt name has in common with its setting."""
 
+VALUE_MODELS = ADDED["value models"]
+"""The settings that name a model of what pages are worth."""
+
 _TOPIC_OPTIONS = ("distance", "title", "body", "stem")
 
 NO_LIMIT = 2**30
@@ -69,7 +72,7 @@ class CrawlConfig:
     topic_options: dict[str, int]
     """What the hot queue takes: `distance`, `title` and `body`."""
     value_model: Any
-    """The `ScoredModel` of CRAWLPRIO_VALUE, or None."""
+    """The `ScoredModel` that a setting of the kind `value models` names, or None."""
     new_demotion: Callable[[], Demotion | None]
     """Returns a new rule that puts pages off, or None."""
     politeness: Politeness
@@ -98,8 +101,6 @@ class CrawlConfig:
     kept_headers: frozenset[bytes] | None
     max_store_bytes: int | None
     keep_stores: int | None
-    render: str | None
-    warc: str | None
 
     @classmethod
     def from_settings(
@@ -122,14 +123,13 @@ class CrawlConfig:
         if again and values["JOBDIR"] and not is_missing(store_path or ""):
             name, options = again[0], {}
         made = make_ordering(name, options)
-        if made.needs_values and values["CRAWLPRIO_VALUE"] is None:
+        judges = next(filter(values.get, VALUE_MODELS), "")
+        if made.needs_values and not judges:
             raise ConfigError(
                 f"ORDERING is {name!r}, which needs to know what pages are worth; set "
-                "CRAWLPRIO_VALUE (--value)."
+                f"{' or '.join(VALUE_MODELS)} (--value)."
             )
-        model = values["CRAWLPRIO_VALUE"]
-        if model is not None:
-            model = load("functions", "CRAWLPRIO_VALUE")(model)
+        model: Any = load("value models", judges)(values[judges]) if judges else None
         if made.needs_values:
             made.judge = model.judge
         topic, topic_options = topic_of(settings)

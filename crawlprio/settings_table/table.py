@@ -404,7 +404,7 @@ OUTPUT = Section(
         kinds.Bool(),
         False,
         "Keep the body of each page in the crawl store, with the visit of its page (the extra "
-        "`bodies`); `CRAWLPRIO_WARC` keeps more, in files.",
+        "`bodies`).",
         needs=(("", "zstandard", "bodies"),),
     ),
     Setting(

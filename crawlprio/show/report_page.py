@@ -636,7 +636,7 @@ def report_of(crawl: ReportedCrawl) -> str:
     more = len(seeds) - 1
     title = f"Crawl of {start}" + (f" and {more:,} more" if more > 0 else "")
     when = f"{got['begin']} to {got['end']}" if got["begin"] else "nothing fetched"
-    return rendered(
+    return html_page(
         title,
         f"{text(crawl.repository.name).text}: {got['pages']:,} pages fetched, "
         f"{got['known']:,} known, {when}",
@@ -651,10 +651,10 @@ SECTIONS = (receipt, coverage, top, sites, time, depth, outcomes, audit, refusal
 def comparison_of(crawls: ComparedCrawls) -> str:
     """Return the report of two crawls, as HTML."""
     names = [text(crawl.repository.name).text for crawl in (crawls.a, crawls.b)]
-    return rendered("Two crawls", f"A is {names[0]}, and B is {names[1]}.", crawls.sections())
+    return html_page("Two crawls", f"A is {names[0]}, and B is {names[1]}.", crawls.sections())
 
 
-def rendered(title: str, subtitle: str, parts: Sequence[ReportSection]) -> str:
+def html_page(title: str, subtitle: str, parts: Sequence[ReportSection]) -> str:
     """Return a page of sections, as HTML; whatever they hold is escaped."""
     from bokeh.resources import Resources
     from jinja2 import Environment, StrictUndefined

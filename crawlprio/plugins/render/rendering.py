@@ -21,6 +21,7 @@ from crawlprio.live.crawl_context import CrawlContext, CrawlPart
 from crawlprio.live.downloader import SIDE_FETCH
 from crawlprio.live.response_parser import type_of
 from crawlprio.live.side_fetches import fetch_beside
+from crawlprio.measure.receipt_document import rendered_text
 from crawlprio.measure.stored_crawl import RENDERED_KEY, rendered_counts
 from crawlprio.plugins.render.browser import HeadlessBrowser, PageAnswer, RenderFailed
 from crawlprio.plugins.render.wanted import RenderHistory
@@ -53,12 +54,12 @@ class Renderer(CrawlPart, TransactionParticipant):
     """
 
     tables = (_RENDERED,)
-    is_in_workers = True
+    is_in_workers = renders = True
 
     def __init__(self, crawl: CrawlContext) -> None:
         super().__init__(crawl)
         settings = crawl.crawler.settings
-        self._is_for_all = crawl.config.render == "always"
+        self._is_for_all = read_setting(settings, "CRAWLPRIO_RENDER") == "always"
         self._is_anywhere = read_setting(settings, "CRAWLPRIO_RENDER_HOSTS") == "all"
         self._history = RenderHistory()
         self._count = crawl.crawler.stats.inc_value
@@ -80,10 +81,18 @@ class Renderer(CrawlPart, TransactionParticipant):
             store.attach(self)
 
     def write(self, cursor: sqlite3.Cursor) -> None:
-        stats = self.crawl.crawler.stats.get_stats().items()  # of workers too
-        own = {name.removeprefix(_COUNT): n for name, n in stats if name.startswith(_COUNT)}
-        said = json.dumps(self._before + Counter(own), sort_keys=True)
+        said = json.dumps(self._counts(), sort_keys=True)
         cursor.execute("INSERT OR REPLACE INTO meta VALUES(?, ?)", (RENDERED_KEY, said))
+
+    def figures(self) -> dict[str, str]:
+        counts = self._counts()
+        return {"rendered": rendered_text(counts)} if counts else {}
+
+    def _counts(self) -> Counter[str]:
+        """Return the counts of all runs, and of all workers."""
+        stats = self.crawl.crawler.stats.get_stats().items()
+        own = {name.removeprefix(_COUNT): n for name, n in stats if name.startswith(_COUNT)}
+        return self._before + Counter(own)
 
     def read(self, pairs: LinkPairs, response: Response, page: ParsedPage) -> None:
         row = None if response.request is None else self._rows.pop(response.request, None)

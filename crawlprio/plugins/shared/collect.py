@@ -15,10 +15,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from crawlprio.errors import StoreError
+from crawlprio.extras import require
 from crawlprio.graph.pages import NO_PAGE, Visit
 from crawlprio.live.roles import FACTS
+from crawlprio.measure.receipt_document import make_receipt, write_receipt
 from crawlprio.measure.stored_crawl import ENDED_KEY, SETTINGS_KEY, number_of, recorded_object
+from crawlprio.plugins.shared.process_roles import shared_store
 from crawlprio.safe_files import is_missing, real
+from crawlprio.settings_table.config import read_setting
 from crawlprio.store import Store, discard
 from crawlprio.store.files import store_errors
 from crawlprio.store.schema import OWN_FACTS
@@ -30,12 +34,24 @@ _BATCH = 500
 """Visits in one transaction."""
 
 
-def collect(settings: BaseSettings, crawl: str, path: Path, own: Path) -> tuple[int, int]:
-    """Copy the store of a crawl, which may be running, to a new file.
+def collect(settings: BaseSettings, names: Sequence[str], path: Path) -> str:
+    """Copy the store of a crawl of many workers to a new file, or join several, with the receipt.
 
-    Return its numbers of visits and pages. The server is in `settings`; if it has forgotten the
-    crawl, the store is `own`. Raises `StoreError` if the file exists, or the store is not here.
+    Return a sentence on it. Raises `StoreError` if the file exists, or a store cannot be read.
     """
+    if len(names) > 1:
+        n_visits, n_pages = join([*map(Path, names)], path)
+    else:
+        require("redis", "redis", "links collect")
+        n_visits, n_pages = _copy(settings, names[0], path)
+    if read_setting(settings, "CRAWLPRIO_RECEIPT"):
+        write_receipt(make_receipt(path), path)
+    what = f"{len(names)} stores" if len(names) > 1 else f"crawl {names[0]}"
+    return f"{path}: {n_visits:,} visits and {n_pages:,} pages of {what}"
+
+
+def _copy(settings: BaseSettings, crawl: str, path: Path) -> tuple[int, int]:
+    """Copy the store of a crawl, which may be running; return its numbers of visits and pages."""
     from redis.exceptions import RedisError
 
     from crawlprio.plugins.shared.connection import checked_client, failure
@@ -46,9 +62,11 @@ def collect(settings: BaseSettings, crawl: str, path: Path, own: Path) -> tuple[
         folder = RedisStreams(client, crawl).facts().get("folder")
     except RedisError as error:
         raise failure(error) from None
-    found = own if folder is None else Path(folder) / own.name
+    found = shared_store(settings, crawl)
+    if folder is not None:
+        found = Path(folder) / found.name
     if is_missing(found):
-        where = f"it is in {folder} on another machine" if folder else f"{own} is missing"
+        where = f"it is in {folder} on another machine" if folder else f"{found} is missing"
         raise StoreError(
             f"The store of the crawl {crawl!r} is not here: {where}; copy it from where the "
             "coordinator of the crawl runs."

@@ -19,7 +19,7 @@ from redis.exceptions import RedisError
 
 from crawlprio.errors import ConfigError, CrawlprioError
 from crawlprio.live.crawl_context import CrawlContext
-from crawlprio.live.roles import COORDINATOR, FACTS, coordinator_folder, facts_of
+from crawlprio.live.roles import COORDINATOR, FACTS, facts_of
 from crawlprio.plugins.shared.connection import checked_client, client_of, when_available
 from crawlprio.plugins.shared.coordinator import Coordinator, RemoteWorker
 from crawlprio.plugins.shared.coordinator_scheduler import check_limits
@@ -31,6 +31,7 @@ from crawlprio.plugins.shared.messages import (
     number_of,
     worker_message,
 )
+from crawlprio.plugins.shared.process_roles import shared_store
 from crawlprio.plugins.shared.redis_streams import START, Envelope, RedisStreams
 from crawlprio.safe_files import real
 from crawlprio.settings_table.config import read_setting
@@ -93,8 +94,7 @@ class JoinedCrawl:
     @property
     def store(self) -> Path:
         """The store of the crawl."""
-        folder = Path(read_setting(self._asked_for, "JOBDIR") or coordinator_folder(self.name))
-        return folder / (read_setting(self._asked_for, "CRAWLPRIO_STORE") or "crawl.sqlite")
+        return shared_store(self._asked_for, self.name)
 
 
 def values_of(settings: BaseSettings) -> dict[str, str]:

@@ -21,7 +21,7 @@ from crawlprio.live.downloader import observe_fetches
 from crawlprio.live.leases import LeaseState
 from crawlprio.live.request_json import is_request
 from crawlprio.live.roles import WORKER, facts_of
-from crawlprio.plugins import load
+from crawlprio.plugins import ADDED, load
 from crawlprio.plugins.shared.messages import (
     ENDED,
     FETCHING,
@@ -85,9 +85,9 @@ class WorkerScheduler(Scheduler):
     def _connect(self, line: Any) -> None:
         """Start the exchange of messages with the coordinator."""
         read = partial(read_setting, self._crawl.asked_for)
-        if read("CRAWLPRIO_WARC") is not None:
-            archiver = load("archivers of workers", "CRAWLPRIO_WARC")(self._crawl)
-            observe_fetches(self._crawler, archiver)
+        for name in ADDED["parts of workers"]:
+            if read(name) is not None:
+                observe_fetches(self._crawler, load("parts of workers", name)(self._crawl))
         self._frontier.line = self._line = line
         self._beat = heartbeat(self._heartbeat, read("CRAWLPRIO_LEASE_SECONDS"))
 
