@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import TYPE_CHECKING
 
+from scrapy.crawler import Crawler
 from scrapy.downloadermiddlewares.httpcompression import HttpCompressionMiddleware
 from scrapy.downloadermiddlewares.robotstxt import RobotsTxtMiddleware
 from scrapy.settings import BaseSettings
@@ -28,9 +28,6 @@ from crawlprio.settings_table.config import (
     use_download_handler,
     user_agent,
 )
-
-if TYPE_CHECKING:
-    from scrapy.crawler import Crawler
 
 _AGENT = "USER_AGENT"
 _HTTP = "crawlprio.live.http_handler.HttpHandler"

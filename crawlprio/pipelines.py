@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from scrapy.crawler import Crawler
 
 from crawlprio.frontier.protocol import PageVisit
 from crawlprio.items import LinkPairs
 from crawlprio.live.crawl_context import CrawlContext
 from crawlprio.web.urls import host_of, normalise_url
-
-if TYPE_CHECKING:
-    from scrapy.crawler import Crawler
 
 
 class LinkPairPipeline:

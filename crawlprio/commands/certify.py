@@ -16,10 +16,12 @@ from operator import not_
 from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 from scrapy import Request, signals
+from scrapy.crawler import Crawler
 from scrapy.exceptions import DontCloseSpider
+from scrapy.settings import BaseSettings
 
 from crawlprio.commands import Option, only_argument, store_of
 from crawlprio.commands.crawl import OPTIONS, ROBOT, SiteCrawlCommand
@@ -46,10 +48,6 @@ from crawlprio.store.outcomes import ROBOTS, failure_of
 from crawlprio.web.addresses import ALLOW_PRIVATE
 from crawlprio.web.anchors import ParsedPage
 from crawlprio.web.urls import host_of
-
-if TYPE_CHECKING:
-    from scrapy.crawler import Crawler
-    from scrapy.settings import BaseSettings
 
 
 def walking_settings(settings: BaseSettings, folder: str) -> dict[str, Any]:

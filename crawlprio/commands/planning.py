@@ -8,12 +8,14 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 from urllib.parse import urlsplit
 
 import numpy as np
 from scrapy import Request
+from scrapy.crawler import Crawler
 from scrapy.http import Response
+from scrapy.settings import BaseSettings
 
 from crawlprio.frontier.protocol import FetchClock
 from crawlprio.graph.pages import NO_PAGE, Visit
@@ -27,10 +29,6 @@ from crawlprio.settings_table.config import read_setting
 from crawlprio.spiders.site import SiteSpider, SpiderNotes
 from crawlprio.store.outcomes import ROBOTS, failure_of
 from crawlprio.web.urls import host_of
-
-if TYPE_CHECKING:
-    from scrapy.crawler import Crawler
-    from scrapy.settings import BaseSettings
 
 SECONDS = 300
 """Seconds after which the dry run ends, and tells what it has."""

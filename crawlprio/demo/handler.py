@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
+from scrapy import Request
 from scrapy.core.downloader.handlers.http11 import HTTP11DownloadHandler
+from scrapy.crawler import Crawler
+from scrapy.http import Response
 
 from crawlprio.errors import ConfigError
 from crawlprio.settings_table.config import read_setting
-
-if TYPE_CHECKING:
-    from scrapy import Request
-    from scrapy.crawler import Crawler
-    from scrapy.http import Response
 
 _ADDRESS = re.compile(r"(?:http://)?((?:127\.0\.0\.1|localhost):[0-9]{1,5})/?")
 

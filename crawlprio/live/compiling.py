@@ -16,9 +16,10 @@ from hashlib import blake2b
 from importlib.metadata import version
 from pathlib import Path
 from threading import Thread
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from scrapy.http import Response
 from scrapy.utils.asyncio import call_later, run_in_thread
 from scrapy.utils.defer import deferred_from_coro
 
@@ -38,12 +39,8 @@ from crawlprio.orderings import (
 )
 from crawlprio.settings_table.config import read_setting
 from crawlprio.store.hashtable import HashTable
+from crawlprio.web.anchors import ParsedPage
 from crawlprio.web.html_splitter import compile_scan, n_bytes_scanned
-
-if TYPE_CHECKING:
-    from scrapy.http import Response
-
-    from crawlprio.web.anchors import ParsedPage
 
 AFTER = 500
 """Pages that a crawl fetches before it compiles: in Python they take about as much longer as

@@ -11,20 +11,26 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from scrapy import signals
+from scrapy import Request, signals
+from scrapy.crawler import Crawler
 from scrapy.exceptions import CloseSpider
+from scrapy.http import Response
+from scrapy.settings import BaseSettings
 from scrapy.utils.asyncio import call_later
 from scrapy.utils.misc import load_object
 
 from crawlprio.errors import ConfigError, CrawlprioError, StoreError, printable
 from crawlprio.frontier import PageQueue
-from crawlprio.frontier.protocol import FetchClock, Frontier
+from crawlprio.frontier.protocol import FetchClock, Frontier, HttpRecord
 from crawlprio.graph.compiled import notice, plain_until
+from crawlprio.graph.pages import Visit
+from crawlprio.items import LinkPairs
 from crawlprio.live import engine
 from crawlprio.live.clock import HostClock
 from crawlprio.live.crawl_counters import CoverageSoFar
 from crawlprio.live.dispatch import Dispatcher
 from crawlprio.live.downloader import FETCH_HOOKS, FetchObserver, observe_fetches
+from crawlprio.live.leases import Lease
 from crawlprio.live.local_frontier import LocalFrontier
 from crawlprio.live.private_networks import SeedHosts, Share, record_in
 from crawlprio.live.recorder import Recorder
@@ -48,19 +54,10 @@ from crawlprio.settings_table.setting_types import Bool, Folder
 from crawlprio.settings_table.table import SETTINGS
 from crawlprio.store.side_tables import BODIES, TABLES, SideTable
 from crawlprio.web.addresses import PrivateAddresses
+from crawlprio.web.anchors import ParsedPage
 
 if TYPE_CHECKING:
-    from scrapy import Request
-    from scrapy.crawler import Crawler
-    from scrapy.http import Response
-    from scrapy.settings import BaseSettings
-
-    from crawlprio.frontier.protocol import HttpRecord
-    from crawlprio.graph.pages import Visit
-    from crawlprio.items import LinkPairs
-    from crawlprio.live.leases import Lease
     from crawlprio.live.replay_server import ReplayServer
-    from crawlprio.web.anchors import ParsedPage
 
 
 def policy_of(

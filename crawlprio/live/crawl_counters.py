@@ -10,12 +10,13 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from time import monotonic
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from scrapy import Request
 from scrapy.utils.asyncio import run_in_thread
 from scrapy.utils.defer import deferred_from_coro
+from twisted.python.failure import Failure
 
 from crawlprio.graph.pages import PageTable, Visit
 from crawlprio.measure.receipt_document import duration, short_share
@@ -27,9 +28,6 @@ from crawlprio.store.outcomes import REFUSED, ROBOTS, UNREACHABLE, failure_of, h
 from crawlprio.store.saved_state import SavedState
 from crawlprio.web.content import CUT, NOT_DECODED, TOO_LARGE
 from crawlprio.web.urls import host_of
-
-if TYPE_CHECKING:
-    from twisted.python.failure import Failure
 
 _MAX_CAUSES = 100
 """Causes that are counted separately; all others count as one."""

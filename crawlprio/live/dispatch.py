@@ -6,7 +6,6 @@ import logging
 import math
 from collections.abc import Callable, Collection
 from time import monotonic
-from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
 from scrapy import Request
@@ -26,13 +25,11 @@ from crawlprio.live.downloader import observe_fetches, own_downloader
 from crawlprio.live.leases import Lease, Leases, LeaseState
 from crawlprio.live.request_json import RequestNotStorable, Unheld, from_json, to_json
 from crawlprio.live.requests import USAGES, Identities, forget_inherited
+from crawlprio.settings_table.config import CrawlConfig
 from crawlprio.store.outcomes import TO_ITSELF
 from crawlprio.web.addresses import ALLOW_PRIVATE
 from crawlprio.web.scope import registered_domain
 from crawlprio.web.urls import without_credentials
-
-if TYPE_CHECKING:
-    from crawlprio.settings_table.config import CrawlConfig
 
 
 class ConcurrencyLimit:

@@ -11,22 +11,19 @@ import logging
 import os
 from asyncio import CancelledError
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from scrapy import Request, signals
 from scrapy.core.downloader import Downloader as StockDownloader
+from scrapy.crawler import Crawler
 from scrapy.downloadermiddlewares.stats import DownloaderStats
 from scrapy.exceptions import CannotResolveHostError
 from scrapy.http import Response
 from scrapy.statscollectors import MemoryStatsCollector
 from scrapy.utils.defer import deferred_from_coro, maybe_deferred_to_future
 from twisted.internet import defer
+from twisted.internet.defer import Deferred
 
 from crawlprio.live.engine import has_receivers, is_closing, sleep, slot_of
-
-if TYPE_CHECKING:
-    from scrapy.crawler import Crawler
-    from twisted.internet.defer import Deferred
 
 logger = logging.getLogger("crawlprio")
 

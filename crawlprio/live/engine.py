@@ -20,11 +20,12 @@ from functools import partial
 from pathlib import Path
 from time import monotonic
 from types import FrameType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pydispatch import dispatcher  # type: ignore[import-untyped]
 from scrapy import Request, Spider, signals
-from scrapy.core.downloader import Slot
+from scrapy.core.downloader import Downloader, Slot
+from scrapy.crawler import Crawler
 from scrapy.exceptions import (
     DownloadCancelledError,
     DownloadConnectionRefusedError,
@@ -39,9 +40,10 @@ from scrapy.http import Headers, Response
 from scrapy.logformatter import LogFormatter, LogFormatterResult
 from scrapy.pipelines import ItemPipelineManager
 from scrapy.responsetypes import responsetypes
+from scrapy.settings import BaseSettings
 from scrapy.utils import _download_handlers
 from scrapy.utils.asyncgen import as_async_generator
-from scrapy.utils.asyncio import call_later
+from scrapy.utils.asyncio import CallLaterResult, call_later
 from scrapy.utils.defer import deferred_from_coro, maybe_deferred_to_future
 from scrapy.utils.misc import build_from_crawler, load_object
 from scrapy.utils.ssl import _make_ssl_context
@@ -52,12 +54,6 @@ from twisted.web.iweb import UNKNOWN_LENGTH
 
 from crawlprio.live.crawl_counters import cause_of
 from crawlprio.settings_table.config import needs_twisted_tls, read_setting
-
-if TYPE_CHECKING:
-    from scrapy.core.downloader import Downloader
-    from scrapy.crawler import Crawler
-    from scrapy.settings import BaseSettings
-    from scrapy.utils.asyncio import CallLaterResult
 
 
 async def sleep(seconds: float) -> None:

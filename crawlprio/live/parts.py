@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from itemadapter import ItemAdapter
 from scrapy import signals
 from scrapy.http import Response
 from scrapy.utils.serialize import ScrapyJSONEncoder
 
+from crawlprio.graph.pages import Visit
 from crawlprio.items import LinkPairs
 from crawlprio.live.crawl_context import CrawlPart
-
-if TYPE_CHECKING:
-    from crawlprio.graph.pages import Visit
 
 logger = logging.getLogger("crawlprio")
 

@@ -9,9 +9,10 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from time import monotonic
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from scrapy import Request
+from scrapy.settings import BaseSettings
 from scrapy.utils.defer import deferred_from_coro, maybe_deferred_to_future
 from twisted.internet.abstract import isIPv6Address
 from twisted.internet.address import IPv6Address
@@ -25,6 +26,7 @@ from twisted.internet.interfaces import (
 from zope.interface import implementer  # type: ignore[import-untyped]
 
 from crawlprio.settings_table.config import read_setting
+from crawlprio.store import Store
 from crawlprio.store.files import damaged
 from crawlprio.web.addresses import (
     PrivateAddresses,
@@ -33,11 +35,6 @@ from crawlprio.web.addresses import (
     normal_host,
     private_of,
 )
-
-if TYPE_CHECKING:
-    from scrapy.settings import BaseSettings
-
-    from crawlprio.store import Store
 
 logger = logging.getLogger("crawlprio")
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
-from scrapy.settings import SETTINGS_PRIORITIES
+from scrapy.crawler import Crawler
+from scrapy.settings import SETTINGS_PRIORITIES, BaseSettings
 
 from crawlprio.demo.recordings import StoreWeb, WarcWeb, open_web, page_key
 from crawlprio.demo.server import LoopbackServer
@@ -24,10 +24,6 @@ from crawlprio.ranking.pagerank import pagerank, round_significant
 from crawlprio.safe_files import is_missing
 from crawlprio.settings_table.config import read_setting
 from crawlprio.settings_table.setting_types import can_write
-
-if TYPE_CHECKING:
-    from scrapy.crawler import Crawler
-    from scrapy.settings import BaseSettings
 
 _Web = DemoWeb | WarcWeb | StoreWeb
 

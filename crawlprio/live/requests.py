@@ -7,23 +7,20 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from heapq import heapify, heappop, heappush
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
 from scrapy import Request
+from scrapy.crawler import Crawler
 from scrapy.utils.httpobj import urlparse_cached
 from scrapy.utils.request import RequestFingerprinter
 
 from crawlprio.frontier.protocol import LeasedPage, QueueEntry
 from crawlprio.live.request_json import Unheld, why_unheld
+from crawlprio.store import Store
 from crawlprio.store.crawl_state import RequestRow
 from crawlprio.store.pending import Pending, Source
 from crawlprio.web.urls import are_canonical, canonical, without_credentials
-
-if TYPE_CHECKING:
-    from scrapy.crawler import Crawler
-
-    from crawlprio.store import Store
 
 logger = logging.getLogger("crawlprio")
 

@@ -8,13 +8,14 @@ from asyncio import Future, ensure_future, shield
 from collections import Counter, OrderedDict, deque
 from collections.abc import Iterable
 from time import monotonic
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from weakref import WeakKeyDictionary
 
 from scrapy import Request, signals
 from scrapy.exceptions import DontCloseSpider
 from scrapy.http import Response
 from scrapy.http.request import NO_CALLBACK
+from scrapy.settings import BaseSettings
 from scrapy.utils.defer import deferred_from_coro, maybe_deferred_to_future
 from twisted.internet.defer import DeferredSemaphore
 
@@ -29,9 +30,6 @@ from crawlprio.live.requests import forget_inherited
 from crawlprio.settings_table.config import read_setting
 from crawlprio.store.side_tables import SideRow
 from crawlprio.web.addresses import ALLOW_PRIVATE
-
-if TYPE_CHECKING:
-    from scrapy.settings import BaseSettings
 
 logger = logging.getLogger("crawlprio")
 

@@ -6,11 +6,12 @@ import logging
 from collections import deque
 from collections.abc import Iterable, Sequence
 from time import time
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from scrapy import Request, signals
 from scrapy.exceptions import DontCloseSpider
 from scrapy.http import Response
+from scrapy.settings import BaseSettings
 from scrapy.utils.httpobj import urlparse_cached
 
 from crawlprio.graph.pages import NO_PAGE
@@ -29,9 +30,6 @@ from crawlprio.web.encodings import charset_in
 from crawlprio.web.scope import Scope
 from crawlprio.web.sitemaps import MAX_BYTES, Named, SitemapReader
 from crawlprio.web.urls import host_of, normalise_url, parse_url
-
-if TYPE_CHECKING:
-    from scrapy.settings import BaseSettings
 
 DEPTH = 1
 """The depth of a page that a sitemap names: as if the home page linked to it."""

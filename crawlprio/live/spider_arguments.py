@@ -12,7 +12,9 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
+
+from scrapy.settings import BaseSettings
 
 from crawlprio.errors import ConfigError, StoreError
 from crawlprio.orderings import NAMED
@@ -22,9 +24,6 @@ from crawlprio.settings_table.setting_types import OWN_NAMES, Options
 from crawlprio.settings_table.table import SETTINGS
 from crawlprio.store import Store
 from crawlprio.store.files import damaged
-
-if TYPE_CHECKING:
-    from scrapy.settings import BaseSettings
 
 ARGUMENTS = ("seeds", "follow", "allow", "deny")
 """The spider arguments that are kept."""

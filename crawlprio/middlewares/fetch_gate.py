@@ -8,9 +8,10 @@ import math
 from dataclasses import dataclass
 from functools import partial
 from time import monotonic, time
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from scrapy import Request, signals
+from scrapy.crawler import Crawler
 from scrapy.exceptions import IgnoreRequest
 from scrapy.http import Response
 from scrapy.utils.python import to_unicode
@@ -32,9 +33,6 @@ from crawlprio.live.downloader import (
 from crawlprio.live.leases import Lease, Sending, sending
 from crawlprio.live.requests import forget_inherited
 from crawlprio.settings_table.config import read_setting
-
-if TYPE_CHECKING:
-    from scrapy.crawler import Crawler
 
 
 def check_sends(crawler: Crawler) -> None:

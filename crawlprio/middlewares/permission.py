@@ -7,11 +7,12 @@ from collections import OrderedDict
 from functools import lru_cache
 from sys import intern
 from time import time
-from typing import TYPE_CHECKING
 
 from scrapy import Request, signals
+from scrapy.crawler import Crawler
 from scrapy.downloadermiddlewares.robotstxt import RobotsTxtMiddleware
 from scrapy.exceptions import IgnoreRequest
+from scrapy.http import Response
 from scrapy.http.request import NO_CALLBACK
 from scrapy.robotstxt import ProtegoRobotParser, RobotParser
 from scrapy.utils.defer import maybe_deferred_to_future
@@ -29,10 +30,6 @@ from crawlprio.web import robots_txt
 from crawlprio.web.addresses import ALLOW_PRIVATE
 from crawlprio.web.content import CUT, NOT_DECODED, is_binary
 from crawlprio.web.robots_txt import USAGE_LINE, RobotsFiles, RobotsTxt, UsageRules, can_be_read
-
-if TYPE_CHECKING:
-    from scrapy.crawler import Crawler
-    from scrapy.http import Response
 
 logger = logging.getLogger("crawlprio")
 

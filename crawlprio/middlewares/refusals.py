@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import logging
 import re
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 from urllib.parse import urldefrag
 from weakref import WeakKeyDictionary
 
 from scrapy import Request, signals
 from scrapy.core.downloader.handlers.http11 import HTTP11DownloadHandler
+from scrapy.crawler import Crawler
 from scrapy.downloadermiddlewares.httpcompression import HttpCompressionMiddleware
 from scrapy.downloadermiddlewares.redirect import RedirectMiddleware
 from scrapy.exceptions import DownloadCancelledError, IgnoreRequest, ResponseDataLossError
@@ -27,9 +28,6 @@ from crawlprio.settings_table.config import download_handler, read_setting
 from crawlprio.web.addresses import ALLOW_PRIVATE, PrivateAddresses, normal_host
 from crawlprio.web.content import CUT, NOT_DECODED, decoded, is_unreadable
 from crawlprio.web.urls import host_if_any, location_url, parse_url
-
-if TYPE_CHECKING:
-    from scrapy.crawler import Crawler
 
 logger = logging.getLogger("crawlprio")
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from time import thread_time
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from scrapy import Request
+from scrapy.crawler import Crawler
 from scrapy.exceptions import NotConfigured
 from scrapy.http import Response
 from scrapy.spidermiddlewares.referer import RefererMiddleware
@@ -22,9 +23,6 @@ from crawlprio.pipelines import LinkPairPipeline
 from crawlprio.settings_table.config import names_own_components, read_setting
 from crawlprio.web.addresses import ALLOW_PRIVATE
 from crawlprio.web.urls import without_credentials
-
-if TYPE_CHECKING:
-    from scrapy.crawler import Crawler
 
 LONG_TURN = 0.05
 """Seconds of processor time that reading pages may take in one turn of the event loop; what has

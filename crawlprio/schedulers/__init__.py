@@ -6,9 +6,10 @@ Of the queues, which are for Scrapy's own scheduler, there is one class for each
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from scrapy import Request
+from scrapy.crawler import Crawler
 from scrapy.dupefilters import RFPDupeFilter
 from scrapy.utils.misc import load_object
 
@@ -17,9 +18,6 @@ from crawlprio.orderings import ORDERINGS
 from crawlprio.plugins import ADDED, load
 from crawlprio.schedulers.scheduler import Scheduler
 from crawlprio.settings_table.config import read_setting
-
-if TYPE_CHECKING:
-    from scrapy.crawler import Crawler
 
 
 class OrderedQueue:

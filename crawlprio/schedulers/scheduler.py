@@ -8,10 +8,10 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 from time import monotonic
-from typing import TYPE_CHECKING
 
-from scrapy import Request
+from scrapy import Request, Spider
 from scrapy.core.scheduler import BaseScheduler
+from scrapy.crawler import Crawler
 from scrapy.dupefilters import BaseDupeFilter, RFPDupeFilter
 from scrapy.utils.misc import build_from_crawler, load_object
 
@@ -20,10 +20,6 @@ from crawlprio.frontier.protocol import Frontier
 from crawlprio.live.crawl_context import CrawlContext
 from crawlprio.live.dispatch import Dispatcher
 from crawlprio.settings_table.config import read_setting
-
-if TYPE_CHECKING:
-    from scrapy import Spider
-    from scrapy.crawler import Crawler
 
 NEW_OBJECTS = 10_000
 """Number of new objects that triggers a garbage collection while a crawl runs."""

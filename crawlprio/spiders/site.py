@@ -6,10 +6,13 @@ import logging
 from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Mapping
 from functools import partial
 from itertools import compress
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol, Self
 
 from scrapy import Request, Spider, signals
+from scrapy.crawler import Crawler
 from scrapy.http import Response
+from scrapy.settings import BaseSettings
+from scrapy.statscollectors import StatsCollector
 from scrapy.utils.python import to_unicode
 
 from crawlprio.errors import ConfigError, CrawlprioError, StoreError
@@ -27,13 +30,6 @@ from crawlprio.web.anchors import ParsedPage
 from crawlprio.web.robots_txt import forbids, products
 from crawlprio.web.scope import Scope, Traps, read_seeds, without_noise
 from crawlprio.web.urls import host_of, normalise_url
-
-if TYPE_CHECKING:
-    from typing import Self
-
-    from scrapy.crawler import Crawler
-    from scrapy.settings import BaseSettings
-    from scrapy.statscollectors import StatsCollector
 
 logger = logging.getLogger("crawlprio")
 

@@ -8,28 +8,23 @@ from collections.abc import Collection, Sequence
 from http import HTTPStatus
 from pathlib import Path
 from time import time
-from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from scrapy import Request, signals
 from scrapy import __version__ as scrapy_version
 from scrapy.exceptions import DownloadCancelledError, ResponseDataLossError, StopDownload
 from scrapy.http import Headers, Response
+from scrapy.settings import BaseSettings
 
 from crawlprio import __version__
 from crawlprio.frontier.protocol import HttpRecord
-from crawlprio.live.crawl_context import CrawlPart
+from crawlprio.live.crawl_context import CrawlContext, CrawlPart
 from crawlprio.live.downloader import SIDE_FETCH
 from crawlprio.live.spider_arguments import is_plain
 from crawlprio.plugins.archive.archive import Archive, Fetched, packed
 from crawlprio.settings_table.config import changed_settings, read_setting
 from crawlprio.web.content import supplied_type
 from crawlprio.web.urls import without_credentials
-
-if TYPE_CHECKING:
-    from scrapy.settings import BaseSettings
-
-    from crawlprio.live.crawl_context import CrawlContext
 
 _LOSS = "download_fail_on_dataloss"
 _TOO_LARGE = "too large"

@@ -11,15 +11,16 @@ from functools import partial
 from itertools import islice
 from pathlib import Path
 from time import time
-from typing import TYPE_CHECKING
 
 from scrapy import Request, signals
 from scrapy.http import Response
 from scrapy.http.request import NO_CALLBACK
+from scrapy.settings import BaseSettings
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
 from crawlprio.frontier.protocol import HttpRecord
 from crawlprio.live import engine
+from crawlprio.live.crawl_context import CrawlContext
 from crawlprio.live.downloader import SIDE_FETCH
 from crawlprio.live.engine import sleep
 from crawlprio.live.response_parser import type_of
@@ -37,11 +38,6 @@ from crawlprio.web.html import SHADOW_ROOTS, base_in, declared_encoding, decoded
 from crawlprio.web.html_splitter import pieces
 from crawlprio.web.scope import registered_domain
 from crawlprio.web.urls import host_of, location_url, normalise_url, parse_url
-
-if TYPE_CHECKING:
-    from scrapy.settings import BaseSettings
-
-    from crawlprio.live.crawl_context import CrawlContext
 
 MAX_STYLE = 1_000_000
 """Maximum number of characters read of a style sheet, or of all styles inside a page."""

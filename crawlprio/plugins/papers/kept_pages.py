@@ -5,21 +5,16 @@ from __future__ import annotations
 import heapq
 import sqlite3
 from functools import partial
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from crawlprio.errors import ConfigError
-from crawlprio.graph.pages import NO_PAGE
-from crawlprio.live.crawl_context import CrawlPart
+from crawlprio.graph.pages import NO_PAGE, Visit
+from crawlprio.live.crawl_context import CrawlContext, CrawlPart
 from crawlprio.ranking.pagerank import with_room
 from crawlprio.settings_table.config import read_setting
 from crawlprio.store import TransactionParticipant
 from crawlprio.store.side_tables import BODIES, NOTES
-
-if TYPE_CHECKING:
-    from crawlprio.graph.pages import Visit
-    from crawlprio.live.crawl_context import CrawlContext
 
 _OWN = "CRAWLPRIO_BUFFER"
 

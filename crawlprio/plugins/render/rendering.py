@@ -8,14 +8,16 @@ import shutil
 import sqlite3
 from collections import Counter
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from weakref import WeakKeyDictionary
 
 from scrapy import Request, signals
+from scrapy.crawler import Crawler
 from scrapy.http import Headers, HtmlResponse, Response
 from scrapy.http.request import NO_CALLBACK
 
 from crawlprio.errors import ConfigError
+from crawlprio.items import LinkPairs
 from crawlprio.live import engine
 from crawlprio.live.crawl_context import CrawlContext, CrawlPart
 from crawlprio.live.downloader import SIDE_FETCH
@@ -28,15 +30,10 @@ from crawlprio.plugins.render.wanted import RenderHistory
 from crawlprio.settings_table.config import read_setting
 from crawlprio.store import TransactionParticipant
 from crawlprio.store.side_tables import SideTable
+from crawlprio.web.anchors import ParsedPage
 from crawlprio.web.html import parse_page
 from crawlprio.web.scope import registered_domain
 from crawlprio.web.urls import host_of
-
-if TYPE_CHECKING:
-    from scrapy.crawler import Crawler
-
-    from crawlprio.items import LinkPairs
-    from crawlprio.web.anchors import ParsedPage
 
 _COUNT = "crawlprio/rendered/"
 _MAX_TABS = 4

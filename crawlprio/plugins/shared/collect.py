@@ -10,9 +10,10 @@ from contextlib import ExitStack, closing
 from heapq import merge as merge_sorted
 from pathlib import Path
 from time import time
-from typing import TYPE_CHECKING
+from urllib.parse import quote
 
 import numpy as np
+from scrapy.settings import BaseSettings
 
 from crawlprio.errors import StoreError
 from crawlprio.extras import require
@@ -20,18 +21,25 @@ from crawlprio.graph.pages import NO_PAGE, Visit
 from crawlprio.live.roles import FACTS
 from crawlprio.measure.receipt_document import make_receipt, write_receipt
 from crawlprio.measure.stored_crawl import ENDED_KEY, SETTINGS_KEY, number_of, recorded_object
-from crawlprio.plugins.shared.process_roles import shared_store
 from crawlprio.safe_files import is_missing, real
 from crawlprio.settings_table.config import read_setting
 from crawlprio.store import Store, discard
 from crawlprio.store.files import store_errors
 from crawlprio.store.schema import OWN_FACTS
 
-if TYPE_CHECKING:
-    from scrapy.settings import BaseSettings
-
 _BATCH = 500
 """Visits in one transaction."""
+
+
+def coordinator_folder(crawl: str) -> Path:
+    """Return the folder of a crawl in Redis whose JOBDIR is not set."""
+    return Path("crawls") / (quote(crawl, safe=" ") or "crawl")
+
+
+def shared_store(settings: BaseSettings, crawl: str) -> Path:
+    """Return the store of a crawl in Redis whose coordinator has these settings."""
+    folder = Path(read_setting(settings, "JOBDIR") or coordinator_folder(crawl))
+    return folder / (read_setting(settings, "CRAWLPRIO_STORE") or "crawl.sqlite")
 
 
 def collect(settings: BaseSettings, names: Sequence[str], path: Path) -> str:

@@ -6,9 +6,10 @@ import logging
 from collections.abc import Callable, Coroutine
 from functools import cached_property
 from time import monotonic
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from scrapy import Request, signals
+from scrapy import Request, Spider, signals
+from scrapy.crawler import Crawler
 from scrapy.exceptions import IgnoreRequest
 from scrapy.http import Response
 from scrapy.utils.defer import deferred_from_coro
@@ -33,10 +34,6 @@ from crawlprio.plugins.shared.socket_transport import LocalWorker, heartbeat
 from crawlprio.schedulers import Scheduler
 from crawlprio.settings_table.config import CrawlConfig, read_setting, writes_feeds
 from crawlprio.spiders.site import SiteSpider
-
-if TYPE_CHECKING:
-    from scrapy import Spider
-    from scrapy.crawler import Crawler
 
 logger = logging.getLogger("crawlprio")
 

@@ -12,14 +12,17 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from time import monotonic, sleep, time
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from uuid import uuid4
 
 from redis.exceptions import RedisError
+from scrapy import Spider
+from scrapy.settings import BaseSettings
 
 from crawlprio.errors import ConfigError, CrawlprioError
 from crawlprio.live.crawl_context import CrawlContext
 from crawlprio.live.roles import COORDINATOR, FACTS, facts_of
+from crawlprio.plugins.shared.collect import shared_store
 from crawlprio.plugins.shared.connection import checked_client, client_of, when_available
 from crawlprio.plugins.shared.coordinator import Coordinator, RemoteWorker
 from crawlprio.plugins.shared.coordinator_scheduler import check_limits
@@ -31,17 +34,12 @@ from crawlprio.plugins.shared.messages import (
     number_of,
     worker_message,
 )
-from crawlprio.plugins.shared.process_roles import shared_store
 from crawlprio.plugins.shared.redis_streams import START, Envelope, RedisStreams
 from crawlprio.safe_files import real
 from crawlprio.settings_table.config import read_setting
 from crawlprio.spiders.site import SiteSpider
 from crawlprio.store import Store
 from crawlprio.store.files import StoreInUse, WriterLock
-
-if TYPE_CHECKING:
-    from scrapy import Spider
-    from scrapy.settings import BaseSettings
 
 logger = logging.getLogger("crawlprio")
 

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
-from urllib.parse import quote
+from typing import Any
 
+from scrapy.crawler import Crawler
+from scrapy.settings import BaseSettings
 from scrapy.utils.misc import load_object
 
 from crawlprio.errors import ConfigError
 from crawlprio.live.crawl_context import CrawlContext, without_parts_elsewhere
 from crawlprio.live.roles import COORDINATOR, WORKER, facts_of
+from crawlprio.plugins.shared.collect import coordinator_folder
 from crawlprio.settings_table.config import read_setting, require_extras, scheduler_of
-
-if TYPE_CHECKING:
-    from scrapy.crawler import Crawler
-    from scrapy.settings import BaseSettings
 
 _SCHEDULERS = {
     "": "crawlprio.schedulers.Scheduler",
@@ -45,17 +42,6 @@ _OF_WORKERS: dict[str, Any] = {
     "ROBOTSTXT_OBEY": False,
 }
 """The settings in which all workers differ from their coordinator, besides those of parts."""
-
-
-def coordinator_folder(crawl: str) -> Path:
-    """Return the folder of a crawl in Redis whose JOBDIR is not set."""
-    return Path("crawls") / (quote(crawl, safe=" ") or "crawl")
-
-
-def shared_store(settings: BaseSettings, crawl: str) -> Path:
-    """Return the store of a crawl in Redis whose coordinator has these settings."""
-    folder = Path(read_setting(settings, "JOBDIR") or coordinator_folder(crawl))
-    return folder / (read_setting(settings, "CRAWLPRIO_STORE") or "crawl.sqlite")
 
 
 def take_role(crawler: Crawler, settings: BaseSettings) -> None:

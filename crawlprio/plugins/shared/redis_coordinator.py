@@ -7,9 +7,9 @@ import logging
 import math
 from collections.abc import AsyncIterator, Iterable
 from time import monotonic
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from scrapy import Request
+from scrapy import Request, Spider
 from scrapy.utils.asyncio import call_later
 from scrapy.utils.defer import deferred_from_coro
 
@@ -47,9 +47,6 @@ from crawlprio.plugins.shared.redis_streams import Envelope, Fenced
 from crawlprio.store import Store
 from crawlprio.web.addresses import ALLOW_PRIVATE
 from crawlprio.web.urls import host_if_any
-
-if TYPE_CHECKING:
-    from scrapy import Spider
 
 logger = logging.getLogger("crawlprio")
 

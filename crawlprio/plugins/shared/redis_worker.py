@@ -10,13 +10,15 @@ import subprocess
 from contextlib import suppress
 from functools import partial
 from time import monotonic
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from uuid import uuid4
 
 from redis.exceptions import RedisError
-from scrapy import Request
+from scrapy import Request, Spider
+from scrapy.crawler import Crawler
 from scrapy.dupefilters import BaseDupeFilter, RFPDupeFilter
 from scrapy.exceptions import IgnoreRequest
+from scrapy.http import Response
 from scrapy.utils.asyncio import run_in_thread
 from scrapy.utils.defer import deferred_from_coro, maybe_deferred_to_future
 from twisted.internet.defer import Deferred
@@ -40,11 +42,6 @@ from crawlprio.plugins.shared.start_urls import StartUrls
 from crawlprio.plugins.shared.worker_scheduler import WorkerScheduler
 from crawlprio.settings_table.config import read_setting
 from crawlprio.web.addresses import ALLOW_PRIVATE
-
-if TYPE_CHECKING:
-    from scrapy import Spider
-    from scrapy.crawler import Crawler
-    from scrapy.http import Response
 
 logger = logging.getLogger("crawlprio")
 

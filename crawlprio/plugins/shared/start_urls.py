@@ -6,20 +6,17 @@ import json
 import logging
 from collections.abc import Iterable, Mapping
 from time import monotonic
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from redis.exceptions import RedisError
-from scrapy import FormRequest, Request, signals
+from scrapy import FormRequest, Request, Spider, signals
+from scrapy.crawler import Crawler
 from scrapy.exceptions import DontCloseSpider
 from scrapy.utils.asyncio import run_in_thread
 from scrapy.utils.defer import deferred_from_coro
 
 from crawlprio.live.engine import sleep
 from crawlprio.plugins.shared.connection import Client
-
-if TYPE_CHECKING:
-    from scrapy import Spider
-    from scrapy.crawler import Crawler
 
 logger = logging.getLogger("crawlprio")
 

@@ -11,9 +11,10 @@ import sys
 from collections.abc import Callable, Sequence
 from functools import partial
 from time import monotonic
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from scrapy import signals
+from scrapy import Spider, signals
+from scrapy.crawler import Crawler
 
 from crawlprio.frontier.protocol import Frontier
 from crawlprio.live import engine
@@ -35,10 +36,6 @@ from crawlprio.plugins.shared.socket_transport import adopted, heartbeat
 from crawlprio.plugins.shared.worker_frontier import WorkerFrontier
 from crawlprio.schedulers import Scheduler
 from crawlprio.settings_table.config import read_setting
-
-if TYPE_CHECKING:
-    from scrapy import Spider
-    from scrapy.crawler import Crawler
 
 _AHEAD = 4
 """Pages that a worker may have beyond those that it fetches, if it fetches as many at once."""

@@ -5,25 +5,20 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from threading import Thread
-from typing import TYPE_CHECKING
 
+from scrapy.http import Response
 from scrapy.utils.asyncio import CallLaterResult, call_later, is_asyncio_available
 from scrapy.utils.defer import maybe_deferred_to_future
 from twisted.internet.defer import Deferred
 
 from crawlprio.errors import CrawlprioError
 from crawlprio.items import LinkPairs, TextNotes
-from crawlprio.live.crawl_context import CrawlPart
+from crawlprio.live.crawl_context import CrawlContext, CrawlPart
 from crawlprio.plugins.value.fingerprints import fingerprints
 from crawlprio.plugins.value.model import Page, language_of, page_of
 from crawlprio.settings_table.config import is_kept, read_setting
+from crawlprio.web.anchors import ParsedPage
 from crawlprio.web.robots_txt import joined
-
-if TYPE_CHECKING:
-    from scrapy.http import Response
-
-    from crawlprio.live.crawl_context import CrawlContext
-    from crawlprio.web.anchors import ParsedPage
 
 
 class Valuer(CrawlPart):

@@ -11,12 +11,13 @@ from functools import partial
 from itertools import islice
 from operator import attrgetter
 from time import monotonic, thread_time
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from scrapy import Request
+from scrapy.crawler import Crawler
 from scrapy.http import Response
-from scrapy.utils.asyncio import call_later, run_in_thread
+from scrapy.utils.asyncio import CallLaterResult, call_later, run_in_thread
 from twisted.internet.error import CannotListenError
 
 from crawlprio.errors import ConfigError, CrawlprioError, printable
@@ -43,10 +44,6 @@ from crawlprio.store.outcomes import ROBOTS
 from crawlprio.web.addresses import ALLOW_PRIVATE
 from crawlprio.web.scope import Scope
 from crawlprio.web.urls import normalise_url
-
-if TYPE_CHECKING:
-    from scrapy.crawler import Crawler
-    from scrapy.utils.asyncio import CallLaterResult
 
 MAX_SITES = 10_000
 """Sites that are noted: those fetched from last."""
