@@ -81,7 +81,8 @@ class TestStoredPages:
             looked_up, compared = hash(identity) % n_hashes, hash(identity) % 2**64
             return looked_up.to_bytes(8, "little") + compared.to_bytes(8, "little")
 
-        pages = StoredPages(store.read_urls, hash_of)
+        monkeypatch.setattr(stored_pages, "KeyedHash", lambda: hash_of)
+        pages = StoredPages(store.read_urls)
         for step in range(120):
             for _ in range(rng.randrange(5)):
                 url = f"http://site{rng.randrange(4)}.example/{rng.randrange(400)}"

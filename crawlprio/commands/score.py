@@ -21,6 +21,7 @@ from crawlprio.commands import (
     write_text,
 )
 from crawlprio.errors import ConfigError, GraphError
+from crawlprio.extras import require
 from crawlprio.settings_table.setting_types import Float, Int
 
 if TYPE_CHECKING:
@@ -221,9 +222,10 @@ class Command(OneLineCommand):
 
     def execute(self, args: list[str], opts: argparse.Namespace) -> None:
         if opts.report:
-            from crawlprio.show.report_page import check_report
+            from crawlprio.show.report_page import NEEDED
 
-            check_report()
+            for module in NEEDED:
+                require(module, "report", "--report")
         are_two = opts.report and len(args) == 2 and not any(arg.startswith("-") for arg in args)
         named = args if are_two else [only_argument("score", "STORE, FOLDER or GRAPH", args)]
         path, *others = (str(store_of(each)) for each in named)

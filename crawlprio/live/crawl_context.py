@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from scrapy import Request, signals
 from scrapy.crawler import Crawler
@@ -576,7 +576,9 @@ class CrawlContext(ConfiguredCrawl):
     def _spider_opened(self) -> None:
         if self.failure is None and self._recorder is None:
             try:
-                self._make_recorder().open(_stock_order(self.crawler.settings))
+                path = scheduler_of(self.crawler.settings)
+                stock = SCRAPYS_ORDER if path.startswith("scrapy.") else f"the order of {path}"
+                self._make_recorder().open(stock)
                 self._open_seed_hosts()
             except CrawlprioError as error:
                 self.refuse(error)
@@ -629,6 +631,18 @@ class CrawlContext(ConfiguredCrawl):
         self._is_closed = True
 
 
+class CrawlComponent:
+    """What Scrapy makes for a crawler, and takes part in its crawl."""
+
+    def __init__(self, crawler: Crawler) -> None:
+        self._crawler = crawler
+        self._crawl = CrawlContext.of(crawler)
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        return cls(crawler)
+
+
 def _lacking_component(crawl: CrawlContext) -> ConfigError | None:
     """Return the refusal for the first need of the crawl that no component meets."""
     if not crawl.reads_visits and (crawl.frontier is not None or not crawl.addresses.is_open):
@@ -663,12 +677,6 @@ def _report_store(crawl: CrawlContext, recorder: Recorder) -> None:
         notice(remark)
     elif remark:
         logger.info("%s", remark)
-
-
-def _stock_order(settings: BaseSettings) -> str:
-    """Return what to call the order of a scheduler that is not crawlprio's."""
-    path = scheduler_of(settings)
-    return SCRAPYS_ORDER if path.startswith("scrapy.") else f"the order of {path}"
 
 
 def _is_on(value: object) -> bool:

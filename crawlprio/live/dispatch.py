@@ -373,6 +373,8 @@ class Dispatcher:
         if not (repeats or is_start) and self.frontier.is_duplicate(identity):
             return False
         forget_inherited(request)
+        # From neither a callback nor a redirect.
+        is_from_outside = "depth" not in request.meta and "redirect_urls" not in request.meta
         is_kept = self.frontier.add(
             QueueEntry(
                 identity=identity,
@@ -382,7 +384,7 @@ class Dispatcher:
                 priority=request.priority,
                 request=self._packing.pack(request),
                 repeats=repeats,
-                is_seed=is_start or (self.takes_seeds and _is_from_outside(request)),
+                is_seed=is_start or (self.takes_seeds and is_from_outside),
                 source=source.leased_page.lease if source is not None and repeats else None,
             )
         )
@@ -558,11 +560,6 @@ def _redirect(lease: Lease, target: str) -> PageVisit:
     is_to_itself = target == lease.identity
     pairs = LinkPairs(lease.request.url, [] if is_to_itself else [target], status=lease.status)
     return PageVisit(pairs, links_are_entries=True, error=TO_ITSELF if is_to_itself else "")
-
-
-def _is_from_outside(request: Request) -> bool:
-    """Return whether a request came from neither a callback nor a redirect."""
-    return "depth" not in request.meta and "redirect_urls" not in request.meta
 
 
 def depth_of(request: Request) -> int:

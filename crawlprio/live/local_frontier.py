@@ -108,7 +108,8 @@ class EarlierRuns:
         """Resume, step by step; a `model` that learns from each page does so again."""
         self._restore_queue()
         self._replay_visits(model)
-        self._note_items()
+        for page in self._recorder.restore_items():
+            self.note(page, has_items=True)
         self._restore_requests()
         self._clock.restore()
 
@@ -135,10 +136,6 @@ class EarlierRuns:
                     model.score_again(recorder.pages.url(visit.page), visit.title, visit.text)
                 if visit.page != NO_PAGE:
                     self.note(visit.page)
-
-    def _note_items(self) -> None:
-        for page in self._recorder.restore_items():
-            self.note(page, has_items=True)
 
     def _restore_requests(self) -> None:
         """Queue the pages of requests that were not finished; the budgets count all pages."""

@@ -21,7 +21,7 @@ from twisted.protocols.policies import ProtocolWrapper
 
 from crawlprio.frontier.protocol import FetchClock
 from crawlprio.live import engine
-from crawlprio.live.crawl_context import CrawlContext
+from crawlprio.live.crawl_context import CrawlComponent
 from crawlprio.live.dispatch import site_of
 from crawlprio.live.downloader import (
     SIDE_FETCH,
@@ -91,7 +91,7 @@ class _Fetch:
     retry_after: float | None = None
 
 
-class PolitenessMiddleware(FetchGate):
+class PolitenessMiddleware(CrawlComponent, FetchGate):
     """Starts no fetch on a site before its delay has passed, wherever the request comes from.
 
     The scheduler hands out pages when their site is ready. If the site has become busy since (its
@@ -106,18 +106,13 @@ class PolitenessMiddleware(FetchGate):
     """
 
     def __init__(self, crawler: Crawler) -> None:
-        self._crawler = crawler
-        self._crawl = CrawlContext.of(crawler)
+        super().__init__(crawler)
         self._fetches: dict[Request, _Fetch] = {}
         self._is_shared = False
         self._smallest_gap = math.inf
         connect = crawler.signals.connect
         connect(self._spider_opened, signal=signals.spider_opened)
         connect(self._robots_parsed, signal=signals.robots_parsed)
-
-    @classmethod
-    def from_crawler(cls, crawler: Crawler) -> PolitenessMiddleware:
-        return cls(crawler)
 
     async def process_request(self, request: Request) -> Request | None:
         """Start a fetch, delay it, or return its page to the frontier."""
@@ -181,14 +176,10 @@ class PolitenessMiddleware(FetchGate):
         dispatcher = self._crawl.dispatcher
         return dispatcher is None or lease is None or dispatcher.may_send(lease)
 
-    @property
-    def _is_paused(self) -> bool:
-        """Whether no fetch may start because the engine is paused, and not closing."""
-        return self._crawler.engine.paused and not engine.is_closing(self._crawler)
-
     def _may_start(self, site: str, clock: FetchClock) -> bool:
-        """Return whether a fetch may start on a site now."""
-        return clock.may_start(site) and not self._is_paused
+        """Return whether a fetch may start on a site now: none while the engine is paused."""
+        is_paused = self._crawler.engine.paused and not engine.is_closing(self._crawler)
+        return clock.may_start(site) and not is_paused
 
     def _start(
         self, request: Request, site: str, clock: FetchClock, *, was_handed_out: bool
@@ -304,10 +295,8 @@ def _retry_after(response: Response) -> float | None:
     if not value:
         return None
     try:
-        return max(float(value), 0.0) if value.isdigit() else _seconds_until(value)
+        if value.isdigit():
+            return float(value)
+        return max(email.utils.parsedate_to_datetime(value).timestamp() - time(), 0.0)
     except (ValueError, TypeError, OverflowError):
         return None
-
-
-def _seconds_until(date: str) -> float:
-    return max(email.utils.parsedate_to_datetime(date).timestamp() - time(), 0.0)

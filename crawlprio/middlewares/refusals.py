@@ -21,7 +21,7 @@ from scrapy.utils.python import to_bytes
 from twisted.web.client import URI
 
 from crawlprio.live import engine
-from crawlprio.live.crawl_context import CrawlContext
+from crawlprio.live.crawl_context import CrawlComponent
 from crawlprio.live.downloader import FetchObserver, observe_fetches
 from crawlprio.live.private_networks import AddressCheck, CheckingResolver
 from crawlprio.settings_table.config import download_handler, read_setting
@@ -37,7 +37,7 @@ _SCHEME = re.compile(rb"[\x00-\x20]*([a-z][a-z0-9+.-]*):", re.IGNORECASE).match
 _PLAIN_URL = re.compile(r"https?://([a-z0-9](?:[a-z0-9.-]*[a-z0-9])?)(?::[0-9]{1,5})?/").match
 
 
-class RefusalMiddleware(FetchObserver):
+class RefusalMiddleware(CrawlComponent, FetchObserver):
     """Refuses fetches from private addresses, both before and after a name is resolved.
 
     The host of each request is checked first: pages, redirects, robots.txt, media. Then the
@@ -62,8 +62,7 @@ class RefusalMiddleware(FetchObserver):
     """
 
     def __init__(self, crawler: Crawler) -> None:
-        self._crawler = crawler
-        self._crawl = CrawlContext.of(crawler)
+        super().__init__(crawler)
         self._private = PrivateAddresses("refuse")
         self._max_redirects = read_setting(crawler.settings, "REDIRECT_MAX_TIMES")
         self._resolver: CheckingResolver | None = None
@@ -73,10 +72,6 @@ class RefusalMiddleware(FetchObserver):
         connect = crawler.signals.connect
         connect(self._spider_opened, signal=signals.spider_opened)
         connect(self._spider_closed, signal=signals.spider_closed)
-
-    @classmethod
-    def from_crawler(cls, crawler: Crawler) -> RefusalMiddleware:
-        return cls(crawler)
 
     def process_request(self, request: Request) -> None:
         """Refuse a page's fetch of a private address, a local name or a file."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from time import thread_time
-from typing import Any
+from typing import Any, Self
 
 from scrapy import Request
 from scrapy.crawler import Crawler
@@ -16,7 +16,7 @@ from scrapy.utils.httpobj import urlparse_cached
 
 from crawlprio.items import LinkPairs
 from crawlprio.live import engine
-from crawlprio.live.crawl_context import CrawlContext
+from crawlprio.live.crawl_context import CrawlComponent
 from crawlprio.live.dispatch import depth_of, site_of
 from crawlprio.live.response_parser import YIELDED, ResponseParser
 from crawlprio.pipelines import LinkPairPipeline
@@ -29,7 +29,7 @@ LONG_TURN = 0.05
 arrived beside them is read in later turns."""
 
 
-class YieldedLinksMiddleware:
+class YieldedLinksMiddleware(CrawlComponent):
     """Records the requests that a callback yields, so that `LinksMiddleware` finds dropped ones.
 
     Scrapy's `DepthMiddleware`, or a spider middleware of the project, decides which links are
@@ -38,11 +38,8 @@ class YieldedLinksMiddleware:
     and without spider middlewares of the project.
     """
 
-    def __init__(self, crawler: Crawler) -> None:
-        self._crawl = CrawlContext.of(crawler)
-
     @classmethod
-    def from_crawler(cls, crawler: Crawler) -> YieldedLinksMiddleware:
+    def from_crawler(cls, crawler: Crawler) -> Self:
         settings = crawler.settings
         may_drop = names_own_components(settings, "SPIDER_MIDDLEWARES")
         if not (may_drop or read_setting(settings, "DEPTH_LIMIT")):
@@ -62,7 +59,7 @@ class YieldedLinksMiddleware:
             yield output
 
 
-class LinksMiddleware:
+class LinksMiddleware(CrawlComponent):
     """Builds one visit from what a callback yields, for the ordering and the crawl store.
 
     A `LinkPairs` item is the whole visit: its links are queued at once, and the item goes on to the
@@ -84,14 +81,9 @@ class LinksMiddleware:
     """
 
     def __init__(self, crawler: Crawler) -> None:
-        self._crawler = crawler
-        self._crawl = CrawlContext.of(crawler)
+        super().__init__(crawler)
         self._items_are_consumed: bool | None = None
         self._spent = 0.0
-
-    @classmethod
-    def from_crawler(cls, crawler: Crawler) -> LinksMiddleware:
-        return cls(crawler)
 
     async def process_spider_output(
         self, response: Response, result: AsyncIterator[Any]
@@ -179,11 +171,8 @@ class LinksMiddleware:
     def _spend(self, seconds: float) -> None:
         """Count processor time against this turn of the event loop."""
         if not self._spent:
-            call_later(0, self._begin_turn)
+            call_later(0, setattr, self, "_spent", 0.0)
         self._spent += seconds
-
-    def _begin_turn(self) -> None:
-        self._spent = 0.0
 
     def _passes_on(self) -> bool:
         """Return whether anything consumes the items of the spider."""

@@ -17,7 +17,7 @@ from scrapy.utils.misc import build_from_crawler, load_object
 
 from crawlprio.errors import CrawlprioError
 from crawlprio.frontier.protocol import Frontier
-from crawlprio.live.crawl_context import CrawlContext
+from crawlprio.live.crawl_context import CrawlComponent
 from crawlprio.live.dispatch import Dispatcher
 from crawlprio.settings_table.config import read_setting
 
@@ -78,7 +78,7 @@ class SeenRequests(RFPDupeFilter):
         return self._was_asked and super().request_seen(request)
 
 
-class Scheduler(BaseScheduler):
+class Scheduler(CrawlComponent, BaseScheduler):
     """Hands out the most important waiting page of the sites that are ready.
 
     Set it as `SCHEDULER`; the add-on does. Without the add-on it brings the middlewares that it
@@ -94,8 +94,7 @@ class Scheduler(BaseScheduler):
     """
 
     def __init__(self, crawler: Crawler) -> None:
-        self._crawler = crawler
-        self._crawl = CrawlContext.of(crawler)
+        super().__init__(crawler)
         self._spider: Spider | None = None
         self._n_links_counted = 0
         # The disk queue, which Scrapy's telnet console asks for; there is none.
@@ -103,10 +102,6 @@ class Scheduler(BaseScheduler):
         self._own_dupefilter: BaseDupeFilter | None = None
         self.df: BaseDupeFilter | None = None
         self._tunes_gc = False
-
-    @classmethod
-    def from_crawler(cls, crawler: Crawler) -> Scheduler:
-        return cls(crawler)
 
     @property
     def dispatcher(self) -> Dispatcher | None:

@@ -20,7 +20,6 @@ from urllib.parse import urlsplit
 import numpy as np
 from numpy.typing import NDArray
 
-from crawlprio.extras import require
 from crawlprio.graph.arrays import Floats
 from crawlprio.graph.pages import NO_PAGE, PageIds
 from crawlprio.measure.crawl_order import best_order, cumulative_pagerank, depth_from_seeds
@@ -614,18 +613,13 @@ def _only(
 
 
 NEEDED = ("bokeh", "jinja2", "networkx")
+"""Packages of the extra `report`."""
 
 POLICY = (
     "default-src 'none'; script-src {scripts}; style-src 'unsafe-inline'; img-src data:; "
     "base-uri 'none'; form-action 'none'"
 )
 """The content security policy of the page: nothing is requested, and only its own scripts run."""
-
-
-def check_report() -> None:
-    """Raise `ConfigError` if a package is missing that a report needs."""
-    for module in NEEDED:
-        require(module, "report", "--report")
 
 
 def report_of(crawl: ReportedCrawl) -> str:

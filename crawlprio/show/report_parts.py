@@ -202,7 +202,13 @@ def dots(
         "x", "y", source=_source(**drawn), size=9, color=SKY, line_color=BLUE, fill_alpha=0.6
     )
     _hover(plot, [(label, f"@{{{label}}}{form}") for label, form in tips.items()])
-    rows = [[_cell(drawn[label][k]) for label in tips] for k in range(min(len(kept), 20))]
+    rows = [
+        [
+            text(value) if isinstance(value, str) else number(value, ",.4g")
+            for value in (drawn[label][k] for label in tips)
+        ]
+        for k in range(min(len(kept), 20))
+    ]
     return Chart(name, title, _item(plot), ReportTable(title, list(tips), rows))
 
 
@@ -330,7 +336,3 @@ def _sampled(
         ]
         rows.append([number(x, forms[0]), *(number(y, forms[1]) for y in values)])
     return ReportTable(f"{title}: {axes[1]}", [axes[0], *arrays], rows)
-
-
-def _cell(value: Any) -> Cell:
-    return text(value) if isinstance(value, str) else number(value, ",.4g")

@@ -20,7 +20,6 @@ from crawlprio.store.crawl_state import (
 )
 from crawlprio.store.side_tables import SideTable
 from crawlprio.store.state_reader import ITEMS, ItemRow
-from crawlprio.store.stored_pages import mark_seeds
 from crawlprio.store.visit_rows import put_visits, storable
 
 N_EXAMPLES = 3
@@ -206,7 +205,8 @@ class Pending:
         Visits are numbered from `first_seq`; `tables` are their side tables by name.
         """
         put_visits(cursor, self.visits, first_seq, tables)
-        mark_seeds(cursor, self.seeds)
+        seeds = [(seed,) for seed in self.seeds]
+        cursor.executemany("UPDATE pages SET seed = 1 WHERE id = ?", seeds)
         put_requests(cursor, self.requests.values())
         put_items(cursor, self.items)
         self.leased.write(cursor)

@@ -37,18 +37,13 @@ class StoredPages(PageTable):
     Memory: 24 to 40 bytes per page for hashes, 6 for site and depth, and the URLs of the 20,000 to
     40,000 pages found last (some 10 MB).
 
-    `read` returns the stored rows of pages. `hash_of` returns the hash of an identity in UTF-8, 16
-    bytes; by default, it is a new `KeyedHash`.
+    `read` returns the stored rows of pages.
     """
 
-    def __init__(
-        self,
-        read: Callable[[Iterable[int]], list[UrlRow]],
-        hash_of: Callable[[bytes], bytes] | None = None,
-    ) -> None:
+    def __init__(self, read: Callable[[Iterable[int]], list[UrlRow]]) -> None:
         super().__init__()
         self._read = read
-        self._hash_of = KeyedHash() if hash_of is None else hash_of
+        self._hash_of = KeyedHash()
         # Pages by the first half of their hashes; the other halves by page.
         self._table = HashTable()
         self._halves = np.empty(1024, dtype=np.int64)
@@ -180,7 +175,6 @@ class StoredPages(PageTable):
 
     def save(self, state: SavedState) -> None:
         """Put what is needed to find all pages, which the store must have, into a saved state."""
-        assert isinstance(self._hash_of, KeyedHash)
         assert self._n_stored == self._n_pages, "pages are not recorded"
         self._grow_old()
         n_pages = self._n_pages
@@ -409,8 +403,3 @@ def insert_pages(cursor: sqlite3.Cursor, new: NewPages, first: int) -> None:
             "INSERT INTO aliases(key, page) VALUES(?, ?)",
             [(storable(key), page) for key, page in new.aliases],
         )
-
-
-def mark_seeds(cursor: sqlite3.Cursor, seeds: Iterable[int]) -> None:
-    """Mark pages as seeds."""
-    cursor.executemany("UPDATE pages SET seed = 1 WHERE id = ?", [(seed,) for seed in seeds])

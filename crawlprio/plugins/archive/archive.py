@@ -184,31 +184,20 @@ def put_archived(
 _COLUMNS = ", ".join(ArchivedRow._fields)
 
 
-def find_original(cursor: sqlite3.Cursor, digest: bytes) -> ArchivedRow | None:
-    """Return the first record with a body; None if there is none."""
-    found = cursor.execute(
-        f"SELECT {_COLUMNS} FROM archived WHERE digest = ? AND revisit = 0 ORDER BY id LIMIT 1",
-        (digest,),
-    ).fetchone()
-    return found and ArchivedRow(*found)
-
-
 def archive_files(db: sqlite3.Connection) -> list[FileRow]:
     """Return all files, in the order written; raise TypeError for a damaged row."""
     return [FileRow(*row) for row in ARCHIVE_FILES.rows(db, "*", "id")]
 
 
-def archived(db: sqlite3.Connection) -> Iterator[ArchivedRow]:
-    """Yield all records, in the order written."""
-    for row in ARCHIVED.rows(db, _COLUMNS, "id"):
-        yield ArchivedRow(*row)
-
-
-def last_record(cursor: sqlite3.Cursor, file: int) -> ArchivedRow | None:
-    """Return the last record of a file; None if it has none."""
-    query = f"SELECT {_COLUMNS} FROM archived WHERE file = ? ORDER BY id DESC LIMIT 1"
-    found = cursor.execute(query, (file,)).fetchone()
+def first_of(cursor: sqlite3.Cursor, which: str, value: object) -> ArchivedRow | None:
+    """Return the first record that a condition and an order in SQL choose; None without one."""
+    query = f"SELECT {_COLUMNS} FROM archived WHERE {which} LIMIT 1"
+    found = cursor.execute(query, (value,)).fetchone()
     return found and ArchivedRow(*found)
+
+
+_WITH_BODY = "digest = ? AND revisit = 0 ORDER BY id"
+_LAST_OF_FILE = "file = ? ORDER BY id DESC"
 
 
 def drop_last(cursor: sqlite3.Cursor, file: FileRow, last: ArchivedRow) -> FileRow:
@@ -381,7 +370,8 @@ def write_index(db: sqlite3.Connection, path: Path) -> None:
         ):
             sorter.execute("CREATE TABLE lines(line TEXT)")
             mine = {series_of(name) for name in names.values()}
-            own = (_line(row, names[row.file]) for row in archived(db))
+            rows = (ArchivedRow(*row) for row in ARCHIVED.rows(db, _COLUMNS, "id"))
+            own = (_line(row, names[row.file]) for row in rows)
             for lines in (own, _foreign_lines(path, mine)):
                 sorter.executemany("INSERT INTO lines VALUES(?)", ((line,) for line in lines))
             for (line,) in sorter.execute("SELECT line FROM lines ORDER BY line"):
@@ -560,7 +550,9 @@ class Archive:
         """Cut the last file of an earlier run to what is recorded and on disk."""
         cut(self._folder, last.name, last.n_bytes)
         n_lost = 0
-        while (row := last_record(self._cursor, last.number)) and not self._is_whole(last, row):
+        while (row := first_of(self._cursor, _LAST_OF_FILE, last.number)) and not self._is_whole(
+            last, row
+        ):
             last = drop_last(self._cursor, last, row)
             n_lost += 1
         if n_lost:
@@ -588,7 +580,8 @@ class Archive:
 
     def pack(self, fetched: Fetched) -> HttpRecord:
         """Return the records of a fetch; what was archived with the same body is referred to."""
-        original = self._new.get(fetched.digest) or find_original(self._cursor, fetched.digest)
+        digest = fetched.digest
+        original = self._new.get(digest) or first_of(self._cursor, _WITH_BODY, digest)
         return packed(fetched, original if fetched.body else None)
 
     def add(self, exchange: HttpRecord, visit: int | None) -> None:

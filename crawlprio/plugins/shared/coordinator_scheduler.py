@@ -16,7 +16,7 @@ from scrapy.utils.defer import deferred_from_coro
 from twisted.python.failure import Failure
 
 from crawlprio.errors import ConfigError, CrawlprioError
-from crawlprio.frontier.protocol import HttpRecord, LeasedPage, PageVisit
+from crawlprio.frontier.protocol import LeasedPage, PageVisit
 from crawlprio.items import LinkPairs
 from crawlprio.live import engine
 from crawlprio.live.crawl_context import CrawlContext, CrawlPart
@@ -100,7 +100,7 @@ class Workers(CrawlPart):
         self.handlers: dict[str, Callable[..., object]] = {
             **self.coordinator.handlers,
             "refused": lambda worker, *refused: crawl.refuse_links(*refused),
-            "archive": self._archive,
+            "archive": lambda worker, record: crawl.recorder.keep_record(record),
             "stats": self._add_stats,
             "scope": self._widen_scope,
         }
@@ -187,9 +187,6 @@ class Workers(CrawlPart):
         for worker in self.live if was_deaf else ():
             worker.received_at = max(now, worker.received_at)
         return [worker for worker in self.live if now - worker.received_at > self.lease_timeout]
-
-    def _archive(self, worker: Worker, exchange: HttpRecord) -> None:
-        self.crawl.recorder.keep_record(exchange)
 
     def _add_stats(self, worker: Worker, counts: dict[str, int]) -> None:
         for name, count in counts.items():

@@ -12,17 +12,20 @@ from base64 import b64encode, urlsafe_b64encode
 from hashlib import sha256
 from pathlib import Path
 from time import time
+from typing import TYPE_CHECKING
 
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
-from scrapy import Request
 
 from crawlprio.errors import ConfigError
 from crawlprio.live.crawl_context import CrawlContext, CrawlPart
 from crawlprio.safe_files import open_file
 from crawlprio.settings_table.config import read_setting
 from crawlprio.web.urls import parse_url
+
+if TYPE_CHECKING:
+    from scrapy import Request
 
 SECONDS = 600
 """How long a signature is valid."""
