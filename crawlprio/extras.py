@@ -75,7 +75,6 @@ def load_named(setting: str, path: str) -> Any:
 
 
 def _import_from_here(module: str) -> ModuleType:
-    """Import a module of the working folder."""
     folder = os.getcwd()
     sys.path.append(folder)
     try:

@@ -333,7 +333,6 @@ def write_json(opts: argparse.Namespace, figures: Callable[[], Any]) -> None:
 
 
 def write_text(option: str, path: str | Path, text: str) -> None:
-    """Write a text file."""
     try:
         with open_file(path, "w", encoding="utf-8") as file:
             file.write(text)

@@ -124,7 +124,6 @@ class PlanSpider(SiteSpider):
     def _site(
         self, host: str, n_named: int, judge: Callable[[str], str], clock: FetchClock
     ) -> dict[str, Any]:
-        """Return what was found of a site."""
         crawl = CrawlContext.of(self.crawler)
         visits = self._visits.get(host, [])
         delays = clock if isinstance(clock, HostClock) else None
@@ -176,7 +175,6 @@ def plan_of(found: Mapping[str, Any], limits: Mapping[str, Any]) -> dict[str, An
 
 
 def has_answer(plan: Mapping[str, Any]) -> bool:
-    """Return whether any site answers."""
     return any(str(site["home"]).startswith(("HTTP", ROBOTS)) for site in plan["sites"])
 
 
@@ -206,7 +204,6 @@ def _ends(
 
 
 def lines_of_plan(plan: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the lines that tell a plan."""
     for seed in plan["seeds"]:
         if seed["refused"]:
             yield f"{seed['url']} would not be fetched: {seed['refused']}."

@@ -285,7 +285,6 @@ def _audit_rows(audit: Audit, written: Callable[[str], str] = str) -> Iterator[t
 
 
 def _lines_of_fault(audit: Audit, findings: Findings, finding: Faults) -> Iterator[str]:
-    """Yield the lines that show a finding."""
     yield f"{finding.url} {finding.detail}"
     for url in audit.urls(finding.related[:N_RELATED]):
         yield f"  {findings.related_are} {url}"
@@ -384,7 +383,6 @@ class ItemsCommand(ExportCommand):
 
 
 def _item_line(item: str, store: Path) -> str:
-    """Return an item as one line of JSON."""
     try:
         text = json.dumps(json.loads(item), ensure_ascii=False) + "\n"
         return text.encode("utf-8", "backslashreplace").decode()  # half a character, escaped

@@ -310,7 +310,6 @@ class Command(OneLineCommand):
 
 
 def _check_crawl(repository: Repository) -> RecordedCrawl:
-    """Return a repository that is a crawl; raise ConfigError for any other."""
     from crawlprio.measure.importance import RecordedCrawl
 
     if not isinstance(repository, RecordedCrawl):

@@ -282,7 +282,6 @@ class Command(OneLineCommand):
 def _runs_of(
     names: Sequence[str], robots: Sequence[int] | None
 ) -> dict[str, tuple[str, int | None]]:
-    """Return the ordering and the robots of each run, by its name."""
     from crawlprio.show.simulation_results import run_name
 
     if robots is None or len(robots) == 1:
@@ -384,7 +383,6 @@ def _start(source: Source, text: str | None) -> tuple[list[int], str]:
 
 
 def _seeds(source: Source, text: str) -> list[int]:
-    """Return the pages that --seeds names."""
     if text.startswith("@"):
         lines = lines_of(f"--seeds {text}", text[1:])
         given = [line for line in lines if line and not line.startswith("#")]

@@ -112,7 +112,6 @@ class _Pages:
         return LinkGraph(indptr, np.array(flat, dtype=np.int32), sites, self.urls())
 
     def _links_of(self, page: int) -> Iterable[str]:
-        """Return the URLs that a page links to, or redirects to."""
         raise NotImplementedError
 
     def _add(self, url: str) -> bool:

@@ -359,7 +359,6 @@ class DemoWeb:
         return words[first], words[(first + 1 + (mixed >> 17) % 15) & 15]
 
     def _anchor(self, page: int) -> str:
-        """Return the anchor text of links to a page."""
         page = self._sources[page]
         index = page - self._starts[self._sites[page]]
         if index == 0:

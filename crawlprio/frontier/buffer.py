@@ -39,7 +39,6 @@ class LimitedBuffer:
         self._last_dropped: tuple[int, float, int] = (0, 0.0, 0)
 
     def make_room(self, n_pages: int) -> None:
-        """Make room for `n_pages` pages."""
         if n_pages > len(self._marks):
             marks = np.zeros(max(n_pages, 2 * len(self._marks)), dtype=np.uint8)
             marks[: len(self._marks)] = self._marks
@@ -59,7 +58,6 @@ class LimitedBuffer:
         self._marks[first:last] |= KEPT
 
     def count_visit(self, page: int) -> None:
-        """Count a page as visited."""
         self.n_dropped -= self.is_dropped(page)
         self._n_visited += int(self._marks[page]) & VISITED == 0
         self._marks[page] = VISITED

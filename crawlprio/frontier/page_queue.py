@@ -88,7 +88,6 @@ class PageQueue(SiteQueue):
         return 0 if self.buffer is None else self.buffer.n_dropped
 
     def has_observed(self, page: int) -> bool:
-        """Return whether a visit of a page was observed."""
         return 0 <= page < self._n_pages and bool(self._observed[page])
 
     def observe(self, visit: Visit, n_pages: int | None = None) -> None:
@@ -253,7 +252,6 @@ class PageQueue(SiteQueue):
             self.set_ready_at(site, now)  # handing out the page moved it
 
     def is_demoted(self, page: int) -> bool:
-        """Return whether a page is demoted now."""
         return self._classes.is_demoted(page)
 
     def request_rank(self, page: int) -> tuple[float, bool]:

@@ -129,7 +129,6 @@ class Layout(Generic[T]):
         self._dtypes = [np.dtype(dtype) for dtype in dtypes]
 
     def empty(self) -> T:
-        """Return empty arrays."""
         return self._named(*(np.zeros(0, dtype=dtype) for dtype in self._dtypes))
 
     def addresses(self, arrays: T) -> Addresses:

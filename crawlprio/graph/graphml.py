@@ -179,7 +179,6 @@ class _Reading:
             raise self.fault(f"{title} is {text[:80]!r}; its key declares a number.") from None
 
     def graph(self) -> LinkGraph:
-        """Return the graph that was read."""
         if self.n_graphs == 0:
             raise GraphError(f"{self.path} has no graph; expected <graph> in <graphml>.")
         names = list(self.pages)

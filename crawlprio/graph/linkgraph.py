@@ -472,7 +472,6 @@ def named_graph(
 
 
 def _is_number(name: object) -> bool:
-    """Whether the name of a node is just a number."""
     if isinstance(name, str):
         return NUMBERED.fullmatch(name) is not None
     return isinstance(name, int | np.integer)

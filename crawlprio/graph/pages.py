@@ -169,7 +169,6 @@ class PageTable:
         return site
 
     def knows_host(self, host: str) -> bool:
-        """Return whether a host is one of the sites."""
         return host in self._site_ids
 
     def url(self, page: int) -> str:

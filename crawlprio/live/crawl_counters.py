@@ -61,7 +61,6 @@ class CrawlCounters:
 
     @property
     def n_fetched(self) -> int:
-        """Pages fetched."""
         return len(self.visited)
 
     @property
@@ -75,7 +74,6 @@ class CrawlCounters:
         return self.failures.total()
 
     def count(self, visit: Visit) -> None:
-        """Count one visit."""
         self.n_links += len(visit.targets)
         cause = failure_of(visit)
         if cause == ROBOTS:

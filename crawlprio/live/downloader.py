@@ -179,7 +179,6 @@ class Downloader(StockDownloader):
             self._fetching[request].cancel()
 
     def _send(self, signal: object, **arguments: object) -> None:
-        """Send a signal if anything is connected to it."""
         if has_receivers(self.crawler, signal):
             self.signals.send_catch_log(signal=signal, spider=self.crawler.spider, **arguments)
 
@@ -239,6 +238,5 @@ class FetchStats(DownloaderStats):
     """
 
     def process_request(self, request: Request) -> None:  # type: ignore[override]
-        """Count a request."""
         self.stats.inc_value("downloader/request_count")
         self.stats.inc_value(f"downloader/request_method_count/{request.method}")

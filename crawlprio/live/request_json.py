@@ -791,7 +791,6 @@ def _headers_of(headers: object) -> dict[bytes, list[bytes]]:
 
 
 def _name_of_method(spider: Spider, function: Callable[..., Any], role: str) -> str:
-    """Return the name under which the spider has a method."""
     if function is NO_CALLBACK:
         return _NO_CALLBACK
     name = str(getattr(function, "__name__", ""))

@@ -184,7 +184,6 @@ class ReplayedCrawl:
             yield group
 
     def _note(self, replayed: Replayed) -> None:
-        """Note visits that are evidence."""
         group, done = replayed.columns, replayed.rows
         pages, n_before = group.pages[done], replayed.n_before[done]
         is_evidence = ~group.is_refused[done] & (pages != NO_PAGE)
@@ -419,7 +418,6 @@ def _of_fetched(
 def _of_waiting(
     store: Store, policy: Policy, page: int, visits: list[tuple[int, Visit]]
 ) -> dict[str, Any]:
-    """Return what is known of a page that was not fetched."""
     past = ReplayedCrawl(store, policy, page)
     past.replay(until_fetched=False)
     found = _page(store, past, page)
@@ -501,7 +499,6 @@ def _key(past: ReplayedCrawl, page: int) -> dict[str, Any]:
 
 
 def _json(part: Part, urls: Mapping[int, str]) -> dict[str, Any]:
-    """Return a part for JSON."""
     found: dict[str, Any] = {"what": part.what, "amount": part.amount}
     if part.page != NO_PAGE:
         found["page"] = urls[part.page]

@@ -581,7 +581,6 @@ def option_names(name: str) -> list[str]:
 
 
 def _make(name: str, options: Mapping[str, Any], topic: Topic | None) -> Importance:
-    """Construct one importance with its options."""
     cls = class_of(name)
     known = option_names(name)
     for option in options:

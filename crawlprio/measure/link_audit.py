@@ -215,11 +215,9 @@ class Audit(NamedTuple):
         return audit
 
     def urls(self, pages: Pages) -> Iterator[str]:
-        """Yield the URLs of pages."""
         return map(self.url, pages.tolist())
 
     def url(self, page: int) -> str:
-        """Return the URL of a page."""
         assert self.graph.urls is not None
         return self.graph.urls[page]
 

@@ -190,7 +190,6 @@ class WalkVerification:
         return self.nowhere + 1 + place
 
     def url(self, page: int) -> str:
-        """Return the URL of a page."""
         known = page < self.nowhere
         return self._pages.url(page) if known else self._urls[page - self.nowhere - 1]
 

@@ -271,7 +271,6 @@ class PartialPageRank(CompiledOrdering):
         return self.n_visits >= self.due_at(self._seen.n_links)
 
     def _key_of_seeds(self) -> float:
-        """The key that each seed starts with."""
         return 1.0 / max(self._n_seeds, 1)
 
 

@@ -117,7 +117,6 @@ def discover_pages(
 
 @njit(cache=True, keeps_arrays=False)
 def mass_of(state: ScoutState, page: int) -> float:
-    """Return the total mass of a page."""
     pages = state.pages
     return float(pages.own[page] + pages.from_site[page] + pages.from_others[page])
 

@@ -287,7 +287,6 @@ def audit(crawl: ReportedCrawl) -> ReportSection:
 
 
 def _found(crawl: ReportedCrawl, found: Faults, has_related: bool) -> list[Cell]:
-    """Return the row of a finding."""
     row = [page(found.url), text(found.detail)]
     if has_related:
         shown = crawl.audit.urls(found.related[:N_RELATED])
@@ -398,7 +397,6 @@ def _parts(crawl: ReportedCrawl) -> tuple[Sequence[str], Parts]:
 
 
 def _folder(url: str) -> str:
-    """Return the first folder of the path of a URL."""
     try:
         path = urlsplit(url).path
     except ValueError:
@@ -514,7 +512,6 @@ class ComparedCrawls:
         ]
 
     def sections(self) -> list[ReportSection]:
-        """Return the sections of the report."""
         return [self._summary(), self._found(), self._changes(), self._sites(), self._time()]
 
     def _summary(self) -> ReportSection:

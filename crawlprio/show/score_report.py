@@ -315,7 +315,6 @@ class OrderEvaluation:
 
 
 def _rows(points: Sequence[tuple[float, float]]) -> list[list[str]]:
-    """Return the rows of a table of means."""
     return [[f"{x:g}", f"{mean:.4f}"] for x, mean in points]
 
 
@@ -471,7 +470,6 @@ class ScoreReport:
             yield as_text(urls[page]) if for_spreadsheets else urls[page], values[page]
 
     def as_json(self) -> dict[str, Any]:
-        """Return all figures, for JSON."""
         graph, options = self.repository.graph, self.asked.options
         crawl = self.repository if isinstance(self.repository, RecordedCrawl) else None
         figures: list[dict[str, Any]] = []

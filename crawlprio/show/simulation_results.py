@@ -111,7 +111,6 @@ def _rows(runs: Sequence[Run]) -> Iterator[tuple[str, ...]]:
 
 
 def _table(runs: Sequence[Run]) -> Table:
-    """Return the table of the runs."""
     table = figures_table(("ordering",), _FIGURES, _COUNTS)
     for row in _rows(runs):
         table.add_row(*row)
@@ -528,7 +527,6 @@ def _named_runs(orderings: Orderings) -> dict[str, Ordering]:
 
 
 def _made(given: str | Ordering) -> Ordering:
-    """Return the ordering, made if a name is given."""
     return given if isinstance(given, Ordering) else make_ordering(given)
 
 

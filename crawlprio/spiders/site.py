@@ -378,7 +378,6 @@ def _says_nofollow(response: Response, names: Collection[str]) -> bool:
 
 
 def _rules(settings: BaseSettings) -> dict[str, Any]:
-    """Return the rules of a scope that the settings define."""
     read = partial(read_setting, settings)
     return {
         "heuristics": read("CRAWLPRIO_HEURISTICS"),

@@ -140,7 +140,6 @@ class Connection(sqlite3.Connection):
     work: WorkLimit
 
     def execute(self, *args: Any) -> sqlite3.Cursor:
-        """Execute a statement."""
         self.work.steps = 0
         return super().execute(*args)
 

@@ -41,7 +41,6 @@ class HashTable:
         return self._n
 
     def entries(self) -> tuple[Hashes, Values]:
-        """Return all hashes and their numbers."""
         if self._few is not None:
             return (
                 np.array(list(self._few), dtype=np.int64),

@@ -52,7 +52,6 @@ class PageMarks:
         self._marked.update(marked)
 
     def set(self, page: int, is_marked: bool = True) -> None:
-        """Mark a page, or remove its mark."""
         if is_marked:
             self._marked.add(page)
         elif page in self._marked:
@@ -182,7 +181,6 @@ class Pending:
         self.requests[number] = RequestRow(number, page, request)
 
     def end_request(self, number: int, page: int) -> None:
-        """Delete a request."""
         self.put_request(number, page, b"")
 
     def keep_robots(self, site: str, rules: str) -> None:

@@ -223,7 +223,6 @@ class StoredPages(PageTable):
         self._site_sizes = array("i", counts.tolist())
 
     def load_alias(self, identity: str, page: int) -> None:
-        """Load an alias from the store."""
         self.alias(identity, page)
         self._new_aliases.clear()
 

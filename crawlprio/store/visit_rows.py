@@ -145,7 +145,6 @@ def storable(text: str) -> str:
 
 
 def storable_all(texts: list[str]) -> list[str]:
-    """Return `storable` of each text."""
     joined = "".join(texts)
     if joined.isascii() and "\0" not in joined:
         return texts

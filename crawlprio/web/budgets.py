@@ -114,7 +114,6 @@ class Budgets:
 
     @property
     def limits_sites(self) -> bool:
-        """Whether the number of sites is limited."""
         return self._max_sites is not None
 
     def refuses(self, site: int, url: str) -> str:

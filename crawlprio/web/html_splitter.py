@@ -316,7 +316,6 @@ def _no_elements() -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
 
 @njit(cache=True, plain=lambda keys, key: key in keys)
 def _is_among(keys: Iterable[np.uint64], key: np.uint64) -> bool:
-    """Return whether a name is one of these."""
     found = False
     for one in keys:
         found |= one == key

@@ -305,7 +305,6 @@ class WarcFiles:
 
 
 def file_name(series: str, number: int) -> str:
-    """Return the name of a file of a series."""
     return f"{series}-{number:05d}.warc.gz"
 
 

@@ -226,7 +226,6 @@ class Coordinator:
             self.frontier.clock.not_fetched(site)
 
     def status(self) -> Statement:
-        """Return the statement `status`."""
         ready_at = self.frontier.ready_at()
         seconds = None if ready_at == math.inf else ready_at - monotonic()
         n_waiting = 0 if self.frontier.has_enough else len(self.frontier)

@@ -152,7 +152,6 @@ class Workers(CrawlPart):
         self.crawl.fail(error)
 
     def _receive(self, worker: Worker, statement: Statement) -> None:
-        """Carry out a statement of a worker."""
         kind, *values = statement
         self.handlers[kind](worker, *values)
         if kind == "observe":

@@ -91,7 +91,6 @@ class JoinedCrawl:
 
     @property
     def store(self) -> Path:
-        """The store of the crawl."""
         return shared_store(self._asked_for, self.name)
 
 

@@ -123,7 +123,6 @@ _encode = json.JSONEncoder(
 
 
 def written(statements: list[Statement]) -> bytes:
-    """Return a message."""
     return _encode(statements).encode()
 
 
@@ -375,8 +374,6 @@ _OF_COLUMN = {"INTEGER": _INT64, "REAL": decimal(-1e308, 1e308), "TEXT": _TEXT, 
 
 
 def _side_row(table: SideTable) -> Reader:
-    """Return the reader of a row of a side table."""
-
     def make(*values: Any) -> tuple[Any, ...]:
         if table.is_valid is not None and not table.is_valid(*values):
             raise _not(f"a row of {table.name}", values)

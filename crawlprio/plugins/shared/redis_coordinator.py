@@ -254,7 +254,6 @@ class RemoteWorkers(Workers):
         worker.send([["scope", url] for url in self._redirected_seeds])
 
     def _forget(self, worker: RemoteWorker) -> None:
-        """Forget a worker that has ended."""
         self.permissions.reconcile(worker, [])
         for lease in [*worker.leases]:
             self.coordinator.put_back(worker, lease)

@@ -89,7 +89,6 @@ class StartUrls:
         return list((client.spop if kind == b"set" else client.lpop)(key, n) or ())
 
     def _requests(self, spider: Spider, entry: bytes) -> Iterable[Request]:
-        """Return the requests for an entry; none if it is invalid."""
         make = getattr(spider, "make_request_from_data", request_of)
         try:
             made = make(entry)

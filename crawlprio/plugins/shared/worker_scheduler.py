@@ -75,7 +75,6 @@ class WorkerScheduler(Scheduler):
 
     @property
     def _schema(self) -> Schema:
-        """The statements of a coordinator."""
         assert self._spider is not None
         return from_coordinator(partial(is_request, spider=self._spider))
 

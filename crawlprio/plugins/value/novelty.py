@@ -264,7 +264,6 @@ class Novelty:
         self.repeats: Counter[str] = Counter()
 
     def is_demoted(self, page: int) -> bool:
-        """Return whether a page is demoted now."""
         return page < len(self._is_off) and self._is_off[page] > 0
 
     def puts_off(self, page: int, pages: Pages) -> bool:

@@ -360,7 +360,6 @@ class Value(Ordering):
         return math.ceil(GRADES * self.judge(text)) if text else 0
 
     def _set_groups(self, page: int, anchor: str) -> None:
-        """Set the groups of a new page."""
         host, _, rest = self.pages.url(page).partition("://")[2].partition("/")
         path, mark, query = rest.partition("?")
         row, numbers = self._groups[page], self._numbers

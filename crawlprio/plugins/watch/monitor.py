@@ -120,7 +120,6 @@ class LinkNotes:
         self._n_linking = np.zeros(1024, dtype=np.int32)
 
     def note(self, visit: Visit) -> None:
-        """Note a visit of the crawl."""
         self.latest.appendleft(visit)
         self._sources.append(visit.page)
         self._targets.append(visit.targets)
@@ -389,7 +388,6 @@ def _doing(lease: Lease) -> str:
 
 
 def _sites_waiting(frontier: LocalFrontier) -> Iterator[str]:
-    """Yield what the sites with waiting pages wait for."""
     sites = frontier.queue.site_records
     waits = sites["n_waiting"] > 0
     is_busy = waits & (sites["n_leased"] >= sites["limit"])

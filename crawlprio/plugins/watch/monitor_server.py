@@ -129,13 +129,11 @@ class View(Resource):
             stream.send(self._last)
 
     def end(self) -> None:
-        """End the events."""
         for stream in list(self._streams.values()):
             stream.end()
         self._streams.clear()
 
     def render(self, request: Request) -> bytes | int:
-        """Answer a request."""
         for name, value in HEADERS.items():
             request.setHeader(name, value)
         path = request.path.decode("latin-1")
