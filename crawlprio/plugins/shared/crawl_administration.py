@@ -17,7 +17,7 @@ from crawlprio.errors import CrawlprioError, printable
 from crawlprio.live.crawl_context import CrawlContext
 from crawlprio.plugins.shared.connection import Client, checked_client, failure, servers
 from crawlprio.plugins.shared.coordinator import Coordinator
-from crawlprio.plugins.shared.messages import parsed
+from crawlprio.plugins.shared.messages import Field, decimal, each, parsed, row, text, whole
 from crawlprio.plugins.shared.redis_streams import RedisStreams
 from crawlprio.store.outcomes import DIED
 
@@ -74,7 +74,7 @@ class CrawlAdministration:
         view["state"] = facts.get("state", "") or ("" if coordinator else NO_COORDINATOR)
         if facts.get("status"):
             try:
-                view |= _part_like(_STATUS, parsed(facts["status"].encode()))
+                view |= _STATUS([parsed(facts["status"].encode())])[0]
             except ValueError:
                 view["state"] = UNREADABLE
         view |= {name: facts.get(name, "") for name in ("folder", "host")}
@@ -156,33 +156,25 @@ def status_report(
     }
 
 
-def _part_like(model: Any, found: Any) -> Any:
-    """Return the part of a value that has the form of a model; ValueError if it lacks any.
+def _record(**fields: Field) -> Field:
+    """Return the field that is an object with these fields; others in it are left out."""
+    of = row(*fields.values())
 
-    All rows of a list are like the one in its model, and numbers are no larger than the model's.
-    """
-    if isinstance(model, dict) and isinstance(found, dict) and found.keys() >= model.keys():
-        return {name: _part_like(value, found[name]) for name, value in model.items()}
-    if isinstance(model, list) and isinstance(found, list):
-        return [_part_like(model[0], row) for row in found]
-    if isinstance(model, str) and isinstance(found, str):
-        return found
-    is_whole = isinstance(found, int) and not isinstance(found, bool)
-    if not (
-        (is_whole or (isinstance(model, float) and isinstance(found, float)))
-        and isinstance(model, float | int)
-        and abs(found) <= model
-    ):
-        raise ValueError("the status of a crawl has another form")
-    return found
+    def read(found: dict[str, Any]) -> dict[str, Any]:
+        return dict(zip(fields, of([found.get(name) for name in fields]), strict=True))
+
+    return Field("an object", (dict,), read=read)
 
 
-_N, _AGE = 2**53, 1e12
-_STATUS = {
-    **{"ordering": "", "sites": _N, "delayed": _N, "counts": dict.fromkeys(_SUMS, _N)},
-    "workers": [{"name": "", "leases": _N, "age": _AGE, "dead_in": _AGE}],
-    "leases": [{"age": _AGE, "worker": "", "url": ""}],
-    "head": [{"key": math.inf, "hot": _N, "priority": _N, "url": ""}],
-    "dead": [{"url": "", "reason": ""}],
-}
-"""The form of a report."""
+_N, _AGE, _TEXT = whole(-(2**53), 2**53), decimal(-1e12, 1e12), text()
+_STATUS = row(
+    _record(
+        **{"ordering": _TEXT, "sites": _N, "delayed": _N},
+        counts=_record(**dict.fromkeys(_SUMS, _N)),
+        workers=each(_record(name=_TEXT, leases=_N, age=_AGE, dead_in=_AGE)),
+        leases=each(_record(age=_AGE, worker=_TEXT, url=_TEXT)),
+        head=each(_record(key=decimal(-math.inf, math.inf), hot=_N, priority=_N, url=_TEXT)),
+        dead=each(_record(url=_TEXT, reason=_TEXT)),
+    )
+)
+"""Reads a list of one report."""

@@ -24,7 +24,7 @@ from scrapy.utils.defer import deferred_from_coro, maybe_deferred_to_future
 from twisted.internet.defer import Deferred
 
 from crawlprio.errors import ConfigError, printable
-from crawlprio.live.crawl_context import CrawlContext
+from crawlprio.live.crawl_context import CrawlComponent, CrawlContext
 from crawlprio.live.dispatch import site_of
 from crawlprio.live.roles import COORDINATOR, WorkersDied
 from crawlprio.plugins.shared.channels import ABORT_SHARE, RedisTransport, WorkerChannel
@@ -187,7 +187,7 @@ class RedisWorkerScheduler(WorkerScheduler):
         return RFPDupeFilter if found.__module__.startswith("scrapy_redis.") else found
 
 
-class CoordinatorPermission:
+class CoordinatorPermission(CrawlComponent):
     """A downloader middleware of workers: asks for requests without a lease, such as media.
 
     The coordinator obeys robots.txt and delays for all workers. Each message lists a request from
@@ -195,13 +195,9 @@ class CoordinatorPermission:
     """
 
     def __init__(self, crawler: Crawler) -> None:
-        self._crawler = crawler
+        super().__init__(crawler)
         self._n_asked = 0
         self._asks: dict[Request, tuple[list[Any], Deferred[str]]] = {}
-
-    @classmethod
-    def from_crawler(cls, crawler: Crawler) -> CoordinatorPermission:
-        return cls(crawler)
 
     @property
     def _scheduler(self) -> Any:
@@ -209,8 +205,7 @@ class CoordinatorPermission:
 
     async def process_request(self, request: Request) -> None:
         """Wait for permission; raise `IgnoreRequest` if there is none."""
-        dispatcher = self._scheduler.dispatcher
-        if dispatcher is not None and dispatcher.leases.of(request):
+        if self._crawl.lease_of(request):
             return
         self._n_asked += 1
         agent = (request.headers.get("User-Agent") or b"").decode("latin-1")
