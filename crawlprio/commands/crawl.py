@@ -29,7 +29,7 @@ from crawlprio.commands import (
 from crawlprio.errors import ConfigError, CrawlprioError, printable
 from crawlprio.extras import load_named
 from crawlprio.graph.compiled import notice
-from crawlprio.live.roles import WORKER, facts_of
+from crawlprio.live.roles import OF_THE_RUN, WORKER, facts_of
 from crawlprio.orderings import NAMED, make_ordering
 from crawlprio.plugins import load_all
 from crawlprio.safe_files import is_missing
@@ -233,7 +233,7 @@ class SiteCrawlCommand(Described, BaseRunSpiderCommand):
             crawl.close("interrupted")
             self.exitcode = 130
         elif self.crawler_process.bootstrap_failed:
-            self.exitcode = 2 if crawl.is_misconfigured else 1
+            self.exitcode = 1 if isinstance(crawl.failure, OF_THE_RUN | None) else 2
         return crawler
 
     def _check_store(self) -> None:

@@ -36,7 +36,7 @@ from crawlprio.live.private_networks import SeedHosts, Share, record_in
 from crawlprio.live.recorder import Recorder
 from crawlprio.live.request_json import from_json, priority_of
 from crawlprio.live.requests import Identities
-from crawlprio.live.roles import OF_THE_RUN, WorkerPool
+from crawlprio.live.roles import WorkerPool
 from crawlprio.measure.explanations import Policy
 from crawlprio.measure.stored_crawl import COVERED, ENDED_KEY, SCRAPYS_ORDER, SETTINGS_KEY
 from crawlprio.orderings import NAMED, make_ordering
@@ -324,11 +324,6 @@ class ConfiguredCrawl:
         """Log why the crawl is refused; return what to raise when the spider is opened."""
         self._log_failure()
         return CloseSpider("crawlprio_refused")  # which closes the spider cleanly
-
-    @property
-    def is_misconfigured(self) -> bool:
-        """Whether the crawl was refused for its settings, and not for what went wrong in it."""
-        return self.failure is not None and not isinstance(self.failure, OF_THE_RUN)
 
     def say_error(self, sentence: str) -> None:
         """Print an error, or log it where the crawl prints nothing."""

@@ -22,7 +22,7 @@ class WorkersDied(CrawlprioError):
     """Workers cannot be kept alive, or cannot continue."""
 
 
-OF_THE_RUN = StoreError, OrderingError, WorkersDied
+OF_THE_RUN = StoreError | OrderingError | WorkersDied
 """Errors of a running crawl, as opposed to errors in its settings."""
 
 
