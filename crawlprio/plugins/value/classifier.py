@@ -45,7 +45,7 @@ class Classifier:
     def read(cls, path: str | Path) -> Classifier:
         """Return the model in a JSON file; raise ConfigError if it is none."""
         try:
-            found: Any = json.loads(Path(path).read_text("utf-8"))
+            found: Any = json.loads(_read(Path(path)))
             if found["format"] != FORMAT:
                 raise ValueError(f"format {found['format']!r}")
             weights = np.zeros(N_FEATURES)
@@ -54,8 +54,6 @@ class Classifier:
             bias = float(found["bias"])
             if not np.isfinite(weights).all() or not math.isfinite(bias):
                 raise ValueError("a weight that is not finite")
-        except OSError as error:
-            raise ConfigError(f"{path} cannot be read ({error.strerror}).") from None
         except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
             raise ConfigError(
                 f"{path} is not a classifier of crawlprio value train ({error}); train one."

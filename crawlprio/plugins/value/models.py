@@ -16,22 +16,17 @@ from typing import Any
 from crawlprio.errors import ConfigError, CrawlprioError
 from crawlprio.extras import load_named
 from crawlprio.graph.topic import Topic
+from crawlprio.plugins.value import ModelName
 from crawlprio.plugins.value.classifier import Classifier, read_examples
 from crawlprio.plugins.value.fasttext import FastText
 from crawlprio.plugins.value.model import Page, ScoredModel, ValueModelError, languages
 from crawlprio.web.anchors import words_of
 
-KNOWN = (
-    "words:TERMS, query:WORDS, classifier:FILE.json, fasttext:FILE:LABEL, language:CODES, or the "
-    "import path of a class"
-)
-"""What CRAWLPRIO_VALUE may be."""
-
 
 def load_own(path: str, argument: str | None) -> Any:
     """Return an object of the class at an import path; raise ConfigError if there is none."""
     if not path.rpartition(".")[0]:
-        raise ConfigError(f"CRAWLPRIO_VALUE is {path!r}; give {KNOWN}.")
+        raise ConfigError(f"CRAWLPRIO_VALUE is {path!r}; give {ModelName.bounds}.")
     cls = load_named("CRAWLPRIO_VALUE", path)
     if not callable(getattr(cls, "score_page", None)):
         raise ConfigError(
@@ -260,7 +255,7 @@ def make_model(spec: object) -> ScoredModel:
     of them.
     """
     if not isinstance(spec, str) or not spec.strip():
-        raise ConfigError(f"CRAWLPRIO_VALUE is {spec!r}; give {KNOWN}.")
+        raise ConfigError(f"CRAWLPRIO_VALUE is {spec!r}; give {ModelName.bounds}.")
     if spec.endswith(".json") and spec.partition(":")[0] not in MODELS:
         spec = f"classifier:{spec}"
     name, colon, argument = spec.partition(":")
