@@ -45,26 +45,6 @@ class Errbacks(SpiderCase, Spider):
         yield {"after": response.url}
 
 
-class Failing(SpiderCase, Spider):
-    """Callbacks that raise, before, between and after what they yield."""
-
-    pages = {f"/{n}": html(str(n)) for n in range(6)}
-
-    async def start(self):
-        for n in range(4):
-            yield Request(f"{ROOT}/{n}", cb_kwargs={"n": n})
-
-    def parse(self, response, n):
-        for step in range(3):
-            if n == step:
-                raise ValueError(f"{n} fails")
-            yield Request(f"{ROOT}/{4 + step % 2}?{n}", self.leaf)
-        yield {"n": n}
-
-    def leaf(self, response):
-        yield {"leaf": response.url}
-
-
 class Arguments(SpiderCase, Spider):
     """cb_kwargs, meta, flags and priority arrive as they were sent."""
 
@@ -85,20 +65,6 @@ class Arguments(SpiderCase, Spider):
         assert response.meta["shared"] is self.notes
         keys = sorted(key for key in response.meta if key not in ("download_latency", "shared"))
         yield {"n": n, "extra": extra, "meta": keys, "flags": request.flags, "p": request.priority}
-
-
-class StartItems(SpiderCase, Spider):
-    """`start()` yields items among its requests."""
-
-    pages = {f"/{n}": html(str(n)) for n in range(3)}
-
-    async def start(self):
-        for n in range(3):
-            yield {"start": n}
-            yield Request(f"{ROOT}/{n}")
-
-    def parse(self, response):
-        yield {"url": response.url}
 
 
 class NoStart(SpiderCase, Spider):

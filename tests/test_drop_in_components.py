@@ -1,6 +1,5 @@
 """A project's settings, middlewares, pipelines and extensions work the same with the add-on."""
 
-import asyncio
 import contextlib
 import json
 from collections import Counter
@@ -9,27 +8,7 @@ import pytest
 from crawls import Answer
 from drop_in import ROOT, WEB, SpiderCase, Web, assert_alike, html, kinds
 from scrapy import Request, Spider
-from scrapy.exceptions import DropItem
 from scrapy.pipelines.files import FilesPipeline
-
-
-class ItemPipelines:
-    """Drops some items, fails on some, awaits for some and changes the rest."""
-
-    async def process_item(self, item):
-        number = int(item["url"][-1])
-        if number == 1:
-            raise DropItem("not wanted")
-        if number == 2:
-            raise ValueError("pipeline fails")
-        if number == 3:
-            await asyncio.sleep(0.05)
-        return {**item, "seen": True}
-
-
-class Pipelines(Web):
-    pages = WEB
-    options = {"ITEM_PIPELINES": {ItemPipelines: 300}}
 
 
 class Feeds(Web):
@@ -150,15 +129,6 @@ class PageCount(ItemCount):
     options = {"CLOSESPIDER_PAGECOUNT": 5, "CONCURRENT_REQUESTS": 1}
 
 
-class ErrorCount(ItemCount):
-    pages = ItemCount.pages
-    options = {"CLOSESPIDER_ERRORCOUNT": 2, "CONCURRENT_REQUESTS": 1}
-
-    def parse(self, response):
-        yield from response.follow_all(css="a")
-        raise ValueError("callback fails")
-
-
 class TimedOut(SpiderCase, Spider):
     """Closed after a time without items, while a page is slow."""
 
@@ -168,14 +138,6 @@ class TimedOut(SpiderCase, Spider):
 
     def parse(self, response):
         yield {"url": response.url}
-
-
-class PagesWithoutItems(ItemCount):
-    pages = ItemCount.pages
-    options = {"CLOSESPIDER_PAGECOUNT_NO_ITEM": 3, "CONCURRENT_REQUESTS": 1}
-
-    def parse(self, response):
-        yield from response.follow_all(css="a")
 
 
 @pytest.mark.parametrize("kind", kinds(vars()))

@@ -88,14 +88,6 @@ class Redirects(Asking):
         return {key: response.meta.get(key) for key in keys}
 
 
-class EndlessRedirects(Asking):
-    """Abandoned after a number of redirects."""
-
-    pages = {f"/{n}": to(f"/{n + 1}") for n in range(30)}
-    options = {"REDIRECT_MAX_TIMES": 5}
-    asks = [{"url": "/0"}, {"url": "/20", "meta": {"redirect_ttl": 2}}]
-
-
 class Retries(Asking):
     """Busy servers, the settings of single requests, and requests that are never retried."""
 
@@ -211,14 +203,6 @@ class Slots(Asking):
 
     def more(self, response):
         return {"slot": response.meta["download_slot"], "has": "download_latency" in response.meta}
-
-
-class Delays(Asking):
-    """A small delay on one site, without jitter."""
-
-    pages = {f"/{n}": html(str(n)) for n in range(5)}
-    options = {"DOWNLOAD_DELAY": 0.05, "DOWNLOAD_DELAY_JITTER": 0.0}
-    asks = [{"url": f"/{n}"} for n in range(5)]
 
 
 class Priorities(SpiderCase, Spider):

@@ -74,10 +74,6 @@ class Resumed(SpiderCase, Spider):
         return brought._replace(items=items, stats={}, notes=notes)
 
 
-class ResumedOneAtATime(Resumed):
-    options = {"CRAWLPRIO_STORE": "crawl.sqlite", "CONCURRENT_REQUESTS": 1}
-
-
 class Unserializable(SpiderCase, Spider):
     """A request that no job directory can hold stays in memory, is counted and is reported once."""
 
@@ -147,38 +143,10 @@ class Lazy(SpiderCase, Spider):
         yield {"url": response.url}
 
 
-class Console(SpiderCase, Spider):
-    """The expressions that the telnet console's `est()` evaluates on the engine work."""
-
-    pages = WEB
-
-    async def start(self):
-        for n in range(3):
-            yield Request(f"{ROOT}/{n}")
-
-    def parse(self, response):
-        from scrapy.utils.engine import get_engine_status
-
-        for name, value in get_engine_status(self.crawler.engine):
-            if "Error" in str(value) and "(exception)" in str(value):
-                self.notes.append((name, value))
-        yield {"url": response.url}
-
-
 @pytest.mark.parametrize("kind", kinds(vars()))
 def test_it_goes_the_same_as_with_scrapy_alone(kind, tmp_path):
     with contextlib.chdir(tmp_path):
         assert_alike(kind, tmp_path)
-
-
-def test_two_runs_and_one_have_the_same_results(tmp_path):
-    class Int(Resumed):
-        stops = (None,)
-
-    whole = Int.crawl(tmp_path / "whole", {})
-    ours = Resumed.crawl(tmp_path / "ours", ADDON)
-    assert ours.items == whole.items
-    assert ours.asked_for == whole.asked_for
 
 
 class Links(Spider):

@@ -48,12 +48,6 @@ class Respelled(AllLinks):
     }
 
 
-class NoneAtOnce(AllLinks):
-    """One fetch at a time."""
-
-    options = {"CONCURRENT_REQUESTS": 1}
-
-
 class Rules(SpiderCase, CrawlSpider):
     """CrawlSpider with a rule that follows and one that parses."""
 

@@ -6,12 +6,11 @@ from itertools import combinations, pairwise
 import pytest
 from commands import refusal
 from crawls import ADDON, Answer, Site, page, run_spider
-from forked import Forked, run_forked
+from forked import run_forked
 from scrapy import Request
 from scrapy.core.scheduler import Scheduler as StockScheduler
 from scrapy.http import HtmlResponse
 from spiders import OneByOne, Pairing
-from waiting import until
 
 from crawlprio.measure.importance import open_repository
 from crawlprio.middlewares import (
@@ -86,14 +85,10 @@ def test_the_scheduler_and_each_queue_alone_fetch_in_the_same_order_as_the_add_o
 def test_beside_crawlprios_own_scheduler_a_queue_sets_the_ordering(line, tmp_path):
     web, store = random_web(seed=7), tmp_path / "crawl.sqlite"
     settings = {**queue("Opic"), "ORDERING": "random", "CRAWLPRIO_STORE": store}
-    assert order({**line, **settings}, web) == order(queue("Opic"), web)
+    in_order = order(queue("Opic"), web)
+    assert order({**line, **settings}, web) == in_order != order(queue("BreadthFirst"), web)
     with Store.open(store, readonly=True) as opened:
         assert opened.orderings() == [(1, "opic")]
-
-
-def test_opic_is_an_order_of_its_own_on_this_web():
-    web = random_web(seed=7)
-    assert order(queue("Opic"), web) != order(queue("BreadthFirst"), web)
 
 
 @pytest.mark.parametrize("line", [SCHEDULER, queue("BreadthFirst")], ids=["scheduler", "queue"])
@@ -275,12 +270,6 @@ def test_a_crawl_that_was_stopped_resumes_in_the_order_that_it_would_have_had(li
     assert (first + second, reason, messages) == (whole, "finished", [])
 
 
-def test_a_queue_without_a_store_keeps_its_requests_in_memory(tmp_path):
-    web = random_web(seed=11)
-    job = {**queue("Opic"), "JOBDIR": tmp_path / "job", "CRAWLPRIO_STORE": None}
-    assert order(job, web) == order(queue("Opic"), web)
-
-
 @pytest.mark.parametrize("line", [SCHEDULER, queue("Opic")], ids=["scheduler", "queue"])
 def test_redirects_retries_and_failures_are_as_under_the_add_on(line):
     """Their priorities are Scrapy's own, as the add-on alone changes them."""
@@ -321,101 +310,45 @@ class Pairs(Newcomer):
         yield from map(scrapy.Request, links)
 """
 
-DELAY = 0.2
-
-
-class Project:
-    """A project that `scrapy startproject` made, with one more line in its settings, and a web."""
-
-    def __init__(self, folder, site, line):
-        self.site = site
-        ran = run_forked("scrapy", ["startproject", "mine"], folder)
-        assert ran.returncode == 0, ran.stderr
-        self.folder = folder / "mine"
-        (self.folder / "mine/spiders/ours.py").write_text(SPIDER)
-        settings = self.folder / "mine/settings.py"
-        assert "DOWNLOAD_DELAY = 1\n" in settings.read_text()
-        settings.write_text(f"{settings.read_text()}\n{line}\n")
-        self.environment = {"SEED": f"http://{site.address}/"}
-
-    def words(self, spider, *words):
-        return ["crawl", spider, "-s", f"DOWNLOAD_DELAY={DELAY}", "-L", "WARNING", *words]
-
-    def crawl(self, *words, spider="newcomer"):
-        """Crawl to the end; return the paths that were requested since the last crawl."""
-        self.site.fetches.clear()
-        line = self.words(spider, *words)
-        ran = run_forked("scrapy", line, self.folder, environment=self.environment)
-        assert (ran.returncode, ran.stderr) == (0, "")
-        return self.site.paths()
-
-    def smallest_gap(self):
-        """Return the least seconds from the end of a fetch to the start of the next."""
-        fetches = sorted(self.site.fetches, key=lambda fetch: fetch.start)
-        return min(two.start - one.end for one, two in pairwise(fetches))
-
-    def score(self, store="crawl.sqlite"):
-        return run_forked("crawlprio", ["score", store], self.folder).stdout
-
-
 WEB = random_web(seed=7, n_pages=12)
 
 
-@pytest.fixture
-def project(tmp_path, request):
+LINE_OF_A_PROJECT = [
+    ('SCHEDULER = "crawlprio.schedulers.Scheduler"', "newcomer", "under opic: 12"),
+    (
+        'DOWNLOADER_MIDDLEWARES = {"crawlprio.middlewares.PolitenessMiddleware": 543}',
+        "newcomer",
+        "Scrapy's own order",
+    ),
+    (
+        'ITEM_PIPELINES = {"crawlprio.pipelines.LinkPairPipeline": 300}',
+        "pairs",
+        "under Scrapy's own order: 12",
+    ),
+    ('SCHEDULER_PRIORITY_QUEUE = "crawlprio.schedulers.OpicQueue"', "newcomer", "under opic: 12"),
+]
+
+
+@pytest.mark.parametrize(("line", "spider", "said"), LINE_OF_A_PROJECT)
+def test_a_new_project_with_one_line_crawls_and_its_store_can_be_scored(
+    tmp_path, line, spider, said
+):
+    ran = run_forked("scrapy", ["startproject", "mine"], tmp_path)
+    assert ran.returncode == 0, ran.stderr
+    folder = tmp_path / "mine"
+    (folder / "mine/spiders/ours.py").write_text(SPIDER)
+    settings = folder / "mine/settings.py"
+    assert "DOWNLOAD_DELAY = 1\n" in settings.read_text()
+    settings.write_text(f"{settings.read_text()}\n{line}\n")
+    words = ["crawl", spider, "-s", "DOWNLOAD_DELAY=0.2", "-s", "ORDERING=opic", "-L", "WARNING"]
     with Site(WEB) as site:
-        yield Project(tmp_path, site, request.param)
-
-
-@pytest.mark.parametrize("project", ['SCHEDULER = "crawlprio.schedulers.Scheduler"'], indirect=True)
-def test_a_new_project_with_the_scheduler_line_crawls_in_order_politely_and_resumes(project):
-    in_order = order({**SCHEDULER, "ORDERING": "opic"}, WEB)[0]
-    assert project.crawl("-s", "ORDERING=opic") == in_order
-    assert project.smallest_gap() >= DELAY
-    assert "Fetched under opic: 12" in project.score()
-    project.site.fetches.clear()
-    job = ("-s", "JOBDIR=job", "-s", "ORDERING=opic")
-    killed = Forked(
-        "scrapy", project.words("newcomer", *job), project.folder, environment=project.environment
-    )
-    until(lambda: len(project.site.paths()) >= 5, process=killed)
-    killed.kill()
-    killed.wait()
-    first = project.site.paths()
-    # The start request has dont_filter, so it is sent again, as in Scrapy.
-    second = [path for path in project.crawl(*job) if path != "/"]
-    assert first == in_order[: len(first)]
-    again = [path for path in second if path in first]
-    assert again in ([], first[-1:]), "no page is fetched twice but the one of the kill"
-    assert [path for path in second if path not in first] == in_order[len(first) :]
-    assert "Fetched under opic: 12" in project.score("job/crawl.sqlite")
-
-
-@pytest.mark.parametrize(
-    "project",
-    ['DOWNLOADER_MIDDLEWARES = {"crawlprio.middlewares.PolitenessMiddleware": 543}'],
-    indirect=True,
-)
-def test_a_new_project_with_the_politeness_line_keeps_its_delays(project):
-    assert sorted(project.crawl()) == sorted(WEB)
-    assert project.smallest_gap() >= DELAY
-    assert "Scrapy's own order" in project.score()
-
-
-@pytest.mark.parametrize(
-    "project", ['ITEM_PIPELINES = {"crawlprio.pipelines.LinkPairPipeline": 300}'], indirect=True
-)
-def test_a_new_project_with_the_pipeline_line_records_pairs_that_score_reads(project):
-    assert sorted(project.crawl(spider="pairs")) == sorted(WEB)
-    said = project.score()
-    assert "12 pages" in said
-    assert "Fetched under Scrapy's own order: 12" in said
-
-
-@pytest.mark.parametrize(
-    "project", ['SCHEDULER_PRIORITY_QUEUE = "crawlprio.schedulers.OpicQueue"'], indirect=True
-)
-def test_a_new_project_with_the_queue_line_crawls_in_its_order(project):
-    assert project.crawl() == order(queue("Opic"), WEB)[0]
-    assert project.smallest_gap() >= DELAY
-    assert "Fetched under opic: 12" in project.score()
+        environment = {"SEED": f"http://{site.address}/"}
+        ran = run_forked("scrapy", words, folder, environment=environment)
+        fetches, paths = sorted(site.fetches, key=lambda fetch: fetch.start), site.paths()
+    assert (ran.returncode, ran.stderr) == (0, "")
+    assert sorted(paths) == sorted(WEB)
+    if "under opic" in said:
+        assert paths == order(queue("Opic"), WEB)[0]
+    if "PIPELINES" not in line:
+        assert min(two.start - one.end for one, two in pairwise(fetches)) >= 0.2
+    assert said in run_forked("crawlprio", ["score", "crawl.sqlite"], folder).stdout

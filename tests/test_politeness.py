@@ -133,40 +133,38 @@ def test_crawl_delay_only_lengthens_the_delay_and_is_bounded():
     assert clock.obey_crawl_delay(0, -1.0) == 0.0
 
 
-@pytest.mark.parametrize("status", [429, 503])
-def test_without_retry_after_the_pause_doubles_with_each_refusal_until_a_response(status):
-    pauses = Pauses(delay=2.0, max_back_off=20.0)
-    found = [pauses.pause(0, status=s) for s in (status, status, status, status, 200, status)]
-    assert found == [4.0, 8.0, 16.0, 20.0, 2.0, 4.0]
-
-
-def test_a_delay_below_a_second_doubles_from_a_second():
-    pauses = Pauses(delay=0.0)
-    assert [pauses.pause(0, status=503) for _ in range(3)] == [2.0, 4.0, 8.0]
-
-
-def test_a_failed_connection_neither_adds_to_the_refusals_nor_ends_them():
-    pauses = Pauses(delay=1.0)
-    assert [pauses.pause(0, status=s) for s in (503, 0, 503)] == [2.0, 1.0, 4.0]
-
-
-def test_retry_after_sets_the_pause_between_delay_and_bound():
-    pauses = Pauses(delay=5.0, max_back_off=100.0)
-    asked = (0.0, 4.0, 30.0, 1e9, -1.0)
-    found = [pauses.pause(0, status=503, retry_after=seconds) for seconds in asked]
-    assert found == [5.0, 5.0, 30.0, 100.0, 5.0]
-
-
-def test_a_redirect_or_an_error_may_ask_for_a_pause_which_the_next_response_ends():
-    pauses = Pauses(delay=1.0, max_back_off=20.0)
-    asked = [(302, 7.0), (301, 70.0), (404, 7.0), (200, 7.0), (302, None), (503, None)]
-    found = [pauses.pause(0, status=status, retry_after=after) for status, after in asked]
-    assert found == [7.0, 20.0, 7.0, 1.0, 1.0, 2.0]
-
-
-def test_endless_refusals_do_not_overflow():
-    pauses = Pauses(max_back_off=3600.0)
-    assert [pauses.pause(0, status=429) for _ in range(2000)][-1] == 3600.0
+@pytest.mark.parametrize(
+    ("rules", "answers", "pauses"),
+    [
+        ({"delay": 2, "max_back_off": 20}, [429, 429, 429, 429, 200, 429], [4, 8, 16, 20, 2, 4]),
+        ({"delay": 2, "max_back_off": 20}, [503, 503, 503, 503, 200, 503], [4, 8, 16, 20, 2, 4]),
+        ({"delay": 0}, [503, 503, 503], [2, 4, 8]),
+        # A failed connection neither adds to the refusals nor ends them.
+        ({"delay": 1}, [503, 0, 503], [2, 1, 4]),
+        (
+            {"delay": 5, "max_back_off": 100},
+            [(503, 0.0), (503, 4.0), (503, 30.0), (503, 1e9), (503, -1.0)],
+            [5, 5, 30, 100, 5],
+        ),
+        # A redirect or an error may ask for a pause, which the next response ends.
+        (
+            {"delay": 1, "max_back_off": 20},
+            [(302, 7.0), (301, 70.0), (404, 7.0), (200, 7.0), 302, 503],
+            [7, 20, 7, 1, 1, 2],
+        ),
+        ({"max_back_off": 3600}, [429] * 2000, [min(3600, 2**n) for n in range(1, 2001)]),
+    ],
+    ids=["429", "503", "below a second", "failed", "Retry-After", "asked", "endless"],
+)
+def test_the_pause_after_refusals_doubles_or_is_as_long_as_asked_within_bounds(
+    rules, answers, pauses
+):
+    asked = Pauses(**rules)
+    found = []
+    for answer in answers:
+        status, seconds = answer if isinstance(answer, tuple) else (answer, None)
+        found.append(asked.pause(0, status=status, retry_after=seconds))
+    assert found == pauses
 
 
 ONE_PER_SITE = {**ADDON, "CONCURRENT_REQUESTS_PER_DOMAIN": 1, "DOWNLOAD_DELAY_JITTER": 0.5}
@@ -232,16 +230,6 @@ def test_sites_with_long_and_short_delays_do_not_wait_for_each_other():
 
 def _under(pages):
     return [(path.removeprefix("/"), found) for path, found in pages.items()]
-
-
-def test_crawl_delay_is_obeyed_from_robots_txt_on():
-    robots = Answer("User-agent: *\nCrawl-delay: 0.15\nDisallow: /1")
-    settings = {"DOWNLOAD_DELAY": 0.02, "ROBOTSTXT_OBEY": True}
-    with Site({**fan(3), "/robots.txt": robots}) as site:
-        crawl(site, settings)
-        assert site.paths() == ["/", "/0", "/2"]
-        assert [gap >= 0.15 for gap in gaps(site.fetches)] == [True] * 3
-        assert min(gaps(site.fetches)) < 3
 
 
 @pytest.mark.parametrize(
