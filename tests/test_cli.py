@@ -333,57 +333,38 @@ def test_a_crawl_gets_as_many_pages_as_asked_whatever_else_it_fetches(tmp_path):
     assert len(urls(store, "status BETWEEN 200 AND 399")) == len(web) - len(lost)
 
 
-ABOUT = {f"/m/{n}": page(title="Dead rows") for n in range(12)}
-MANUAL = {
-    "/": page("/all"),
-    "/all": page(*(f"/o/{n}" for n in range(60)), *ABOUT, title="Dead rows"),
-    **{f"/o/{n}": page(*(["/m/0"] if n == 0 else [])) for n in range(60)},
-    **ABOUT,
-}
-"""A manual whose index page is on the topic and links to all pages, of which some are."""
-
-
-def test_an_index_page_on_the_topic_does_not_make_all_its_links_come_first(tmp_path):
-    found = {}
-    words = {
-        "topic": ["--topic", "dead rows"],
-        "value": ["--value", "words:dead rows", "--ordering", "value"],
-    }
-    with Site(MANUAL) as site:
-        for name, given in words.items():
-            line = ["crawl", f"http://{site.address}/", *FAST, *given, "--pages", "24"]
-            done = crawlprio(*line, "--at-once", "1", "--store", f"{name}.sqlite", folder=tmp_path)
-            assert done.returncode == 0, done.stderr
-            found[name] = [url in ABOUT for url in urls(tmp_path / f"{name}.sqlite")].count(True)
-    assert found["topic"] >= found["value"] > 6
-
-
-def test_what_a_topic_crawl_sets_gives_way_to_the_command_line(tmp_path):
+@pytest.mark.parametrize(
+    ("line", "own", "resumed", "plain_has", "own_has"),
+    [
+        (
+            ["--topic", "dead rows"],
+            ["-s", 'TOPIC_OPTIONS={"distance": 2}', "--value", "query:rows"],
+            ["--topic", "live rows"],
+            ("dead rows", '{"distance": 0}', "value", "words:dead rows"),
+            ("live rows", '{"distance": 0}', "value", "words:live rows"),
+        ),
+        (
+            ["--value", "words:rows"],
+            [],
+            ["--value", "words:dead"],
+            (None, None, "value", "words:rows"),
+            (None, None, "opic", "words:dead"),
+        ),
+    ],
+    ids=["topic", "value"],
+)
+def test_what_a_topic_or_a_value_model_sets_gives_way_to_the_command_line(
+    tmp_path, line, own, resumed, plain_has, own_has
+):
     with Site({"/": page()}) as site:
-        line = ["crawl", f"http://{site.address}/", "--topic", "dead rows", *FAST]
+        line = ["crawl", f"http://{site.address}/", *line, *FAST]
         crawlprio(*line, "--folder", "plain", folder=tmp_path)
-        options = ["-s", 'TOPIC_OPTIONS={"distance": 2}', "--value", "query:rows"]
-        crawlprio(*line, "--folder", "own", "--ordering", "opic", *options, folder=tmp_path)
-        crawlprio("resume", "own", "--topic", "live rows", folder=tmp_path)
-    plain, own = (given_to(tmp_path / folder / "crawl.sqlite") for folder in ("plain", "own"))
-    names = ("TOPIC", "ORDERING", "CRAWLPRIO_VALUE", "TOPIC_OPTIONS")
-    assert [plain[name] for name in names] == [
-        *("dead rows", "value", "words:dead rows", '{"distance": 0}')
-    ]
-    assert [own[name] for name in names] == [
-        *("live rows", "value", "words:live rows", '{"distance": 0}')
-    ]
-
-
-def test_a_value_model_brings_the_ordering_value_unless_another_is_named(tmp_path):
-    with Site({"/": page()}) as site:
-        line = ["crawl", f"http://{site.address}/", "--value", "words:rows", *FAST]
-        crawlprio(*line, "--folder", "plain", folder=tmp_path)
-        crawlprio(*line, "--folder", "own", "--ordering", "opic", folder=tmp_path)
-        crawlprio("resume", "own", "--value", "words:dead", folder=tmp_path)
-    plain, own = (given_to(tmp_path / folder / "crawl.sqlite") for folder in ("plain", "own"))
-    assert (plain["ORDERING"], plain["CRAWLPRIO_VALUE"]) == ("value", "words:rows")
-    assert (own["ORDERING"], own["CRAWLPRIO_VALUE"]) == ("opic", "words:dead")
+        crawlprio(*line, "--folder", "own", "--ordering", "opic", *own, folder=tmp_path)
+        crawlprio("resume", "own", *resumed, folder=tmp_path)
+    names = ("TOPIC", "TOPIC_OPTIONS", "ORDERING", "CRAWLPRIO_VALUE")
+    for folder, has in (("plain", plain_has), ("own", own_has)):
+        given = given_to(tmp_path / folder / "crawl.sqlite")
+        assert tuple(given.get(name) for name in names) == has
 
 
 def test_items_of_the_bundled_spider_are_said_not_to_be_kept(tmp_path):

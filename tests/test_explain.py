@@ -10,7 +10,6 @@ from graphs import power_law_web
 from ordering_cases import with_urls
 from stores import change, query
 
-from crawlprio.errors import StoreError
 from crawlprio.frontier.struct_layouts import WAITING
 from crawlprio.measure.explanations import Policy, ReplayedCrawl, explain_head, explain_url
 from crawlprio.orderings import Ordering, Part, make_ordering
@@ -316,17 +315,6 @@ def test_what_cannot_be_explained_is_one_sentence(crawled, tmp_path, capsys):
         status, text = said(capsys, *words)
         assert (status, text.count("\n")) == (2, 1), (words, text)
         assert what in text
-
-
-def test_a_store_without_pages_or_visits_raises_or_has_an_empty_past(tmp_path):
-    path = tmp_path / "crawl.sqlite"
-    Store.create(path).close()
-    with pytest.raises(StoreError, match="has no crawl"):
-        explain_head(path, policy())
-    with Store.open(path) as store:
-        pages = WebPages(with_urls(power_law_web(20, seed=5)))
-        store.record_pages(pages, pages.seeds([3]).targets.tolist())
-    assert [row["linked_by"] for row in explain_head(path, policy())["head"]] == [0]
 
 
 @pytest.mark.parametrize("n_visits", [0, 1, 60])

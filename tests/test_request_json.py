@@ -482,14 +482,6 @@ class TestRoundTrip:
         assert assert_comes_back(Request(URL, priority=Code.GONE)).priority is Code.GONE
         assert_comes_back(Request(URL, priority=True))
 
-    @pytest.mark.parametrize("name", SPIDER.callbacks())
-    def test_methods_of_every_kind_are_found_by_name(self, name):
-        method = SPIDER.callbacks()[name]
-        request = Request(URL, callback=method, errback=method)
-        assert json.loads(to_json(request, SPIDER))["callback"] == name
-        back = assert_comes_back(request)
-        assert back.callback == back.errback == method
-
     def test_a_method_that_only_this_spider_object_has_is_found(self):
         spider = Shop()
         spider.parse_late = spider.parse_item

@@ -280,14 +280,6 @@ def test_of_one_that_was_retried_the_last_answer_is_archived_once(tmp_path):
     assert [record.body for record in responses(tmp_path / "warc")] == [b"<img src=/a>", b"ready"]
 
 
-def test_delays_hold(tmp_path):
-    web = {"/": Answer("".join(f"<img src=/{n}>" for n in range(4)), headers=HTML)}
-    with_delay = {"DOWNLOAD_DELAY": 0.2, "CRAWLPRIO_REQUISITES": "all", "ROBOTSTXT_OBEY": False}
-    run = crawl(tmp_path, web, **with_delay)
-    assert run.stats["crawlprio/smallest_gap_seconds"] >= 0.2
-    assert len(archived(tmp_path)) == 5
-
-
 class Pausing:
     """Pauses the crawl when the server is asked for the first image, and goes on later."""
 

@@ -99,18 +99,6 @@ def test_a_redirect_moves_its_cash_on():
         assert visits(run, site) == ["/", "/1", "/target", "/2", "/3", "/4"]
 
 
-def test_a_redirect_to_a_known_page_does_not_refetch_it():
-    pages = {
-        "/": page("/2", "/1", "/3"),
-        "/1": Answer(status=302, headers={"Location": "/2"}),
-        "/3": Answer(status=302, headers={"Location": "/4"}),
-        "/4": Answer(status=302, headers={"Location": "/4"}),
-    }
-    with Site(pages) as site:
-        run = run_spider(OneByOne, BREADTH_FIRST, site=site)
-        assert visits(run, site) == ["/", "/2", "/1", "/3", "/4"]
-
-
 def test_a_redirect_to_a_waiting_page_leaves_it_its_callback():
     class Careful(OneByOne):
         def parse(self, response):

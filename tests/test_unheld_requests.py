@@ -173,40 +173,32 @@ class TestResumed:
             assert said(run(tmp_path, site, Starts)) == []
             assert site.paths()[n_before:] == ["/1"]
 
-    def test_a_later_request_for_its_page_is_sent(self, tmp_path):
+    @pytest.mark.parametrize("yields", ["a request", "a link"])
+    def test_a_later_request_for_its_page_or_link_to_it_is_followed(self, tmp_path, yields):
         class Later(Orders):
             def first(self, response):
                 yield scrapy.Request(f"{ROOT}/lost", lambda response: None, priority=-1)
                 yield scrapy.Request(f"{ROOT}/last", self.last)
 
             def last(self, response):
-                yield scrapy.Request(f"{ROOT}/lost", self.detail)
+                if yields == "a request":
+                    yield scrapy.Request(f"{ROOT}/lost", self.detail)
+                else:
+                    yield LinkPairs(response.url, [f"{ROOT}/lost", f"{ROOT}/new"])
+
+            def parse(self, response):
+                self.detail(response)
 
         with Site({}, lambda host, path: page()) as site:
             run(tmp_path, site, Later, CLOSESPIDER_PAGECOUNT=1)
             Later.fetched.clear()
             assert len(said(run(tmp_path, site, Later))) == 1
-            assert site.paths() == ["/", "/last", "/lost"]
-            assert [url for _, url, _ in Later.fetched] == [f"{ROOT}/lost"]
+            new = [] if yields == "a request" else ["/new"]
+            assert sorted(site.paths()) == ["/", "/last", "/lost", *new]
+            assert sorted(url for _, url, _ in Later.fetched) == [
+                f"{ROOT}{path}" for path in ["/lost", *new]
+            ]
             assert said(run(tmp_path, site, Later)) == []
-
-    def test_a_later_link_to_its_page_is_followed(self, tmp_path):
-        class Links(Orders):
-            def first(self, response):
-                yield scrapy.Request(f"{ROOT}/lost", lambda response: None, priority=-1)
-                yield scrapy.Request(f"{ROOT}/last", self.last)
-
-            def last(self, response):
-                yield LinkPairs(response.url, [f"{ROOT}/lost", f"{ROOT}/new"])
-
-            def parse(self, response):
-                self.fetched.append((response.request.method, response.url, ""))
-
-        with Site({}, lambda host, path: page()) as site:
-            run(tmp_path, site, Links, CLOSESPIDER_PAGECOUNT=1)
-            run(tmp_path, site, Links)
-            assert sorted(site.paths()) == ["/", "/last", "/lost", "/new"]
-            assert said(run(tmp_path, site, Links)) == []
 
     def test_a_request_for_a_page_that_was_fetched_is_missed_too(self, tmp_path):
         class Polls(Orders):
