@@ -19,6 +19,13 @@ pytest.register_assert_rewrite("crawlprio.testing")
 
 __all__ = ["redis_cluster", "redis_server", "shared_cluster", "shared_server"]
 
+
+@pytest.fixture
+def path(tmp_path):
+    """Where the store of a test is, or will be."""
+    return tmp_path / "crawl.sqlite"
+
+
 _SLOW = frozenset(("crawls", "redis_servers", "suite", "subprocess", "multiprocessing"))
 """Modules whose users run a crawl, a server or another process."""
 

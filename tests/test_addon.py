@@ -153,8 +153,7 @@ STOCK_ROBOTS = "scrapy.downloadermiddlewares.robotstxt.RobotsTxtMiddleware"
 
 @pytest.mark.parametrize("own", [{}, {"DOWNLOADER_MIDDLEWARES": {STOCK_ROBOTS: 543}}])
 def test_the_addon_installs_everything_that_the_project_does_not_set(own):
-    with Site(PAGES) as site:
-        run = run_spider(Plain, {**ADDON, **own, "ROBOTSTXT_OBEY": True}, site=site)
+    run = run_spider(Plain, {**ADDON, **own, "ROBOTSTXT_OBEY": True}, site=PAGES)
     settings, crawler = run.crawler.settings, run.crawler
     in_use = [type(each) for each in crawler.engine.downloader.middleware.middlewares]
     assert RobotsMiddleware in in_use
@@ -203,8 +202,7 @@ class Collected(Plain):
 @pytest.mark.parametrize(("settings", "tunes"), [({}, False), ({"CRAWLPRIO_TUNE_GC": True}, True)])
 def test_garbage_collection_is_left_alone_unless_asked(settings, tunes):
     before = (gc.get_threshold(), gc.get_freeze_count())
-    with Site(PAGES) as site:
-        run = run_spider(Collected, {**ADDON, **settings}, site=site)
+    run = run_spider(Collected, {**ADDON, **settings}, site=PAGES)
     assert (run.spider.seen != before) == tunes
     assert (gc.get_threshold(), gc.get_freeze_count()) == before
 
@@ -229,8 +227,7 @@ def test_the_addon_overrides_nothing_that_the_project_set():
         "ITEM_PIPELINES": {"crawlprio.pipelines.LinkPairPipeline": 900},
         "EXTENSIONS": {CrawlReport: None},
     }
-    with Site(PAGES) as site:
-        run = run_spider(Plain, {**ADDON, **own}, site=site)
+    run = run_spider(Plain, {**ADDON, **own}, site=PAGES)
     assert run.reason == "finished"
     assert isinstance(run.crawler.settings["SCHEDULER"], str)
     for name, value in own.items():
@@ -250,8 +247,7 @@ def test_pairs_are_recorded_and_are_not_items(tmp_path):
         "FEEDS": {feed: {"format": "jsonlines"}},
         "CONCURRENT_REQUESTS": 1,
     }
-    with Site(PAGES) as site:
-        run = run_spider(Plain, settings, site=site)
+    run = run_spider(Plain, settings, site=PAGES)
     urls = ["http://a.test/", "http://a.test/1", "http://a.test/2"]
     assert sorted(item["url"] for item in run.items) == urls
     assert sorted(json.loads(line)["url"] for line in feed.read_text().splitlines()) == urls
@@ -270,8 +266,7 @@ def test_pairs_are_recorded_and_are_not_items(tmp_path):
 
 def test_nothing_is_recorded_if_the_store_is_none(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    with Site(PAGES) as site:
-        run = run_spider(Plain, {**ADDON, "CRAWLPRIO_STORE": None}, site=site)
+    run = run_spider(Plain, {**ADDON, "CRAWLPRIO_STORE": None}, site=PAGES)
     assert run.reason == "finished"
     assert list(tmp_path.iterdir()) == []
 
@@ -300,14 +295,12 @@ PAIRED = [
 ]
 
 
-def test_a_spider_that_yields_pairs_makes_no_requests(tmp_path):
-    store = tmp_path / "crawl.sqlite"
-    settings = {**ADDON, "CRAWLPRIO_STORE": store, "ORDERING": "breadth-first"}
-    with Site(PAGES) as site:
-        run = run_spider(Pairing, settings, site=site)
-        assert sorted(site.paths()) == ["/", "/1", "/2", "/gone"]
+def test_a_spider_that_yields_pairs_makes_no_requests(path):
+    settings = {**ADDON, "CRAWLPRIO_STORE": path, "ORDERING": "breadth-first"}
+    run = run_spider(Pairing, settings, site=PAGES)
+    assert sorted(run.site.paths()) == ["/", "/1", "/2", "/gone"]
     assert [item.source for item in run.items] == [url for url, _, _ in PAIRED]
-    assert [visit for visit in named(store) if visit[1] == 200] == PAIRED
+    assert [visit for visit in named(path) if visit[1] == 200] == PAIRED
     for stat in ("enqueued", "dequeued"):
         assert run.stats[f"scheduler/{stat}"] == 4
 
@@ -320,18 +313,16 @@ class PairingAndFollowing(Pairing):
                 yield Request(url, callback=self.parse)
 
 
-def test_the_pipeline_records_pairs_under_scrapys_scheduler_without_the_middlewares(tmp_path):
-    store = tmp_path / "crawl.sqlite"
+def test_the_pipeline_records_pairs_under_scrapys_scheduler_without_the_middlewares(path):
     settings = {
         "ITEM_PIPELINES": {"crawlprio.pipelines.LinkPairPipeline": 100},
-        "CRAWLPRIO_STORE": store,
+        "CRAWLPRIO_STORE": path,
         "CONCURRENT_REQUESTS": 1,
     }
-    with Site(PAGES) as site:
-        run = run_spider(PairingAndFollowing, settings, site=site)
-        assert sorted(site.paths()) == ["/", "/1", "/2", "/gone"]
+    run = run_spider(PairingAndFollowing, settings, site=PAGES)
+    assert sorted(run.site.paths()) == ["/", "/1", "/2", "/gone"]
     assert isinstance(run.crawler.engine.scheduler_cls, type)
     assert issubclass(run.crawler.engine.scheduler_cls, StockScheduler)
     assert run.messages() == []
-    assert sorted(named(store)) == sorted(PAIRED)
+    assert sorted(named(path)) == sorted(PAIRED)
     assert run.stats["item_scraped_count"] == 3

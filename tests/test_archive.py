@@ -174,9 +174,8 @@ def test_of_a_retried_page_the_last_answer_is_archived_and_no_password(tmp_path)
         "CRAWLPRIO_STORE": str(tmp_path / "crawl.sqlite"),
         "CRAWLPRIO_WARC": str(tmp_path / "warc"),
     }
-    with Site({}, lambda host, path: next(answers)) as site:
-        run_spider(OneRetry, settings, site=site)
-        assert len(site.fetches) == 2
+    run = run_spider(OneRetry, settings, site=({}, lambda host, path: next(answers)))
+    assert len(run.site.fetches) == 2
     assert [record.body for record in responses(tmp_path / "warc")] == [b"ready"]
     check_archive(tmp_path / "warc", tmp_path / "crawl.sqlite")
     sent = b"".join(r.http.to_bytes() for r in records(tmp_path / "warc") if r.http is not None)

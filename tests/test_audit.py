@@ -199,7 +199,7 @@ def test_bad_input_is_one_sentence(words, told, tmp_path, monkeypatch, capsys):
 
 
 @pytest.mark.slow
-def test_the_audit_of_a_real_crawl_finds_what_was_planted(tmp_path):
+def test_the_audit_of_a_real_crawl_finds_what_was_planted(path, tmp_path):
     moved = {"/old": "/older", "/older": "/new", "/round": "/about", "/about": "/round"}
     planted = {
         "/": page("/gone", "/old", "/round", "/copy", "/a"),
@@ -209,9 +209,7 @@ def test_the_audit_of_a_real_crawl_finds_what_was_planted(tmp_path):
         **{a: Answer(status=301, headers={"Location": b}) for a, b in moved.items()},
     }
     settings = {**ADDON, "CRAWLPRIO_STORE": tmp_path / "crawl.sqlite", "ORDERING": "breadth-first"}
-    with Site(planted) as site:
-        run_spider(SiteSpider, settings, site=site, seeds=HOST)
-    path = tmp_path / "crawl.sqlite"
+    run_spider(SiteSpider, settings, site=planted, seeds=HOST)
     assert found(path, "broken-link")[0] == ("gone", "HTTP 404", ["", "copy", "a"])
     assert found(path, "redirect-chain") == [
         ("old", "2 redirects, then HTTP 200", ["older", "new"])
@@ -220,13 +218,12 @@ def test_the_audit_of_a_real_crawl_finds_what_was_planted(tmp_path):
     assert [(url, also) for url, _, also in found(path, "duplicate")] == [("copy", ["a"])]
 
 
-def test_a_redirect_to_itself_is_a_loop_and_a_link_to_a_dead_port_is_broken(tmp_path):
+def test_a_redirect_to_itself_is_a_loop_and_a_link_to_a_dead_port_is_broken(path):
     with socket.create_server(("127.0.0.1", 0)) as closed:
         dead = f"http://127.0.0.1:{closed.getsockname()[1]}/x"
     moved = {"Location": "/again"}
     web = {"/": page("/again", "/nowhere", dead), "/again": Answer("", 302, moved)}
     web |= {"/nowhere": Answer("", 302)}
-    path = tmp_path / "crawl.sqlite"
     with Site(web) as site:
         host = f"http://{site.address}/"
         settings = {**bundled_settings(), "DOWNLOAD_DELAY": 0, "CRAWLPRIO_STORE": str(path)}

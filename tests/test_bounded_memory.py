@@ -5,7 +5,7 @@ import tracemalloc
 from pathlib import Path
 
 import pytest
-from crawls import ADDON, Site, page, run_spider
+from crawls import ADDON, page, run_spider
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scrapy import Request, Spider
@@ -29,11 +29,6 @@ from crawlprio.settings_table.config import CrawlConfig
 from crawlprio.store import Store, StoredPages, stored_pages
 from crawlprio.store.hashtable import HashTable
 from crawlprio.store.transactions import Checkpoints
-
-
-@pytest.fixture
-def path(tmp_path):
-    return tmp_path / "crawl.sqlite"
 
 
 class TestHashTable:
@@ -369,11 +364,10 @@ def test_the_end_table_says_how_many_pages_wait_and_were_dropped():
         "CLOSESPIDER_PAGECOUNT": 6,
         "ORDERING": "breadth-first",
     }
-    with Site({"/": page(*links), **links}) as site:
-        run = run_spider(Pairing, chosen, site=site)
-        stats = run.crawler.stats.get_stats()
+    run = run_spider(Pairing, chosen, site={"/": page(*links), **links})
+    stats = run.crawler.stats.get_stats()
     assert stats["crawlprio/pages_known"] == sum(
-        (stats["crawlprio/pages_waiting"], stats["crawlprio/pages_dropped"], len(site.paths()))
+        (stats["crawlprio/pages_waiting"], stats["crawlprio/pages_dropped"], len(run.site.paths()))
     )
     assert stats["crawlprio/pages_waiting"] <= 33
     assert stats["crawlprio/pages_dropped"] > 100
@@ -410,8 +404,7 @@ def test_waiting_requests_are_on_disk_if_there_is_a_job_directory(tmp_path, with
     chosen = {**ADDON, "CONCURRENT_REQUESTS": 1, "ORDERING": "breadth-first"}
     if with_jobdir:
         chosen |= {"JOBDIR": str(tmp_path / "job"), "CRAWLPRIO_STORE": "crawl.sqlite"}
-    with Site({"/": page(), **{f"/{n}": page() for n in range(20)}}) as site:
-        run = run_spider(Poster, chosen, site=site)
+    run = run_spider(Poster, chosen, site={"/": page(), **{f"/{n}": page() for n in range(20)}})
     assert [(item["number"], item["body"]) for item in run.items] == [
         (n, f"body {n}") for n in range(20)
     ]

@@ -128,18 +128,17 @@ def junk_web(host, path):
 @pytest.mark.parametrize("ordering", ["breadth-first", "opic"])
 def test_junk_links_from_another_site_do_not_keep_a_site_from_being_fetched(ordering):
     """Once, none of 60 real pages was fetched when a page of another site claimed them all."""
-    with Site({}, junk_web) as site:
-        run = crawl(
-            site,
-            {
-                "CRAWLPRIO_MAX_PAGES_PER_SITE": 200,
-                "CRAWLPRIO_MAX_STATIC_DEPTH": None,
-                "ORDERING": ordering,
-            },
-            seeds="http://evil.test/,http://victim.test/0",
-            follow="web",
-        )
-    fetched = [fetch.path for fetch in site.fetches if fetch.host == "victim.test"]
+    run = crawl(
+        ({}, junk_web),
+        {
+            "CRAWLPRIO_MAX_PAGES_PER_SITE": 200,
+            "CRAWLPRIO_MAX_STATIC_DEPTH": None,
+            "ORDERING": ordering,
+        },
+        seeds="http://evil.test/,http://victim.test/0",
+        follow="web",
+    )
+    fetched = [fetch.path for fetch in run.site.fetches if fetch.host == "victim.test"]
     assert [path for path in fetched if path[1:].isdigit()] == [f"/{n}" for n in range(60)]
     assert len(fetched) == 60 + 50
     assert refused(run)["refused/claim-budget"] == 450 - 50
@@ -212,8 +211,7 @@ def test_few_of_the_links_that_a_budget_refuses_are_recorded(tmp_path):
     """Pages of thousands of links that nobody follows filled the disk."""
     links = [f"http://a.test/page{n:06}{'x' * 80}" for n in range(3_000)]
     settings = {"CRAWLPRIO_MAX_PAGES_PER_PATTERN": 10, **job_in(tmp_path / "job")}
-    with Site({}, lambda host, path: page(*links) if path == "/" else page()) as site:
-        run = crawl(site, settings)
+    run = crawl(({}, lambda host, path: page(*links) if path == "/" else page()), settings)
     assert refused(run)["refused/pattern-budget"] == 2_990
     with Store.open(tmp_path / "job" / "crawl.sqlite", readonly=True) as store:
         visit = next(iter(store.visits()))
@@ -236,14 +234,13 @@ def test_invented_sites_do_not_keep_real_ones_from_being_found(ordering):
             return page(*(f"http://friend{n}.test/" for n in range(10)))
         return page() if host.startswith("friend") else None
 
-    with Site({}, answer) as site:
-        crawl(
-            site,
-            {"CRAWLPRIO_MAX_SITES": 60, "CRAWLPRIO_MAX_STATIC_DEPTH": None, "ORDERING": ordering},
-            seeds="http://evil.test/,http://good.test/",
-            follow="web",
-        )
-    friends = {fetch.host for fetch in site.fetches if fetch.host.startswith("friend")}
+    run = crawl(
+        ({}, answer),
+        {"CRAWLPRIO_MAX_SITES": 60, "CRAWLPRIO_MAX_STATIC_DEPTH": None, "ORDERING": ordering},
+        seeds="http://evil.test/,http://good.test/",
+        follow="web",
+    )
+    friends = {fetch.host for fetch in run.site.fetches if fetch.host.startswith("friend")}
     assert len(friends) == 10
 
 

@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 import pytest
-from crawls import ADDON, ONE_AT_A_TIME, Answer, Site, crawl_demo_web, run_spider
+from crawls import ADDON, ONE_AT_A_TIME, Answer, crawl_demo_web, run_spider
 from crawls import page as answer
 from graphs import crawls
 from hypothesis import given, settings
@@ -140,8 +140,7 @@ def test_the_share_that_stops_a_crawl_is_the_share_in_its_receipt(tmp_path):
     pages = {f"/{n}": answer(*(f"/{7 * n + k}" for k in range(1, 8))) for n in range(60)}
     pages |= {f"/{n}": Answer(status=404) for n in range(2, 60, 3)}
     stops = {**ADDON, **STOPS, "CRAWLPRIO_STORE": tmp_path / "crawl.sqlite", "DOWNLOAD_DELAY": 0}
-    with Site(pages) as site:
-        run = run_spider(SiteSpider, stops, site=site, seeds="http://a.test/0")
+    run = run_spider(SiteSpider, stops, site=pages, seeds="http://a.test/0")
     assert run.reason == "coverage_reached"
     share = json.loads((tmp_path / "receipt.json").read_text())["coverage"]["at_least"]
     assert share == run.stats["crawlprio/coverage_at_least"]
@@ -150,8 +149,7 @@ def test_the_share_that_stops_a_crawl_is_the_share_in_its_receipt(tmp_path):
 
 def test_a_page_without_links_has_no_share_to_stop_at(tmp_path):
     stops = {**ADDON, **STOPS, "CRAWLPRIO_STORE": tmp_path / "crawl.sqlite", "DOWNLOAD_DELAY": 0}
-    with Site({"/": answer()}) as site:
-        run = run_spider(SiteSpider, stops, site=site, seeds="http://a.test/")
+    run = run_spider(SiteSpider, stops, site={"/": answer()}, seeds="http://a.test/")
     assert run.reason == "finished"
     assert "crawlprio/coverage_at_least" not in run.stats
     assert "no share can be stated" in run.stats["crawlprio/receipt"]
@@ -184,8 +182,7 @@ def test_a_crawl_stops_once_enough_is_likely(tmp_path):
 @pytest.mark.parametrize("share", [0, 1.5, -1, "most", "likely:2", "sure:0.5", "likely:0.3"])
 def test_an_invalid_share_is_refused_and_an_estimate_needs_a_store(share):
     settings = {"CRAWLPRIO_STOP_AT_COVERAGE": share, "CRAWLPRIO_STORE": None}
-    with Site({}) as site:
-        run = run_spider(SiteSpider, {**ADDON, **settings}, site=site, seeds="http://a.test/")
+    run = run_spider(SiteSpider, {**ADDON, **settings}, site={}, seeds="http://a.test/")
     (sentence,) = run.messages()
     bound = "a number above 0 and at most 1" if share != "likely:0.3" else "an estimate"
     assert sentence.startswith(f"CRAWLPRIO_STOP_AT_COVERAGE is {share!r}")

@@ -1,7 +1,10 @@
 """A crawl closes what it opened, under every scheduler, with any of its parts, however it ends."""
 
+import logging
+
 import pytest
 from crawls import ADDON, Site, page, run_spider
+from scrapy import Spider
 from scrapy.settings import BaseSettings
 from spiders import Pairing
 
@@ -49,8 +52,7 @@ def test_a_crawl_that_begins_as_another_does_takes_a_numbered_name(
                 others[0].close()
 
     monkeypatch.setattr(recorder, "keep_existing", keep_existing_and_be_overtaken)
-    with Site(WEB) as site:
-        run = run_spider(Ending, {**ADDON, "CRAWLPRIO_STORE": store}, site=site)
+    run = run_spider(Ending, {**ADDON, "CRAWLPRIO_STORE": store}, site=WEB)
     assert (run.reason, run.messages()) == ("finished", [])
     with Store.open(tmp_path / "crawl.1.sqlite", readonly=True) as opened:
         assert opened.n_pages == 3
@@ -70,25 +72,21 @@ PARTS = {
 
 
 @pytest.mark.parametrize("parts", PARTS.values(), ids=PARTS)
-def test_under_every_scheduler_the_store_is_closed(tmp_path, parts):
-    store = tmp_path / "crawl.sqlite"
-    with Site(WEB) as site:
-        run = run_spider(Pairs, {**parts, "CRAWLPRIO_STORE": str(store)}, site=site)
+def test_under_every_scheduler_the_store_is_closed(path, parts):
+    run = run_spider(Pairs, {**parts, "CRAWLPRIO_STORE": str(path)}, site=WEB)
     assert (run.reason, run.messages()) == ("finished", [])
-    assert_closed(store)
+    assert_closed(path)
 
 
-def test_a_crawl_that_fails_halfway_closes_the_store(tmp_path):
+def test_a_crawl_that_fails_halfway_closes_the_store(path):
     class Failing(Pairs):
         def parse(self, response):
             CrawlContext.of(self.crawler).fail(ConfigError("X is 1; give 2."))
             yield from super().parse(response)
 
-    store = tmp_path / "crawl.sqlite"
-    with Site(WEB) as site:
-        run = run_spider(Failing, {**ADDON, "CRAWLPRIO_STORE": str(store)}, site=site)
+    run = run_spider(Failing, {**ADDON, "CRAWLPRIO_STORE": str(path)}, site=WEB)
     assert run.reason == "crawlprio_failed"
-    assert_closed(store)
+    assert_closed(path)
 
 
 def crawl_of_demo_web(store, **settings):
@@ -135,3 +133,23 @@ def test_the_report_counts_index_files_with_the_body_of_their_folder(tmp_path):
 def test_every_part_can_be_left_out_of_dry_runs_and_workers(name):
     assert read_setting(BaseSettings(without_parts()), name) in (None, False)
     assert name not in without_parts(name)
+
+
+def test_an_earlier_crawls_store_is_kept_and_the_log_names_it(path, tmp_path):
+    class Once(Spider):
+        name = "once"
+        start_urls = ("http://a.test/",)
+
+        def parse(self, response):
+            yield {"url": response.url}
+
+    settings = {**ADDON, "CRAWLPRIO_STORE": str(path)}
+    with Site({"/": page()}) as site:
+        first, second = (run_spider(Once, settings, site=site) for _ in range(2))
+    assert [text for text in first.messages(logging.INFO) if "it was renamed to" in text] == []
+    (text,) = (text for text in second.messages(logging.INFO) if "it was renamed to" in text)
+    (kept,) = (file for file in tmp_path.glob("crawl*.sqlite") if file != path)
+    assert text == f"{path} already existed; it was renamed to {kept}."
+    for file in (path, kept):
+        with Store.open(file) as store:
+            assert store.n_pages == 1

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from crawls import ADDON, Answer, Site, run_spider
+from crawls import ADDON, Answer, run_spider
 from spiders import Follower
 from stores import query, record_visits, table, visit
 
@@ -72,19 +72,17 @@ PAGES = {
 
 
 @pytest.mark.parametrize("spider", [SiteSpider, Follower])
-def test_they_are_rows_beside_the_visits(spider, tmp_path):
-    store = tmp_path / "crawl.sqlite"
-    settings = {**ADDON, "CRAWLPRIO_STORE": str(store), "ROBOTSTXT_OBEY": True}
+def test_they_are_rows_beside_the_visits(spider, path):
+    settings = {**ADDON, "CRAWLPRIO_STORE": str(path), "ROBOTSTXT_OBEY": True}
     given = {"seeds": "http://a.test/"} if spider is SiteSpider else {}
-    with Site(PAGES) as site:
-        run_spider(spider, settings, site=site, **given)
+    run_spider(spider, settings, site=PAGES, **given)
     rows = query(
-        store,
+        path,
         "SELECT url, x_robots_tag, meta_robots, content_usage, robots_usage "
         "FROM directives JOIN visits USING (seq) JOIN pages ON pages.id = visits.page "
         "ORDER BY url",
     )
-    assert query(store, "SELECT count(*) FROM visits WHERE status = 200") == [(4,)]
+    assert query(path, "SELECT count(*) FROM visits WHERE status = 200") == [(4,)]
     assert rows == [
         ("http://a.test/", "", "NoArchive, max-snippet:5, noai", "", ""),
         ("http://a.test/tagged", "otherbot: noindex", "", "", ""),

@@ -6,7 +6,7 @@ from time import process_time
 
 import numpy as np
 import pytest
-from crawls import ADDON, Answer, Site, page, run_spider
+from crawls import ADDON, Answer, page, run_spider
 from twisted.internet.defer import Deferred
 
 from crawlprio.frontier import PageQueue
@@ -86,7 +86,6 @@ def test_the_order_of_a_domain_that_is_alone_is_that_of_the_queue():
 @pytest.mark.parametrize("plain", [True, False], ids=["plain", "compiled"])
 @pytest.mark.parametrize("seed", range(20))
 def test_every_page_leaves_and_no_domain_exceeds_its_share_while_others_wait(seed, plain):
-    print(f"seed {seed}")
     draw = random.Random(seed)
     most, at_once = draw.choice([(1, 2), (2, 5), (4, 8)])
     n_domains = draw.randint(1, 4)
@@ -161,9 +160,8 @@ def test_sites_that_never_answer_do_not_starve_others():
         "ORDERING": "breadth-first",
         "CLOSESPIDER_PAGECOUNT": 3 * 31,
     }
-    with Site({}, answer) as site:
-        run_spider(SiteSpider, settings, site=site, seeds=",".join([*slow, *others]))
-    starts = sorted(site.fetches, key=lambda fetch: fetch.start)
+    run = run_spider(SiteSpider, settings, site=({}, answer), seeds=",".join([*slow, *others]))
+    starts = sorted(run.site.fetches, key=lambda fetch: fetch.start)
     last = max(n for n, fetch in enumerate(starts) if not fetch.host.endswith(".slow.test"))
     n_slow = sum(fetch.host.endswith(".slow.test") for fetch in starts[:last])
     assert (last - n_slow + 1, n_slow) == (3 * 31, 8)

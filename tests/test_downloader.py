@@ -73,8 +73,7 @@ class Fails:
 
 def crawl(downloader, **settings):
     own = {"DOWNLOADER": downloader, "CONCURRENT_REQUESTS": 1, **settings}
-    with Site(PAGES) as site:
-        return run_spider(Following, {**ADDON, **own}, site=site)
+    return run_spider(Following, {**ADDON, **own}, site=PAGES)
 
 
 def test_both_downloaders_fetch_the_same_and_send_the_same_signals():
@@ -123,10 +122,9 @@ def test_the_delay_is_kept_under_either_downloader(downloader):
 
 def test_without_crawlprios_middleware_the_delays_are_those_of_scrapys_downloader():
     settings = {"DOWNLOADER": OURS, "DOWNLOAD_DELAY": 0.4, "DOWNLOAD_DELAY_JITTER": 0}
-    with Site(PAGES) as site:
-        run = run_spider(Following, settings, site=site)
+    run = run_spider(Following, settings, site=PAGES)
     assert "a.test" in run.crawler.engine.downloader.slots
-    starts = sorted(fetch.start for fetch in site.fetches if fetch.host == "a.test")
+    starts = sorted(fetch.start for fetch in run.site.fetches if fetch.host == "a.test")
     # Scrapy reads the clock for a start before the connection is made, the server after.
     assert len(starts) == 6
     assert all(later - earlier > 0.05 for earlier, later in pairwise(starts))
@@ -202,8 +200,7 @@ def test_a_crawl_that_is_stopped_does_not_wait_for_slots():
         "DOWNLOAD_DELAY": 1000,
         "CLOSESPIDER_ITEMCOUNT": 2,
     }
-    with Site({}, lambda host, path: page()) as site:
-        run = run_spider(Fan, settings, site=site)
+    run = run_spider(Fan, settings, site=({}, lambda host, path: page()))
     assert run.reason == "closespider_itemcount"
 
 
@@ -247,9 +244,8 @@ def test_a_delay_that_a_callback_sets_on_a_slot_is_that_of_its_site_at_once(per_
         "CONCURRENT_REQUESTS_PER_DOMAIN": per_domain,
         "DOWNLOAD_DELAY_JITTER": 0,
     }
-    with Site({}, lambda host, path: page()) as site:
-        run = run_spider(Tuning, settings, site=site)
-    assert len(site.fetches) == len(run.spider.starts) == 6
+    run = run_spider(Tuning, settings, site=({}, lambda host, path: page()))
+    assert len(run.site.fetches) == len(run.spider.starts) == 6
     gaps = [later - earlier for earlier, later in pairwise(run.spider.starts)]
     assert min(gaps[1:3]) >= 0.19
     assert run.spider.seen == [
@@ -276,9 +272,8 @@ class OneByOneFromNow:
 
 def test_a_concurrency_that_an_extension_sets_on_a_slot_is_that_of_its_site():
     settings = {**ADDON, "EXTENSIONS": {OneByOneFromNow: 1}, "CONCURRENT_REQUESTS_PER_DOMAIN": 8}
-    with Site({}, lambda host, path: page()) as site:
-        run = run_spider(Fan, settings, site=site)
-    fetches = sorted(site.fetches, key=lambda fetch: fetch.start)
+    run = run_spider(Fan, settings, site=({}, lambda host, path: page()))
+    fetches = sorted(run.site.fetches, key=lambda fetch: fetch.start)
     assert len(fetches) == 12
     assert all(later.start >= earlier.end for earlier, later in pairwise(fetches))
     assert run.crawler.extension.most == 1

@@ -76,9 +76,8 @@ def test_requests_that_a_middleware_drops_or_answers_are_not_delayed(per_domain)
         **LONG_DELAY,
         "CONCURRENT_REQUESTS_PER_DOMAIN": per_domain,
     }
-    with Site(WEB) as site:
-        run = run_spider(Pages, settings, site=site)
-    assert site.paths() == ["/2"]
+    run = run_spider(Pages, settings, site=WEB)
+    assert run.site.paths() == ["/2"]
     assert len(run.items) == 14
     assert run.reason == "finished"
 
@@ -109,8 +108,7 @@ class Renderer(Spider):
 @pytest.mark.parametrize("addon", [{}, ADDON], ids=["plain", "addon"])
 def test_a_project_may_query_its_own_services_on_private_addresses(addon):
     pages = {"/seeds": html(f"{ROOT}/1"), "/rank": html("7"), "/1": html("one")}
-    with Site(pages) as site:
-        run = run_spider(Renderer, {**addon, "ITEM_PIPELINES": {InternalApi: 300}}, site=site)
+    run = run_spider(Renderer, {**addon, "ITEM_PIPELINES": {InternalApi: 300}}, site=pages)
     assert run.items == [{"url": f"{ROOT}/1", "rank": "7"}]
     assert run.messages(logging.ERROR) == []
 

@@ -36,8 +36,7 @@ class Anchored(Spider):
             yield response.follow("/api?x=1#top")
 
 
-def test_the_url_of_a_page_has_no_fragment_but_its_request_has(tmp_path):
-    path = tmp_path / "crawl.sqlite"
+def test_the_url_of_a_page_has_no_fragment_but_its_request_has(path):
     with Any200() as site:
         run = run_spider(Anchored, {**ADDON, "CRAWLPRIO_STORE": str(path)}, site=site)
     assert [item["url"] for item in run.items] == [f"{ROOT}/guide#install", f"{ROOT}/api?x=1#top"]

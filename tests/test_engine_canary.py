@@ -7,7 +7,7 @@ from functools import partial
 from time import monotonic
 
 import pytest
-from crawls import ADDON, Answer, Site, _in_loop, page, run_spider
+from crawls import ADDON, Answer, _in_loop, page, run_spider
 from pydispatch import dispatcher
 from scrapy import Request, Spider, signals
 from scrapy.core.scheduler import BaseScheduler, Scheduler
@@ -64,8 +64,7 @@ class HoldingScheduler(BaseScheduler):
 
 def test_the_alarm_makes_the_engine_ask_at_once_and_the_earliest_time_counts():
     """On its own, the engine asks only every 5 s."""
-    with Site({"/": page()}) as site:
-        run = run_spider(Starter, {"SCHEDULER": HoldingScheduler}, site=site)
+    run = run_spider(Starter, {"SCHEDULER": HoldingScheduler}, site={"/": page()})
     assert (run.reason, len(run.items)) == ("finished", 1)
     asked_at, opens_at = HoldingScheduler.asked_at, HoldingScheduler.opens_at
     assert sum(at < opens_at for at in asked_at) < 20, "it was asked all the time"
@@ -87,8 +86,7 @@ def test_a_cancelled_alarm_does_not_fire():
             await self.crawler.signals.wait_for(signals.item_scraped)
             yield Request("http://a.test/slow")
 
-    with Site({"/": page(), "/slow": page()._replace(seconds=0.1)}) as site:
-        run = run_spider(Cancelling, {}, site=site)
+    run = run_spider(Cancelling, {}, site={"/": page(), "/slow": page()._replace(seconds=0.1)})
     assert (len(run.items), rung) == (2, [])
 
 
@@ -137,8 +135,7 @@ def test_the_outcome_of_a_request_is_reported_and_its_end_after_its_items():
         "CONCURRENT_REQUESTS": 1,
     }
     moved = Answer(status=302, headers={"Location": "/there"})
-    with Site({"/": page(), "/moved": moved, "/there": page()}) as site:
-        run_spider(Asking, settings, site=site)
+    run_spider(Asking, settings, site={"/": page(), "/moved": moved, "/there": page()})
     of = {
         path: [what for url, what in WatchedScheduler.told if url == f"http://a.test{path}"]
         for path in ("/", "/moved", "/there", "/refused")
@@ -176,8 +173,7 @@ def test_items_are_consumed_by_pipelines_listeners_and_log_lines(settings, taken
             pass
 
     quiet = {"LOG_FORMATTER": "crawlprio.live.engine.QuietLogFormatter"}
-    with Site({"/": page()}) as site:
-        run_spider(Looking, {**ADDON, **quiet, **settings}, site=site, keeps_items=False)
+    run_spider(Looking, {**ADDON, **quiet, **settings}, site={"/": page()}, keeps_items=False)
     assert found == [taken, True]
 
 
@@ -209,8 +205,7 @@ def test_a_signal_has_receivers_if_it_or_any_is_connected_from_this_crawler_or_a
             look()
             yield {}
 
-    with Site({"/": page()}) as site:
-        run_spider(Looking, ADDON, site=site)
+    run_spider(Looking, ADDON, site={"/": page()})
     assert found == [False, False, False, True, True, True, True, False]
 
 
@@ -240,9 +235,8 @@ def test_the_downloaders_delays_can_be_switched_off():
         "DOWNLOAD_DELAY": 0.01,
         "DOWNLOAD_SLOTS": {"b.test": {"delay": 0.02, "concurrency": 3}},
     }
-    with Site({"/": page()}) as site:
-        run = run_spider(Looking, settings, site=site)
-        assert run.messages() == []
+    run = run_spider(Looking, settings, site={"/": page()})
+    assert run.messages() == []
     assert delays == {"a.test": (0.0, 0.0), "b.test": (0.0, 0.0)}
 
 
@@ -257,11 +251,10 @@ def test_a_refused_crawl_ends_without_a_spider_and_reports_it_once():
             crawl.refuse(ConfigError("Y is 1; give 2."))
             return super().from_crawler(crawler, *args, **kwargs)
 
-    with Site({"/": page()}) as site:
-        run = run_spider(Refused, {}, site=site)
+    run = run_spider(Refused, {}, site={"/": page()})
     assert run.crawler.spider is None
     assert run.messages() == ["X is 1; give 2."]
-    assert site.fetches == []
+    assert run.site.fetches == []
 
 
 def test_a_crawl_that_cannot_continue_closes_its_spider_and_reports_it_once():
@@ -274,20 +267,18 @@ def test_a_crawl_that_cannot_continue_closes_its_spider_and_reports_it_once():
             yield {}
 
     settings = {"CONCURRENT_REQUESTS": 1, "HTTPERROR_ALLOW_ALL": True, "CRAWLPRIO_STORE": None}
-    with Site({}) as site:
-        run = run_spider(Failing, settings, site=site)
+    run = run_spider(Failing, settings, site={})
     assert run.reason == "crawlprio_failed"
     assert run.crawler.spider is None
     assert run.messages() == ["The disk is full."]
-    assert len(site.fetches) <= 2
+    assert len(run.site.fetches) <= 2
 
 
 def test_waking_an_engine_after_its_end_does_nothing():
-    with Site({"/": page()}) as site:
-        run = run_spider(Starter, {}, site=site)
+    run = run_spider(Starter, {}, site={"/": page()})
     engine.wake(run.crawler)
     assert run.reason == "finished"
-    assert len(site.fetches) == 1
+    assert len(run.site.fetches) == 1
 
 
 def test_before_the_spider_is_closed_responses_can_be_fetched_that_nobody_counts():
@@ -312,17 +303,15 @@ def test_before_the_spider_is_closed_responses_can_be_fetched_that_nobody_counts
             response = await engine.fetch_once(self.crawler, more, is_counted=False)
             told.append((response.url, engine.is_fetching(self.crawler)))
 
-    with Site({"/": page(), "/more": page()}) as site:
-        run = run_spider(Finishing, {}, site=site)
-        assert site.paths() == ["/", "/more"]
+    run = run_spider(Finishing, {}, site={"/": page(), "/more": page()})
+    assert run.site.paths() == ["/", "/more"]
     assert (run.reason, told) == ("finished", ["finished", ("http://a.test/more", False)])
     assert run.stats["response_received_count"] == 1
     assert run.stats["downloader/response_count"] == 2
 
 
 def test_a_spider_that_is_closed_already_may_be_closed_once_more():
-    with Site({"/": page()}) as site:
-        run = run_spider(Starter, {}, site=site)
+    run = run_spider(Starter, {}, site={"/": page()})
     assert run.crawler.engine.spider is None
 
     async def close():
@@ -405,8 +394,7 @@ def test_middlewares_are_added_around_those_of_the_project_and_each_class_once()
         "SPIDER_MIDDLEWARES": {Project: 1},
         "DOWNLOADER_MIDDLEWARES": {Project: 9_999},
     }
-    with Site({"/": page()}) as site:
-        run = run_spider(Noting, settings, site=site)
+    run = run_spider(Noting, settings, site={"/": page()})
     assert len(run.items) == 1
     calls = {}
     for method, place in run.spider.notes:

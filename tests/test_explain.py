@@ -4,7 +4,7 @@ import json
 
 import pytest
 from commands import run_command
-from crawls import ADDON, Answer, Site, job_in, page, run_spider
+from crawls import ADDON, Answer, job_in, page, run_spider
 from driver import WebPages
 from graphs import power_law_web
 from ordering_cases import with_urls
@@ -41,9 +41,8 @@ def crawl(folder, n_pages, ordering):
         **job_in(folder),
         "CLOSESPIDER_PAGECOUNT": n_pages,
     }
-    with Site(PAGES) as site:
-        run_spider(SiteSpider, settings, site=site, seeds="http://a.test/")
-        return site.paths()
+    run = run_spider(SiteSpider, settings, site=PAGES, seeds="http://a.test/")
+    return run.site.paths()
 
 
 def stored(path, n_visits, ordering="opic", n_pages=120):

@@ -411,46 +411,6 @@ def test_broken_markup_yields_the_links_that_linkextractor_finds():
     assert [normalise_url(url) for url in theirs] == urls(body)
 
 
-FRAGMENTS = st.sampled_from(
-    [
-        *(b"<a href=", b"<a href='//h\xff/?\xe9#'", b"<area href=x>", b"<base href="),
-        *(b"<base href=//b/>", b"<title>", b"<svg>", b"<math>", b"<template>", b"<noscript>"),
-        *(b"<script>", b"<style>", b"<b>", b"</b>", b"<p>", b"<table>", b"<td>", b"<select>"),
-        *(b"<frameset>", b"<object>", b"<plaintext>", b"<a xlink:href=y>"),
-        *(b"<meta name=robots content=", b"<meta charset=utf-16>", b"</a>", b"<img alt="),
-        *(b"<meta charset=idna>", b"<meta charset=hex>", b"<meta charset=iso-2022-jp>", b"\x1b$B"),
-        *(b"\0", b">", b"'", b"http://", b"http://[", b"javascript:", b"%", b"&#xD800;", b"&#0;"),
-        *(b"<!--", b"-->", b"\xff\xfe", b"\xfe\xff", b"\xef\xbb\xbf", b"\xed\xa0\x80", b"?", b"@"),
-        *(b"\\", b" "),
-    ]
-)
-
-
-@settings(max_examples=examples(300), deadline=None)
-@given(
-    body=st.lists(st.one_of(FRAGMENTS, st.binary(max_size=12)), max_size=40).map(b"".join),
-    page=st.one_of(st.just(PAGE), st.text(max_size=20)),
-    content_type=st.one_of(
-        st.sampled_from(
-            ["", "text/html; charset=utf-16", "text/html; charset=utf-7", "charset=idna"]
-        ),
-        st.text(max_size=30),
-    ),
-)
-@example(body=b"", page="", content_type="")
-def test_any_bytes_are_a_page_with_normalised_links(body, page, content_type):
-    parsed = parse_page(body, page, content_type=content_type, want_text=True)
-    found = parsed.urls
-    assert found == list(dict.fromkeys(found))
-    assert found == [normalise_url(url) for url in found]
-    assert normalise_url(page) not in found
-    assert all(len(anchor) <= MAX_ANCHOR_LENGTH for anchor in parsed.anchors)
-    assert [parsed.title, parsed.text] == [
-        " ".join(text.split()) for text in (parsed.title, parsed.text)
-    ]
-    assert links_of(parse_page(body, page, content_type=content_type)) == links_of(parsed)
-
-
 def resolved(href, page):
     """Return where an ASCII `href` leads, step by step; an empty query does not make it longer."""
     try:

@@ -1,6 +1,7 @@
 """Failures are told apart from fetches: in table, stats, store, log and exit status."""
 
 import logging
+import re
 import socket
 
 import pytest
@@ -8,6 +9,7 @@ from crawls import ADDON, Answer, Site, page, run_spider, scrapy, times_out
 from stores import query
 
 from crawlprio.measure.importance import open_repository
+from crawlprio.settings_table.table import SETTINGS
 from crawlprio.spiders.site import SiteSpider
 
 QUIET = {**ADDON, "LOG_FORMATTER": "crawlprio.live.engine.QuietLogFormatter"}
@@ -19,7 +21,7 @@ def errors(store):
     return {"/" + url.split("/", 3)[3]: (status, error) for url, status, error in rows}
 
 
-def test_a_page_is_fetched_if_it_was_got_and_failures_are_counted_by_cause(tmp_path):
+def test_a_page_is_fetched_if_it_was_got_and_failures_are_counted_by_cause(path):
     links = ["/no/1", "/no/2", "/gone", "/gone2", "/broken", "/slow", "/cut", "/fine"]
     pages = {
         "/": page(*links),
@@ -29,17 +31,15 @@ def test_a_page_is_fetched_if_it_was_got_and_failures_are_counted_by_cause(tmp_p
         "/cut": Answer("", 0),
         "/robots.txt": Answer("User-agent: *\nDisallow: /no"),
     }
-    store = tmp_path / "crawl.sqlite"
     settings = {
         **QUIET,
         "ROBOTSTXT_OBEY": True,
         "DOWNLOADER_MIDDLEWARES": {times_out("/slow"): 50},
-        "CRAWLPRIO_STORE": str(store),
+        "CRAWLPRIO_STORE": str(path),
         "SPIDER_MIDDLEWARES": {"scrapy.spidermiddlewares.httperror.HttpErrorMiddleware": None},
     }
-    with Site(pages) as site:
-        run = run_spider(SiteSpider, settings, site=site, seeds="http://a.test/")
-    assert errors(store) == {
+    run = run_spider(SiteSpider, settings, site=pages, seeds="http://a.test/")
+    assert errors(path) == {
         "/": (200, ""),
         "/fine": (200, ""),
         "/gone": (404, ""),
@@ -60,7 +60,7 @@ def test_a_page_is_fetched_if_it_was_got_and_failures_are_counted_by_cause(tmp_p
     told = set(figures["failed_because"].split(", "))
     assert told == {"HTTP 404: 2", "HTTP 500: 1", "timed out: 1", "connection failed: 1"}
     assert figures["forbidden_by_robots.txt"] == 2
-    crawl = open_repository(store)
+    crawl = open_repository(path)
     assert (len(crawl.order), crawl.n_failed, crawl.n_unanswered) == (5, 3, 4)
 
 
@@ -120,8 +120,7 @@ def test_a_redirect_that_is_followed_counts_as_fetched_and_one_to_nowhere_does_n
     loop = Answer("", 302, {"Location": "/loop"})
     web = {"/": page("/moved", "/lost", "/loop"), "/moved": there, "/there": page()}
     web |= {"/lost": nowhere, "/loop": loop}
-    with Site(web) as site:
-        run = run_spider(SiteSpider, QUIET, site=site, seeds="http://a.test/")
+    run = run_spider(SiteSpider, QUIET, site=web, seeds="http://a.test/")
     assert run.stats["crawlprio/pages_fetched"] == 3
     told = run.stats["crawlprio/failed_because"].split(", ")
     assert sorted(told) == ["HTTP 302: 1", "redirects to itself: 1"]
@@ -146,18 +145,17 @@ def test_a_crawl_exits_with_an_error_if_robots_txt_leaves_no_page(web, settings,
     assert run.messages(logging.ERROR) == [sentence]
 
 
-def test_an_unreachable_robots_txt_does_not_count_as_forbidding(tmp_path):
-    store = tmp_path / "crawl.sqlite"
+def test_an_unreachable_robots_txt_does_not_count_as_forbidding(path):
     settings = {
         **QUIET,
         "ROBOTSTXT_OBEY": True,
         "CRAWLPRIO_ROBOTS_UNREACHABLE": "forbid",
-        "CRAWLPRIO_STORE": str(store),
+        "CRAWLPRIO_STORE": str(path),
     }
     with Site({"/robots.txt": Answer("", 0), "/": page()}) as site:
         run = run_spider(SiteSpider, settings, site=site, seeds="http://a.test/")
     cause = "robots.txt unreachable (connection failed)"
-    assert errors(store) == {"/": (0, cause)}
+    assert errors(path) == {"/": (0, cause)}
     assert run.stats["crawlprio/failed_because"] == f"{cause}: 1"
     assert "crawlprio/forbidden_by_robots.txt" not in run.stats
     assert run.messages(logging.ERROR) == [
@@ -165,3 +163,67 @@ def test_an_unreachable_robots_txt_does_not_count_as_forbidding(tmp_path):
         "fetched for 600 s.",
         f"No page could be fetched ({cause}: 1); check the seeds.",
     ]
+
+
+PAGES = {"/": page(*(f"/a{n}" for n in range(9)), "/b1", "/b2")}
+
+
+def crawl(settings):
+    with Site(PAGES, lambda host, path: None if path == "/" else page("/a7", "/b2")) as site:
+        every = {**ADDON, "CONCURRENT_REQUESTS": 1, "ORDERING": "breadth-first", **settings}
+        return run_spider(SiteSpider, every, site=site, seeds="http://a.test/")
+
+
+@pytest.mark.parametrize("prints", [True, False])
+def test_the_report_is_printed_or_logged_and_not_both(prints, capfd):
+    run = crawl({"CRAWLPRIO_PRINT": prints})
+    logged = [text for text in run.messages(logging.INFO) if "pages fetched: 12" in text]
+    printed = [line for line in capfd.readouterr().out.splitlines() if "pages fetched" in line]
+    assert (len(printed), len(logged)) == (int(prints), int(not prints))
+    assert run.stats["crawlprio/pages_fetched"] == 12
+
+
+def test_a_crawl_that_nothing_limited_is_just_finished():
+    assert crawl({}).stats["crawlprio/ended_because"] == "finished"
+
+
+@pytest.mark.parametrize(
+    ("settings", "cuts"),
+    [
+        # The home page and 3 more are admitted. Each of those links to /a7 and /b2 once more.
+        ({"CRAWLPRIO_MAX_PAGES_PER_SITE": 4}, ["14 links refused by CRAWLPRIO_MAX_PAGES_PER_SITE"]),
+        (
+            {"CRAWLPRIO_MAX_PAGES_PER_DOMAIN": 4},
+            ["14 links refused by CRAWLPRIO_MAX_PAGES_PER_DOMAIN"],
+        ),
+        # /a0, /a1, /b1 and /b2 are admitted, and each of them links to /a7 once more.
+        (
+            {"CRAWLPRIO_MAX_PAGES_PER_PATTERN": 2},
+            ["11 links refused by CRAWLPRIO_MAX_PAGES_PER_PATTERN"],
+        ),
+        # 5 of the 11 are dropped; /a7 and /b2 return through later links.
+        ({"CRAWLPRIO_MAX_WAITING": 6}, ["3 pages dropped by CRAWLPRIO_MAX_WAITING"]),
+        # /a0 to /a7 are admitted, /a4 to /a7 dropped, and /a7 returns. The home page has 3 refused
+        # links, and 5 more pages link to /b2.
+        (
+            {"CRAWLPRIO_MAX_PAGES_PER_SITE": 9, "CRAWLPRIO_MAX_WAITING": 4},
+            [
+                "8 links refused by CRAWLPRIO_MAX_PAGES_PER_SITE",
+                "3 pages dropped by CRAWLPRIO_MAX_WAITING",
+            ],
+        ),
+    ],
+)
+def test_what_limited_a_crawl_is_named_next_to_why_it_ended(settings, cuts):
+    run = crawl(settings)
+    assert run.reason == "finished"
+    assert run.stats["crawlprio/ended_because"] == "; ".join(["finished", *cuts])
+    assert [name for name in settings if name not in SETTINGS] == []
+
+
+def test_a_name_with_brackets_is_shown_as_it_is(tmp_path, capfd):
+    (tmp_path / "[").mkdir()
+    store = tmp_path / "[" / "red].sqlite"
+    run = crawl({"CRAWLPRIO_PRINT": True, "CRAWLPRIO_STORE": store})
+    assert run.messages() == []
+    assert str(store) in re.sub(r"[│\s]", "", capfd.readouterr().out)

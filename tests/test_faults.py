@@ -168,10 +168,9 @@ def test_a_store_whose_creation_was_killed_is_created_again(tmp_path, content):
         change(job / "crawl.sqlite", "PRAGMA journal_mode = WAL")
     else:
         (job / "crawl.sqlite").touch()
-    with Site(WEB) as site:
-        run = run_spider(
-            OneByOne, {**ADDON, "JOBDIR": str(job), "CRAWLPRIO_STORE": "crawl.sqlite"}, site=site
-        )
+    run = run_spider(
+        OneByOne, {**ADDON, "JOBDIR": str(job), "CRAWLPRIO_STORE": "crawl.sqlite"}, site=WEB
+    )
     assert (run.reason, run.messages()) == ("finished", [])
     assert len(visited_urls(job / "crawl.sqlite")) == len(PATHS)
 

@@ -152,21 +152,19 @@ def test_a_projects_spider_reads_linked_files_unless_the_guard_is_on(tmp_path, s
     assert [item["text"] for item in run.items] == ["<p>secret</p>"] * n_read
 
 
-def test_the_site_spider_follows_no_link_to_a_file(tmp_path):
+def test_the_site_spider_follows_no_link_to_a_file(path, tmp_path):
     secret = tmp_path / "secret.html"
     secret.write_text("<p>secret</p>")
     uri = secret.as_uri()
     links = page(uri, uri.upper(), uri.replace("file://", "file:"), uri.replace("file:", "FILE:"))
     based = Answer(f'<base href="{tmp_path.as_uri()}/"><a href="secret.html">x</a>')
     moved_to = Answer(status=302, headers={"Location": uri})
-    store = tmp_path / "crawl.sqlite"
-    with Site({"/": links, "/based": based, "/moved": moved_to}) as site:
-        run = crawl_site(
-            site,
-            {"CRAWLPRIO_STORE": str(store), "CRAWLPRIO_PRIVATE_ADDRESSES": "allow"},
-            seeds="http://a.test/,http://a.test/based,http://a.test/moved",
-            follow="web",
-        )
+    run = crawl_site(
+        {"/": links, "/based": based, "/moved": moved_to},
+        {"CRAWLPRIO_STORE": str(path), "CRAWLPRIO_PRIVATE_ADDRESSES": "allow"},
+        seeds="http://a.test/,http://a.test/based,http://a.test/moved",
+        follow="web",
+    )
     assert run.reason == "finished"
-    assert sorted(site.paths()) == ["/", "/based", "/moved"]
-    assert [url for url in urls_in(store) if not url.startswith("http:")] == []
+    assert sorted(run.site.paths()) == ["/", "/based", "/moved"]
+    assert [url for url in urls_in(path) if not url.startswith("http:")] == []

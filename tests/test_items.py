@@ -63,8 +63,7 @@ class Mixed(Spider):
 def test_items_are_stored_with_the_page_they_come_from(tmp_path):
     path = tmp_path / "crawl.sqlite"
     web = {"/": page("/2", "/3"), "/2": page(), "/3": page()}
-    with Site(web) as site:
-        run = run_spider(Mixed, {**KEEPS, "CRAWLPRIO_STORE": str(path)}, site=site)
+    run = run_spider(Mixed, {**KEEPS, "CRAWLPRIO_STORE": str(path)}, site=web)
     assert run.stats["crawlprio/items_kept"] == len(run.items) == 7
     fields = "url, json_extract(item, '$.n'), json_extract(item, '$.name')"
     rows = query(path, f"SELECT {fields} FROM items JOIN pages ON pages.id = page")
@@ -86,21 +85,18 @@ def test_what_json_cannot_hold_is_reported_once_and_counted(tmp_path):
             yield {"url": response.url}
 
     settings = {**KEEPS, "CRAWLPRIO_STORE": str(tmp_path / "crawl.sqlite")}
-    with Site({"/1": page(), "/2": page()}) as site:
-        run = run_spider(Odd, settings, site=site)
+    run = run_spider(Odd, settings, site={"/1": page(), "/2": page()})
     assert run.stats["crawlprio/items_not_kept"] == 2
     assert len([text for text in run.messages() if "cannot be stored as JSON" in text]) == 1
     assert len(kept(tmp_path / "crawl.sqlite")) == 2
 
 
-def test_bodies_are_stored_with_the_visits_of_their_pages(tmp_path):
-    path = tmp_path / "crawl.sqlite"
+def test_bodies_are_stored_with_the_visits_of_their_pages(path):
     web = {"/": page("/2", "/missing"), "/2": page("/")}
     settings = {**ADDON, "CRAWLPRIO_BODIES": True, "CRAWLPRIO_STORE": str(path)}
-    with Site(web) as site:
-        run_spider(Mixed, settings, site=site)
-        with Store.open(path, readonly=True) as store:
-            found = {url: body.decode() for _, url, status, body in store.bodies() if status == 200}
+    run_spider(Mixed, settings, site=web)
+    with Store.open(path, readonly=True) as store:
+        found = {url: body.decode() for _, url, status, body in store.bodies() if status == 200}
     assert found == {f"http://a.test{name}": answer.body for name, answer in web.items()}
     table = [row for row in read(path).bodies.arrow().to_pylist() if row["status"] == 200]
     assert {row["url"]: row["body"].decode() for row in table} == found
@@ -117,9 +113,8 @@ def test_bodies_need_a_store():
     assert "there is no store to keep bodies in" in "".join(run.messages())
 
 
-def test_items_besides_link_pairs_are_in_the_visit_of_the_pairs(tmp_path):
+def test_items_besides_link_pairs_are_in_the_visit_of_the_pairs(path):
     """A page is not done when its links are known: later items belong to it too."""
-    path = tmp_path / "crawl.sqlite"
     at_visit = []
 
     class Pairs(Spider):
@@ -153,16 +148,13 @@ def test_items_besides_link_pairs_are_in_the_visit_of_the_pairs(tmp_path):
 )
 def test_settings_that_would_break_the_promise_are_refused(settings, told, tmp_path):
     every = {**KEEPS, "CRAWLPRIO_STORE": str(tmp_path / "crawl.sqlite"), **settings}
-    with Site(WEB) as site:
-        run = run_spider(Mixed, every, site=site)
+    run = run_spider(Mixed, every, site=WEB)
     assert any(told in text for text in run.messages())
-    assert site.paths() == []
+    assert run.site.paths() == []
 
 
-def test_export_writes_one_item_per_line(tmp_path, capsys):
-    path = tmp_path / "crawl.sqlite"
-    with Site({"/": page()}) as site:
-        run_spider(Mixed, {**KEEPS, "CRAWLPRIO_STORE": str(path)}, site=site)
+def test_export_writes_one_item_per_line(path, tmp_path, capsys):
+    run_spider(Mixed, {**KEEPS, "CRAWLPRIO_STORE": str(path)}, site={"/": page()})
     assert run_command("items", "export", str(path), str(tmp_path / "items.jsonl")) == 0
     lines = (tmp_path / "items.jsonl").read_text("utf-8").splitlines()
     assert [json.loads(line) for line in lines] == kept(path)

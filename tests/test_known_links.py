@@ -35,8 +35,7 @@ def crawl(folder, web, seeds="/", **settings):
         **settings,
     }
     starts = ",".join(HOST + path for path in seeds.split(","))
-    with Site(pages) as site:
-        return run_spider(SiteSpider, every, site=site, seeds=starts)
+    return run_spider(SiteSpider, every, site=pages, seeds=starts)
 
 
 def in_sql(folder):
@@ -115,8 +114,7 @@ def test_links_that_a_middleware_drops_are_in_the_graph_under_the_add_on(
     }
     if scheduler == "scrapy":
         every["SCHEDULER"] = "scrapy.core.scheduler.Scheduler"
-    with Site({path: page(*links) for path, links in WEB.items()}) as site:
-        run = run_spider(Follower, every, site=site)
+    run = run_spider(Follower, every, site={path: page(*links) for path, links in WEB.items()})
     assert run.reason == "finished"
     expected = between(known, known)
     links = {link for link in in_sql(tmp_path) if "b.test" not in link[1]}

@@ -51,16 +51,14 @@ def kept(store, what="bodies"):
 
 
 @pytest.mark.parametrize("size", [1, 7, 100])
-def test_a_crawl_keeps_the_bodies_that_the_definition_leaves_in_its_buffer(tmp_path, size):
-    store = tmp_path / "crawl.sqlite"
+def test_a_crawl_keeps_the_bodies_that_the_definition_leaves_in_its_buffer(path, size):
     settings = {
-        **ADDON, **ONE_AT_A_TIME, "ORDERING": "backlink-count", "CRAWLPRIO_STORE": str(store),
+        **ADDON, **ONE_AT_A_TIME, "ORDERING": "backlink-count", "CRAWLPRIO_STORE": str(path),
         "CRAWLPRIO_BODIES": True, "CRAWLPRIO_BUFFER": size,
     }  # fmt: skip
-    with Site(random_web(1)) as site:
-        run_spider(SiteSpider, settings, site=site, seeds="http://a.test/0")
-    assert len(kept(store)) == min(size, 61)
-    assert kept(store) == expected(store, size)
+    run_spider(SiteSpider, settings, site=random_web(1), seeds="http://a.test/0")
+    assert len(kept(path)) == min(size, 61)
+    assert kept(path) == expected(path, size)
 
 
 @pytest.mark.slow

@@ -14,7 +14,7 @@ from crawlprio.errors import StoreError
 from crawlprio.graph.pages import NO_PAGE
 from crawlprio.items import Directives
 from crawlprio.store import Store
-from crawlprio.store.graph_files import export_links, read_graph
+from crawlprio.store.graph_files import export_links
 
 URLS = [
     "http://a.example/",
@@ -68,16 +68,6 @@ def test_jsonl_has_one_object_per_link(store):
     assert [json.loads(line) for line in lines] == [
         dict(zip(keys, link, strict=True)) for link in LINKS
     ]
-
-
-def test_npz_and_its_urls_read_back_as_the_graph_of_the_store(store):
-    path = export(store, "out.npz")
-    assert path.with_name("out.urls.gz").exists()
-    graph, original = read_graph(path), read_graph(store)
-    assert graph.indptr.tolist() == original.indptr.tolist() == [0, 2, 2, 4, 4]
-    assert graph.indices.tolist() == original.indices.tolist() == [2, 1, 3, 0]
-    assert graph.site.tolist() == original.site.tolist() == [0, 0, 1, 1]
-    assert list(graph.urls or ()) == list(original.urls or ()) == URLS
 
 
 def test_graphml_reads_back_with_urls_sites_and_anchors(store):

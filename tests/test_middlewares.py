@@ -96,7 +96,7 @@ def finished(run):
 
 
 @pytest.mark.parametrize("seconds", [0.0, 0.05])
-def test_a_callback_that_fails_halfway_leaves_the_links_it_had_yielded(tmp_path, seconds):
+def test_a_callback_that_fails_halfway_leaves_the_links_it_had_yielded(path, seconds):
     """This includes links that were scheduled long before it failed."""
 
     class Failing(OneByOne):
@@ -108,21 +108,20 @@ def test_a_callback_that_fails_halfway_leaves_the_links_it_had_yielded(tmp_path,
                     await asyncio.sleep(seconds)
                 raise ValueError("half way")
 
-    store = tmp_path / "crawl.sqlite"
     with Site({"/": page(), "/1": page(), "/2": page()}) as site:
-        run = run_spider(Failing, {**ONE, "CRAWLPRIO_STORE": store}, site=site)
+        run = run_spider(Failing, {**ONE, "CRAWLPRIO_STORE": path}, site=site)
     assert run.stats["spider_exceptions/ValueError"] == 1
-    assert links(store) == {
+    assert links(path) == {
         "http://a.test/": ["http://a.test/1", "http://a.test/2"],
         "http://a.test/1": [],
         "http://a.test/2": [],
     }
-    with Store.open(store, readonly=True) as opened:
+    with Store.open(path, readonly=True) as opened:
         errors = [visit.error for visit in opened.visits() if visit.page >= 0]
     assert errors == ["ValueError", "", ""]
 
 
-def test_links_that_a_later_middleware_or_signal_drops_do_not_prolong_a_lease(tmp_path):
+def test_links_that_a_later_middleware_or_signal_drops_do_not_prolong_a_lease(path):
     """A yielded request never reaches the scheduler; the page is done all the same."""
 
     class DroppingTwo:
@@ -142,13 +141,12 @@ def test_links_that_a_later_middleware_or_signal_drops_do_not_prolong_a_lease(tm
             if request.url.endswith("/3"):
                 raise IgnoreRequest
 
-    store = tmp_path / "crawl.sqlite"
-    settings = {**ONE, "CRAWLPRIO_STORE": store, "SPIDER_MIDDLEWARES": {DroppingTwo: 1}}
+    settings = {**ONE, "CRAWLPRIO_STORE": path, "SPIDER_MIDDLEWARES": {DroppingTwo: 1}}
     pages = {"/": page("/1", "/2", "/3", "/4"), "/1": page("/5")}
     with Site(pages) as site:
         finished(run_spider(DroppingThree, settings, site=site))
         assert site.paths() == ["/", "/1", "/4", "/5"]
-    assert links(store)["http://a.test/"] == ["http://a.test/1", "http://a.test/4"]
+    assert links(path)["http://a.test/"] == ["http://a.test/1", "http://a.test/4"]
 
 
 def test_a_slow_pipeline_does_not_delay_the_links_yielded_before_its_item():
@@ -211,22 +209,21 @@ def test_only_the_first_pairs_of_a_page_count_and_pairs_take_precedence_over_req
     assert called == [{"with a callback": f"http://a.test/{n}"} for n in (2, 4)]
 
 
-def test_a_start_request_is_a_seed_and_a_request_with_its_meta_is_not(tmp_path):
+def test_a_start_request_is_a_seed_and_a_request_with_its_meta_is_not(path):
     class Copying(OneByOne):
         def parse(self, response):
             if response.url == "http://a.test/home":
                 yield response.follow("/1", meta=response.meta)
                 yield response.follow("/moved")
 
-    store = tmp_path / "crawl.sqlite"
     pages = {
         "/": Answer(status=302, headers={"Location": "/home"}),
         "/moved": Answer(status=302, headers={"Location": "/2"}),
     }
     with Site({**pages, "/home": page(), "/1": page(), "/2": page()}) as site:
-        finished(run_spider(Copying, {**ONE, "CRAWLPRIO_STORE": store}, site=site))
+        finished(run_spider(Copying, {**ONE, "CRAWLPRIO_STORE": path}, site=site))
         assert site.paths() == ["/", "/home", "/1", "/moved", "/2"]
-    with Store.open(store, readonly=True) as opened:
+    with Store.open(path, readonly=True) as opened:
         assert opened.load_pages().urls(opened.seeds()) == ["http://a.test/"]
 
 
@@ -240,9 +237,8 @@ class Renamed(LinksMiddleware):
 
 def test_a_middleware_that_scrapy_leaves_out_stops_the_crawl():
     middlewares = {"crawlprio.middlewares.LinksMiddleware": None, Renamed: 10}
-    with Site({}) as site:
-        run = run_spider(OneByOne, {**ONE, "SPIDER_MIDDLEWARES": middlewares}, site=site)
-        assert site.fetches == []
+    run = run_spider(OneByOne, {**ONE, "SPIDER_MIDDLEWARES": middlewares}, site={})
+    assert run.site.fetches == []
     assert run.crawler.spider is None
     assert any("LinksMiddleware" in message for message in run.messages())
 

@@ -286,9 +286,8 @@ def _fetched(watched):
 
 
 class TestHowItEnds:
-    def test_a_stop_ends_the_crawl_with_its_receipt(self, tmp_path):
-        store = tmp_path / "crawl.sqlite"
-        with Endless() as site, Watched(site, CRAWLPRIO_STORE=store) as crawl:
+    def test_a_stop_ends_the_crawl_with_its_receipt(self, path, tmp_path):
+        with Endless() as site, Watched(site, CRAWLPRIO_STORE=path) as crawl:
             until(lambda: len(site.fetches) > 5)
             crawl.post("/pause")
             events = socket.create_connection(("127.0.0.1", crawl.port))
@@ -303,7 +302,7 @@ class TestHowItEnds:
         assert run.messages() == []
         assert (tmp_path / NAME).is_file()
         assert 'event: ended\ndata: {"reason": "stopped_in_live_view", "said": ["At least' in told
-        with Store.open(store, readonly=True) as recorded:
+        with Store.open(path, readonly=True) as recorded:
             assert recorded.n_pages > 5
 
     def test_a_port_in_use_is_one_sentence(self):

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from crawls import ONE_AT_A_TIME, Answer, Site, killed_once, options, run_spider
-from forked import run_forked
+from commands import run_command
+from crawls import ONE_AT_A_TIME, Answer, run_spider
 from oracles import novelty as oracle
 from spiders import Follower
 from stores import change, visited_pages, visited_urls
@@ -137,15 +137,13 @@ def live(store, spider=SiteSpider, **settings):
         **settings,
     }
     arguments = {"seeds": "http://a.test/"} if spider is SiteSpider else {}
-    with Site({}, answer) as site:
-        run = run_spider(spider, given, site=site, **arguments)
+    run = run_spider(spider, given, site=({}, answer), **arguments)
     assert run.messages() == []
     return run
 
 
 @pytest.mark.slow
-def test_views_for_printers_come_last_live_as_simulated_and_resumed(tmp_path):
-    path = tmp_path / "crawl.sqlite"
+def test_views_for_printers_come_last_live_as_simulated_and_resumed(path, tmp_path, capsys):
     run = live(path)
     fetched = visited_urls(path)
     first = fetched[: N_TEXTS + 8]
@@ -162,40 +160,14 @@ def test_views_for_printers_come_last_live_as_simulated_and_resumed(tmp_path):
         recorded=RecordedVisits(path, with_texts=False),
     )
     assert simulated.tolist() == order
-    for n_pages in (9, 23, 0):
+    for n_pages in (9, 40, 0):
         job = {"JOBDIR": str(tmp_path / "job"), "CLOSESPIDER_PAGECOUNT": n_pages}
         live(Path("crawl.sqlite"), **job)
+        if n_pages == 40:
+            explained = ("explain", tmp_path / "job", "-s", "CRAWLPRIO_NOVELTY=exact")
+            assert run_command(*explained) == 0
+            assert "put off as a likely repeat" in capsys.readouterr().out
     assert visited_pages(tmp_path / "job" / "crawl.sqlite") == order
-
-
-@pytest.mark.slow
-def test_a_crawl_that_is_killed_and_resumed_fetches_in_the_same_order(tmp_path):
-    handler = "crawlprio.demo.handler.LoopbackHandler"
-
-    def words(folder):
-        given = {
-            **ONE_AT_A_TIME,
-            "DOWNLOAD_HANDLERS": {"http": handler, "https": handler},
-            "CRAWLPRIO_LOOPBACK": site.address,
-            "CRAWLPRIO_COMPILE": False,
-        }
-        return [
-            *("crawl", "http://a.test/", "--folder", str(tmp_path / folder)),
-            *("--novelty", "exact", "--ordering", "opic"),
-            *options(given),
-        ]
-
-    with Site({}, answer) as site:
-        assert run_forked("crawlprio", words("whole"), tmp_path).returncode == 0
-        for n_more in (13, 45):
-            store = tmp_path / "killed" / "crawl.sqlite"
-            killed_once("crawlprio", words("killed"), store, n_more)
-        told = run_forked("crawlprio", ["explain", "killed"], tmp_path)
-        assert run_forked("crawlprio", words("killed"), tmp_path).returncode == 0
-    fetched = visited_urls(tmp_path / "whole" / "crawl.sqlite")
-    assert len(fetched) == 81
-    assert "put off as a likely repeat" in told.stdout
-    assert visited_urls(tmp_path / "killed" / "crawl.sqlite") == fetched
 
 
 @pytest.mark.slow
@@ -206,8 +178,7 @@ def test_a_spider_that_yields_requests_fetches_views_for_printers_last(tmp_path)
 
 
 @pytest.mark.slow
-def test_a_fingerprint_that_is_none_is_a_damaged_store(tmp_path):
-    path = tmp_path / "crawl.sqlite"
+def test_a_fingerprint_that_is_none_is_a_damaged_store(path):
     live(path, CLOSESPIDER_PAGECOUNT=4)
     with Store.open(path, readonly=True) as store:
         assert all(visit.extras["fingerprints"] and not visit.text for visit in store.visits())

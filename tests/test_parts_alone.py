@@ -52,9 +52,8 @@ def random_web(seed, n_pages=24, n_links=4):
 
 def order(settings, web, spider=OneByOne):
     """Return the requested paths and the end of a crawl with one fetch at a time."""
-    with Site(web) as site:
-        run = run_spider(spider, {**ONE, **settings}, site=site)
-        return site.paths(), run.reason, run.messages()
+    run = run_spider(spider, {**ONE, **settings}, site=web)
+    return run.site.paths(), run.reason, run.messages()
 
 
 NEED_MORE = {
@@ -134,9 +133,8 @@ def test_every_combination_does_what_its_parts_do_and_installs_none_twice(lines,
     keeps_delays = bool(also) or "scheduler" in lines or "politeness" in lines
     if keeps_delays:
         settings |= {"DOWNLOAD_DELAY": 0.2, "CONCURRENT_REQUESTS_PER_DOMAIN": 1}
-    with Site(web) as site:
-        run = run_spider(PairsAndRequests, settings, site=site)
-        fetches = sorted(site.fetches, key=lambda fetch: fetch.start)
+    run = run_spider(PairsAndRequests, settings, site=web)
+    fetches = sorted(run.site.fetches, key=lambda fetch: fetch.start)
     assert (run.reason, run.messages()) == ("finished", [])
     assert sorted(fetch.path for fetch in fetches) == sorted(web)
     if keeps_delays:
@@ -168,20 +166,18 @@ def test_every_combination_does_what_its_parts_do_and_installs_none_twice(lines,
         )
 
 
-def test_a_store_names_the_scheduler_of_a_project_that_has_its_own(tmp_path):
+def test_a_store_names_the_scheduler_of_a_project_that_has_its_own(path):
     own = {"SCHEDULER": f"{__name__}.OwnScheduler", **PIPELINE}
-    store = tmp_path / "crawl.sqlite"
     with Site(random_web(seed=3, n_pages=5)) as site:
-        run_spider(PairsAndRequests, {**own, "CRAWLPRIO_STORE": store}, site=site)
-    with Store.open(store, readonly=True) as opened:
+        run_spider(PairsAndRequests, {**own, "CRAWLPRIO_STORE": path}, site=site)
+    with Store.open(path, readonly=True) as opened:
         assert opened.orderings() == [(1, f"the order of {__name__}.OwnScheduler")]
 
 
-def test_explain_says_that_scrapys_own_order_has_no_keys(tmp_path, capsys):
-    store = tmp_path / "crawl.sqlite"
+def test_explain_says_that_scrapys_own_order_has_no_keys(path, capsys):
     with Site(random_web(seed=3, n_pages=5)) as site:
-        run_spider(PairsAndRequests, {**PIPELINE, "CRAWLPRIO_STORE": store}, site=site)
-    said = refusal(capsys, "explain", store, "http://a.test/")
+        run_spider(PairsAndRequests, {**PIPELINE, "CRAWLPRIO_STORE": path}, site=site)
+    said = refusal(capsys, "explain", path, "http://a.test/")
     assert "used Scrapy's own order, which has no keys to explain" in said
 
 
@@ -201,8 +197,7 @@ def test_the_scheduler_adds_its_middlewares_around_those_of_the_project():
         "DOWNLOADER_MIDDLEWARES": {Innermost: 99_999},
         "DEPTH_LIMIT": 9,
     }
-    with Site({"/": page()}) as site:
-        run = run_spider(OneByOne, settings, site=site)
+    run = run_spider(OneByOne, settings, site={"/": page()})
     spidermw = run.crawler.engine.scraper.spidermw.middlewares
     assert [type(each) for each in spidermw[:2]] == [LinksMiddleware, Outermost]
     assert type(spidermw[-1]) is YieldedLinksMiddleware
@@ -213,9 +208,8 @@ def test_the_scheduler_adds_its_middlewares_around_those_of_the_project():
 @pytest.mark.parametrize("line", [SCHEDULER, queue("Opic")], ids=["scheduler", "queue"])
 def test_a_project_that_disables_what_reads_links_is_refused(line):
     disabled = {"SPIDER_MIDDLEWARES": {"crawlprio.middlewares.LinksMiddleware": None}}
-    with Site({"/": page()}) as site:
-        run = run_spider(OneByOne, {**line, **disabled}, site=site)
-        assert site.fetches == []
+    run = run_spider(OneByOne, {**line, **disabled}, site={"/": page()})
+    assert run.site.fetches == []
     assert run.crawler.spider is None
     assert run.messages() == [
         "crawlprio orders pages by the links that its LinksMiddleware reads; set ADDONS = "
@@ -229,9 +223,8 @@ def test_an_unknown_ordering_or_option_is_refused_in_one_sentence(line):
         ({"ORDERING_OPTIONS": {"no_such": 1}}, "no_such"),
         ({"CRAWLPRIO_STORES": "x"}, "CRAWLPRIO_STORES is not a setting"),
     ):
-        with Site({"/": page()}) as site:
-            run = run_spider(OneByOne, {**line, **wrong}, site=site)
-            assert site.fetches == []
+        run = run_spider(OneByOne, {**line, **wrong}, site={"/": page()})
+        assert run.site.fetches == []
         (message,) = run.messages()
         assert said in message
 
@@ -252,9 +245,8 @@ def test_pages_that_another_middleware_answers_do_not_hold_their_site(lines):
     middlewares = {**POLITENESS["DOWNLOADER_MIDDLEWARES"], Answering: 900}
     settings = {**lines, "DOWNLOADER_MIDDLEWARES": middlewares, "CONCURRENT_REQUESTS_PER_DOMAIN": 1}
     web = {"/": page("/1", "/2", "/3", "/4"), **{f"/{n}": page() for n in range(2, 6)}}
-    with Site(web) as site:
-        run = run_spider(OneByOne, {**settings, "CLOSESPIDER_TIMEOUT": 60}, site=site)
-        assert (run.reason, sorted(site.paths())) == ("finished", ["/", "/2", "/4", "/5"])
+    run = run_spider(OneByOne, {**settings, "CLOSESPIDER_TIMEOUT": 60}, site=web)
+    assert (run.reason, sorted(run.site.paths())) == ("finished", ["/", "/2", "/4", "/5"])
 
 
 @pytest.mark.parametrize("line", [SCHEDULER, queue("Opic")], ids=["scheduler", "queue"])

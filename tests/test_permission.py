@@ -42,41 +42,22 @@ def crawl(site, n_at_once, seeds, **settings):
     return run_spider(SiteSpider, every, site=site, seeds=",".join(seeds), follow="web")
 
 
-@pytest.mark.parametrize("n_at_once", [1, 3, 16])
-def test_seeds_that_leave_together_wait_for_robots_txt(n_at_once):
-    pages = {path: page() for path in both()}
-    with Site({**pages, "/robots.txt": ROBOTS}) as site:
-        run = crawl(site, n_at_once, [f"http://a.test{path}" for path in both()])
-    assert forbidden(site) == []
-    assert sorted(site.paths()) == sorted(OPEN)
-    assert is_after_robots(site.fetches)
-    assert run.stats["robotstxt/forbidden"] == len(CLOSED)
-
-
 @pytest.mark.parametrize("n_at_once", [1, 4, 16])
-def test_links_to_a_new_site_wait_for_its_robots_txt(n_at_once):
-    pages = {path: page() for path in both()}
-    home = page(*(f"http://b.test{path}" for path in both()))
-    with Site({**pages, "a.test/": home, "/robots.txt": ROBOTS}) as site:
-        crawl(site, n_at_once, ["http://a.test/"])
-    assert forbidden(site) == []
-    assert sorted(site.paths()) == sorted(["/", *OPEN])
-    assert is_after_robots(site.fetches)
-
-
-@pytest.mark.parametrize("n_at_once", [1, 16])
-def test_redirects_to_a_new_site_wait_for_its_robots_txt(n_at_once):
+@pytest.mark.parametrize("lead", ["seeds", "links", "redirects"])
+def test_pages_of_a_new_site_wait_for_its_robots_txt(lead, n_at_once):
     def answer(host, path):
-        if host == "a.test" and path in both():
+        if lead == "redirects" and host == "a.test" and path in both():
             return Answer("", 302, {"Location": f"http://b.test{path}"})
         return page() if path in both() else None
 
-    home = page(*both())
-    with Site({"a.test/": home, "b.test/robots.txt": ROBOTS}, answer) as site:
-        crawl(site, n_at_once, ["http://a.test/"])
-    there = [fetch.path for fetch in site.fetches if fetch.host == "b.test"]
-    assert sorted(there) == sorted(["/robots.txt", *OPEN])
-    assert is_after_robots(site.fetches)
+    there = [f"http://b.test{path}" for path in both()]
+    home = page(*(both() if lead == "redirects" else there))
+    seeds = there if lead == "seeds" else ["http://a.test/"]
+    run = crawl(({"a.test/": home, "b.test/robots.txt": ROBOTS}, answer), n_at_once, seeds)
+    fetched = [fetch.path for fetch in run.site.fetches if fetch.host == "b.test"]
+    assert sorted(fetched) == sorted(["/robots.txt", *OPEN])
+    assert is_after_robots(run.site.fetches)
+    assert run.stats["robotstxt/forbidden"] == len(CLOSED)
 
 
 @pytest.mark.parametrize("n_at_once", [1, 16])
@@ -175,9 +156,8 @@ def answering(status):
 def test_a_robots_txt_that_was_not_read_allows_nothing_unless_set(answer, settings, cause, mode):
     seeds = [f"http://a.test{path}" for path in OPEN]
     own = {"CRAWLPRIO_ROBOTS_UNREACHABLE": mode, "CRAWLPRIO_MAX_BACK_OFF": 0, **settings}
-    with Site({}, answer) as site:
-        run = crawl(site, 8, seeds, RETRY_ENABLED=False, **own)
-    pages = [path for path in site.paths() if not path.startswith("/robots.txt")]
+    run = crawl(({}, answer), 8, seeds, RETRY_ENABLED=False, **own)
+    pages = [path for path in run.site.paths() if not path.startswith("/robots.txt")]
     if mode == "allow":
         assert sorted(pages) == sorted(OPEN)
     else:
@@ -201,9 +181,8 @@ def test_a_robots_txt_is_fetched_again_once_it_is_no_longer_valid(monkeypatch):
 
     seeds = [f"http://a.test/{path}" for path in ("no1", "no2", "yes1", "yes2", "yes3")]
     one = {"CONCURRENT_REQUESTS": 1, "CRAWLPRIO_ROBOTS_UNREACHABLE": "forbid"}
-    with Site({}, answer) as site:
-        crawl(site, 1, seeds, **one, CRAWLPRIO_MAX_BACK_OFF=0, ORDERING="breadth-first")
-    assert site.paths(robots=True) == [
+    run = crawl(({}, answer), 1, seeds, **one, CRAWLPRIO_MAX_BACK_OFF=0, ORDERING="breadth-first")
+    assert run.site.paths(robots=True) == [
         *("/robots.txt", "/robots.txt", "/no2", "/robots.txt", "/yes1", "/robots.txt"),
         *("/robots.txt", "/yes3"),
     ]
@@ -227,15 +206,14 @@ def test_a_long_crawl_fetches_robots_txt_again_after_a_day_or_its_max_age(
         return Answer("User-agent: *\nDisallow:", headers=said)
 
     monkeypatch.setattr(permission, "time", later)
-    with Site({}, answer) as site:
-        crawl(
-            site,
-            1,
-            [f"http://a.test/{n}" for n in (1, 2, 3)],
-            CONCURRENT_REQUESTS=1,
-            ORDERING="breadth-first",
-        )
-    assert site.paths(robots=True) == ["/robots.txt", "/1", "/2", "/robots.txt", "/3"]
+    run = crawl(
+        ({}, answer),
+        1,
+        [f"http://a.test/{n}" for n in (1, 2, 3)],
+        CONCURRENT_REQUESTS=1,
+        ORDERING="breadth-first",
+    )
+    assert run.site.paths(robots=True) == ["/robots.txt", "/1", "/2", "/robots.txt", "/3"]
 
 
 def test_a_robots_txt_that_was_dropped_is_fetched_again(monkeypatch):

@@ -5,7 +5,7 @@ import logging
 import re
 
 import pytest
-from crawls import ADDON, Answer, Site, run_spider
+from crawls import ADDON, Answer, run_spider
 from scrapy import Request, Spider
 
 from crawlprio.live.crawl_report import PlainLog, keep_log_plain, plain
@@ -111,8 +111,7 @@ def test_no_log_line_of_a_crawl_has_a_control_character(shown, obeys):
         "RETRY_ENABLED": True,
         "DOWNLOAD_TIMEOUT": 2,
     }
-    with Site({}, answer) as site:
-        run = run_spider(Hostile, settings, site=site)
+    run = run_spider(Hostile, settings, site=({}, answer))
     assert run.reason == "finished"
     written = shown.getvalue()
     assert "a\\x1bc.test" in written

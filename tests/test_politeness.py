@@ -215,9 +215,8 @@ def test_sites_with_long_and_short_delays_do_not_wait_for_each_other():
         "CONCURRENT_REQUESTS": 8,
     }
 
-    with Site(pages) as site:
-        crawl(site, settings, start_urls=[f"http://{host}/" for host in [*slow, *fast]])
-    hosts = by_host(site.fetches)
+    run = crawl(pages, settings, start_urls=[f"http://{host}/" for host in [*slow, *fast]])
+    hosts = by_host(run.site.fetches)
     assert {host: len(hosts[host]) for host in hosts} == {
         **dict.fromkeys(slow, 6),
         **dict.fromkeys(fast, 31),
@@ -237,18 +236,16 @@ def _under(pages):
 )
 def test_the_slower_of_crawl_delay_and_request_rate_applies(crawl_delay, request_rate, least):
     robots = Answer(f"User-agent: *\nCrawl-delay: {crawl_delay}\nRequest-rate: {request_rate}")
-    with Site({**fan(3), "/robots.txt": robots}) as site:
-        crawl(site, {"ROBOTSTXT_OBEY": True})
-        assert [gap >= least for gap in gaps(site.fetches)] == [True] * 4
-        assert min(gaps(site.fetches)) < least + 3
+    run = crawl({**fan(3), "/robots.txt": robots}, {"ROBOTSTXT_OBEY": True})
+    assert [gap >= least for gap in gaps(run.site.fetches)] == [True] * 4
+    assert min(gaps(run.site.fetches)) < least + 3
 
 
 def test_a_crawl_delay_above_the_bound_is_capped_with_a_warning():
     robots = Answer("User-agent: *\nCrawl-delay: 100")
     settings = {"ROBOTSTXT_OBEY": True, "CRAWLPRIO_MAX_CRAWL_DELAY": 0.05}
-    with Site({**fan(1), "/robots.txt": robots}) as site:
-        run = crawl(site, settings)
-        assert all(0.05 <= gap < 30 for gap in gaps(site.fetches))
+    run = crawl({**fan(1), "/robots.txt": robots}, settings)
+    assert all(0.05 <= gap < 30 for gap in gaps(run.site.fetches))
     assert run.messages() == [
         "a.test asks for a crawl delay of 100 s; it is obeyed up to 0.05 s "
         "(CRAWLPRIO_MAX_CRAWL_DELAY)."
@@ -280,9 +277,8 @@ def test_a_refusing_site_is_left_alone_while_others_are_crawled(headers, least):
         return None
 
     settings = {"RETRY_ENABLED": True, "RETRY_TIMES": 1}
-    with Site(fan(3), answer) as site:
-        crawl(site, settings, start_urls=["http://a.test/", "http://b.test/"])
-    hosts = by_host(site.fetches)
+    run = crawl((fan(3), answer), settings, start_urls=["http://a.test/", "http://b.test/"])
+    hosts = by_host(run.site.fetches)
     assert sorted(fetch.path for fetch in hosts["a.test"]) == ["/", "/0", "/1", "/1", "/2"]
     assert hosts["b.test"][-1].end < hosts["a.test"][-1].start
     assert max(gaps(hosts["a.test"])) >= least
@@ -306,18 +302,16 @@ def test_a_redirect_or_an_error_may_ask_for_a_pause(status, at_once):
 
 def test_the_pause_of_a_redirect_is_that_of_the_site_that_sent_it():
     moved = Answer("", 302, {"Retry-After": "2", "Location": "http://b.test/"})
-    with Site({"a.test/": page("/1", "/2"), "/1": moved, "/2": page(), "b.test/": page()}) as site:
-        crawl(site, {})
-    hosts = by_host(site.fetches)
+    run = crawl({"a.test/": page("/1", "/2"), "/1": moved, "/2": page(), "b.test/": page()}, {})
+    hosts = by_host(run.site.fetches)
     assert max(gaps(hosts["a.test"])) >= 2.0 - CONNECTING
     assert hosts["b.test"][0].end < hosts["a.test"][-1].start
 
 
 def test_the_adaptive_delay_follows_the_duration_of_the_last_fetch():
     pages = {"/": page("/1", "/2")._replace(seconds=0.5), "/1": page()}
-    with Site({**pages, "/2": page()}) as site:
-        crawl(site, {"CRAWLPRIO_ADAPTIVE_DELAY": 4})
-        first, second = gaps(site.fetches)
+    run = crawl({**pages, "/2": page()}, {"CRAWLPRIO_ADAPTIVE_DELAY": 4})
+    first, second = gaps(run.site.fetches)
     assert first >= 2
     assert second < first
 
@@ -343,9 +337,8 @@ def test_the_pages_of_a_visit_are_fetched_on_one_connection_before_the_delay():
 def test_with_several_fetches_at_once_the_delay_runs_from_start_to_start():
     pages = {path: found._replace(seconds=1) for path, found in fan(8).items()}
     settings = {"CONCURRENT_REQUESTS_PER_DOMAIN": 3, "DOWNLOAD_DELAY": 0.25}
-    with Site(pages) as site:
-        crawl(site, settings)
-    rest = sorted(site.fetches, key=lambda fetch: fetch.start)[1:]
+    run = crawl(pages, settings)
+    rest = sorted(run.site.fetches, key=lambda fetch: fetch.start)[1:]
     assert min(steps(rest)) >= 0.25 - CONNECTING
     assert max(_at_once(rest)) == 3
 
@@ -367,9 +360,8 @@ def test_pages_that_waited_together_for_robots_txt_do_not_start_together():
 def test_a_refusal_stops_a_site_with_several_fetches_at_once():
     settings = {"CONCURRENT_REQUESTS_PER_DOMAIN": 2}
     refusal = Answer(status=429, headers={"Retry-After": "2"})
-    with Site({**fan(40), "/1": refusal}) as site:
-        crawl(site, settings)
-    fetches = sorted(site.fetches, key=lambda fetch: fetch.start)
+    run = crawl({**fan(40), "/1": refusal}, settings)
+    fetches = sorted(run.site.fetches, key=lambda fetch: fetch.start)
     at = next(n for n, fetch in enumerate(fetches) if fetch.path == "/1")
     assert len(fetches) == 41
     # A few more may leave while the refusal is on its way.
@@ -410,11 +402,10 @@ def test_a_redirect_that_bypasses_the_scheduler_counts_for_its_target_host():
             return Answer(status=302, headers={"Location": f"http://c.test{path}"})
         return None
 
-    with Site(fan(3), answer) as site:
-        crawl(site, {"DOWNLOAD_DELAY": 0.1}, Media)
-    hosts = by_host(site.fetches)
+    run = crawl((fan(3), answer), {"DOWNLOAD_DELAY": 0.1}, Media)
+    hosts = by_host(run.site.fetches)
     assert [len(hosts[host]) for host in ("a.test", "b.test", "c.test")] == [1, 3, 3]
-    assert min(gaps(site.fetches)) >= 0.1
+    assert min(gaps(run.site.fetches)) >= 0.1
     hops = [c.start - b.end for b, c in zip(hosts["b.test"], hosts["c.test"], strict=True)]
     assert min(hops) < 0.1
 
@@ -525,9 +516,8 @@ def test_download_slots_give_a_host_its_own_delay_and_number_of_fetches():
         "DOWNLOAD_SLOTS": {"b.test": {"delay": 0.02}, "c.test": {"delay": 0, "concurrency": 4}},
     }
     pages = {path: found._replace(seconds=0.6) for path, found in fan(4).items()}
-    with Site(pages) as site:
-        crawl(site, settings, start_urls=[f"http://{host}.test/" for host in "abc"])
-    hosts = by_host(site.fetches)
+    run = crawl(pages, settings, start_urls=[f"http://{host}.test/" for host in "abc"])
+    hosts = by_host(run.site.fetches)
     assert min(gaps(hosts["a.test"])) >= 0.1
     assert 0.02 <= min(gaps(hosts["b.test"])) < 0.1
     assert max(_at_once(hosts["c.test"])) == 4
@@ -540,7 +530,6 @@ def test_a_slot_named_by_a_request_is_a_separate_site():
                 yield Request(f"http://a.test/{k}", meta={"download_slot": "one"})
                 yield Request(f"http://b.test/{k}", meta={"download_slot": "one"})
 
-    with Site(fan(3)) as site:
-        crawl(site, {"DOWNLOAD_DELAY": 0.05}, Slots)
-    assert len(site.fetches) == 6
-    assert min(steps(site.fetches)) >= 0.05
+    run = crawl(fan(3), {"DOWNLOAD_DELAY": 0.05}, Slots)
+    assert len(run.site.fetches) == 6
+    assert min(steps(run.site.fetches)) >= 0.05

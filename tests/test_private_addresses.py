@@ -117,11 +117,10 @@ def test_a_public_page_leads_to_no_private_host_by_link_or_redirect(obeys):
             return Answer(status=302, headers={"Location": links[int(path[4:])]})
         return page()
 
-    with Site({}, answer) as site:
-        run = crawl(site, {"ROBOTSTXT_OBEY": obeys}, follow="web")
+    run = crawl(({}, answer), {"ROBOTSTXT_OBEY": obeys}, follow="web")
     assert run.reason == "finished"
-    assert {fetch.host for fetch in site.fetches} == {"a.test"}
-    assert len(site.paths()) == 1 + len(links)
+    assert {fetch.host for fetch in run.site.fetches} == {"a.test"}
+    assert len(run.site.paths()) == 1 + len(links)
     n_linked = len({normal_host(url.split("/")[2]) for url in links})
     n_redirected = len(set(map(normalise_url, links)) - {None})
     assert refused(run)["refused/private-address"] >= n_linked + n_redirected
@@ -129,9 +128,8 @@ def test_a_public_page_leads_to_no_private_host_by_link_or_redirect(obeys):
 
 def test_a_robots_txt_that_redirects_to_a_private_host_is_not_read_and_closes_its_site():
     moved = Answer(status=301, headers={"Location": "http://169.254.169.254/latest"})
-    with Site({"/": page(), "/robots.txt": moved}) as site:
-        run = crawl(site, {"ROBOTSTXT_OBEY": True})
-    assert [(fetch.host, fetch.path) for fetch in site.fetches] == [("a.test", "/robots.txt")]
+    run = crawl({"/": page(), "/robots.txt": moved}, {"ROBOTSTXT_OBEY": True})
+    assert [(fetch.host, fetch.path) for fetch in run.site.fetches] == [("a.test", "/robots.txt")]
     assert run.reason == "finished"
     assert refused(run) == {"refused/private-address": 1, "refused/robots-unreachable": 1}
 
@@ -272,9 +270,8 @@ class PersistentLater(Persistent):
 def test_what_an_errback_yields_counts_as_the_pages_too(others, spider):
     """It once asked for a refused address a second time, and got it."""
     pages = {"a.test/": page("http://127.0.0.1/"), "127.0.0.1/": page(), "/said": page()}
-    with Site(pages) as site:
-        run = run_spider(spider, {**GUARDED, **others}, site=site)
-    assert [fetch.host + fetch.path for fetch in site.fetches] == ["a.test/", "10.0.0.9/said"]
+    run = run_spider(spider, {**GUARDED, **others}, site=pages)
+    assert [fetch.host + fetch.path for fetch in run.site.fetches] == ["a.test/", "10.0.0.9/said"]
     assert refused(run) == {"refused/private-address": 2}
 
 
@@ -297,9 +294,8 @@ def test_a_pages_link_closes_no_site_of_the_project(unreachable):
         "10.0.0.7/robots.txt": Answer("User-agent: *\nDisallow: /secret"),
         "10.0.0.7/idle": page("http://10.0.0.7/3", "/4"),
     }
-    with Site(pages) as site:
-        run = run_spider(UsesApi, {**GUARDED, **robots}, site=site)
-    assert [fetch.host + fetch.path for fetch in site.fetches] == [
+    run = run_spider(UsesApi, {**GUARDED, **robots}, site=pages)
+    assert [fetch.host + fetch.path for fetch in run.site.fetches] == [
         *("a.test/robots.txt", "a.test/", "10.0.0.7/robots.txt", "10.0.0.7/idle")
     ]
     assert [item["url"] for item in run.items] == ["http://a.test/", "http://10.0.0.7/idle"]
@@ -324,9 +320,8 @@ def test_a_start_page_may_be_a_file_or_data(scheme, tmp_path):
 def test_without_links_middleware_the_guard_does_not_start():
     """It could not tell what comes from a page."""
     none = {"SPIDER_MIDDLEWARES": {"crawlprio.middlewares.LinksMiddleware": None}}
-    with Site({}) as site:
-        run = run_spider(Follower, {**GUARDED, **STOCK, **none}, site=site)
-    assert (site.paths(), run.messages(logging.ERROR)) == (
+    run = run_spider(Follower, {**GUARDED, **STOCK, **none}, site={})
+    assert (run.site.paths(), run.messages(logging.ERROR)) == (
         [],
         [
             "CRAWLPRIO_PRIVATE_ADDRESSES is on, which needs LinksMiddleware to know what comes "
@@ -603,8 +598,7 @@ def test_a_page_gains_nothing_from_a_connection_that_the_project_opened():
 
 
 def test_invalid_networks_are_refused_in_one_sentence():
-    with Site({}) as site:
-        run = crawl(site, {"CRAWLPRIO_PRIVATE_NETWORKS": "10.0.0.0/8,10.0.0.0/99"})
+    run = crawl({}, {"CRAWLPRIO_PRIVATE_NETWORKS": "10.0.0.0/8,10.0.0.0/99"})
     assert run.messages(logging.ERROR) == [
         "CRAWLPRIO_PRIVATE_NETWORKS is '10.0.0.0/8,10.0.0.0/99', in which '10.0.0.0/99' is not a "
         "network, address or name; give a list of networks, addresses or names, comma-separated "

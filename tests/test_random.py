@@ -6,7 +6,6 @@ from collections import Counter
 import numpy as np
 import pytest
 from driver import WebPages
-from graphs import power_law_web
 from linkgraphs import graph_of_web
 from oracles import Web, drawn_from_a_list
 
@@ -67,56 +66,6 @@ def test_whole_orders_are_as_likely_as_with_draws_from_a_list():
     assert len(set(drawn)) == 60
     lots = simulated(web, seeds, LotsAtDiscovery)
     assert probability_alike(drawn, [tuple(lots(seed)) for seed in range(n // 4)]) < 1e-20
-
-
-def places_among_waiting(web, seeds, order, seed):
-    """Return how long each fetched page had waited relative to the others, in tenths.
-
-    The waiting pages share the ten tenths in order of discovery, and a fetched page takes a point
-    of its share. On any web, draws from a list make all tenths equally likely at every step.
-    """
-    rng = random.Random(seed)
-    waiting, known = list(seeds), set(seeds)
-    tenths = []
-    for page in order:
-        place = waiting.index(page)
-        tenths.append(int(10 * (place + rng.random()) / len(waiting)))
-        waiting.pop(place)
-        found = [u for u in web.links_of(page) if u not in known]
-        waiting += found
-        known |= set(found)
-    return tenths
-
-
-def test_old_and_new_waiting_pages_are_equally_likely_at_every_step():
-    from scipy.stats import chisquare
-
-    web, seeds = power_law_web(1500, seed=4), [3, 700, 41]
-
-    def uniformity(crawl):
-        tenths = [t for n in range(5) for t in places_among_waiting(web, seeds, crawl(n), n)]
-        assert len(tenths) > 5000
-        return float(chisquare(np.bincount(tenths, minlength=10)).pvalue)
-
-    assert uniformity(listed(web, seeds)) > ALIKE
-    assert uniformity(simulated(web, seeds, random_ordering)) > ALIKE
-    assert uniformity(simulated(web, seeds, LotsAtDiscovery)) < 1e-20
-
-
-def test_seeds_that_arrive_during_the_crawl_are_as_likely_as_waiting_pages():
-    web = Web(links={0: [1, 2, 3]})
-    fifth = []
-    for seed in range(4000):
-        pages = WebPages(web)
-        frontier = PageQueue(make_ordering("random", {"seed": seed}), pages)
-        frontier.observe(pages.seeds([0]))
-        for _ in range(2):
-            page = frontier.next_page(0.0)
-            frontier.observe(pages.visit(page))
-            frontier.release(page)
-        frontier.observe(pages.seeds([7, 8]))
-        fifth.append(pages.numbers[frontier.next_page(0.0)] in (7, 8))
-    assert np.mean(fifth) == pytest.approx(0.5, abs=3 * 0.5 / 4000**0.5)
 
 
 def test_a_page_that_waits_before_its_visit_has_the_mean_of_the_clocks():

@@ -29,7 +29,6 @@ HERE = Path(__file__).parent
 
 @pytest.mark.parametrize("seed", range(SEED, SEED + N_SPIDERS))
 def test_a_random_spider_has_the_same_results_with_the_addon(seed):
-    print("seed", seed)
     assert compare(draw_plan(seed)) == []
 
 
@@ -152,7 +151,6 @@ def came(records):
 @pytest.mark.parametrize("seed", range(SEED, SEED + N_KILLED))
 def test_a_killed_random_spider_loses_nothing(tmp_path, seed):
     """Only what was in flight at a kill, and what follows from it, may arrive twice."""
-    print("seed", seed)
     plan = alike_when_asked_again(draw_plan(seed, resumes=True))
     plain = crawl(plan, PLAIN)
     choose = random.Random(seed)

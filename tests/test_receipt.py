@@ -52,8 +52,7 @@ def crawl(folder, **settings):
         "CRAWLPRIO_STORE": folder / "crawl.sqlite",
         **settings,
     }
-    with Site(PAGES) as site:
-        return run_spider(SiteSpider, every, site=site, seeds="http://a.test/")
+    return run_spider(SiteSpider, every, site=PAGES, seeds="http://a.test/")
 
 
 @pytest.fixture(scope="module")

@@ -1,7 +1,7 @@
 """A Location is read as a link is: by the same parser, by the same rules."""
 
 import pytest
-from crawls import Answer, Site, page
+from crawls import Answer, page
 from hostile import BUNDLED, RawSite, crawl, raw
 
 from crawlprio.demo.recordings import page_key
@@ -98,19 +98,17 @@ def test_no_spelling_of_a_location_passes_robots_txt(location):
     assert run.stats["robotstxt/forbidden"] == 1
 
 
-def test_a_location_that_leads_nowhere_is_no_page_and_said(tmp_path):
-    store = tmp_path / "crawl.sqlite"
-    run, asked = crawled(NOWHERE, CRAWLPRIO_STORE=str(store))
+def test_a_location_that_leads_nowhere_is_no_page_and_said(path):
+    run, asked = crawled(NOWHERE, CRAWLPRIO_STORE=str(path))
     assert len(asked) == 2 + len(NOWHERE)
-    assert make_receipt(store)["failed"] == {"HTTP 302": len(NOWHERE)}
+    assert make_receipt(path)["failed"] == {"HTTP 302": len(NOWHERE)}
     assert run.stats["crawlprio/refused/redirect-scheme"] == 6
 
 
 def test_a_numeric_host_is_the_same_site_after_a_redirect_as_in_a_link():
     moved = Answer("", 302, {"Location": "http://134744072/x"})
-    with Site({"/": page("/to"), "/to": moved}) as site:
-        crawl(site, {"ROBOTSTXT_OBEY": True})
-    assert [(fetch.host, fetch.path) for fetch in site.fetches][-2:] == [
+    run = crawl({"/": page("/to"), "/to": moved}, {"ROBOTSTXT_OBEY": True})
+    assert [(fetch.host, fetch.path) for fetch in run.site.fetches][-2:] == [
         ("8.8.8.8", "/robots.txt"),
         ("8.8.8.8", "/x"),
     ]

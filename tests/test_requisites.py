@@ -275,8 +275,7 @@ def test_of_one_that_was_retried_the_last_answer_is_archived_once(tmp_path):
         "CRAWLPRIO_REQUISITES": "domain",
         "CRAWLPRIO_MAX_BACK_OFF": 0,
     }
-    with Site({}, answer) as site:
-        run_spider(OneRetry, settings, site=site)
+    run_spider(OneRetry, settings, site=({}, answer))
     assert [record.body for record in responses(tmp_path / "warc")] == [b"<img src=/a>", b"ready"]
 
 

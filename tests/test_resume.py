@@ -176,17 +176,16 @@ def test_a_sites_budget_and_dont_filter_survive_a_restart(tmp_path):
     web = {"/": page("/", *(f"/{n}" for n in range(5))), **{f"/{n}": page("/") for n in range(5)}}
 
     def crawl(folder, page_count):
-        with Site(web) as site:
-            run_links(
-                folder,
-                site,
-                InsistentLinks,
-                CONCURRENT_REQUESTS=1,
-                ORDERING="breadth-first",
-                CRAWLPRIO_MAX_PAGES_PER_SITE=4,
-                CLOSESPIDER_PAGECOUNT=page_count,
-            )
-            return [(fetch.host, fetch.path) for fetch in site.fetches]
+        run = run_links(
+            folder,
+            web,
+            InsistentLinks,
+            CONCURRENT_REQUESTS=1,
+            ORDERING="breadth-first",
+            CRAWLPRIO_MAX_PAGES_PER_SITE=4,
+            CLOSESPIDER_PAGECOUNT=page_count,
+        )
+        return [(fetch.host, fetch.path) for fetch in run.site.fetches]
 
     whole = crawl(tmp_path / "whole", 0)
     assert whole.count(("shop.test", "/")) == 2
@@ -235,11 +234,10 @@ def test_there_are_never_more_unrecorded_fetches_than_may_be_in_flight(tmp_path)
         unrecorded.append(len(unrecorded) + 1 - n_recorded)
         return None
 
-    with Site(web, answer) as site:
-        run_links(
-            tmp_path, site, CONCURRENT_REQUESTS=at_once, CONCURRENT_REQUESTS_PER_DOMAIN=at_once
-        )
-    assert len(unrecorded) == len(site.fetches) > 2 * n
+    run = run_links(
+        tmp_path, (web, answer), CONCURRENT_REQUESTS=at_once, CONCURRENT_REQUESTS_PER_DOMAIN=at_once
+    )
+    assert len(unrecorded) == len(run.site.fetches) > 2 * n
     assert max(unrecorded) <= at_once
 
 
@@ -283,8 +281,7 @@ def test_a_site_that_a_seed_redirects_to_is_followed_after_a_kill(tmp_path):
 
 
 def test_a_job_directory_without_a_store_causes_a_warning(tmp_path):
-    with Site(CHAIN) as site:
-        run = run_links(tmp_path, site, CRAWLPRIO_STORE=None)
+    run = run_links(tmp_path, CHAIN, CRAWLPRIO_STORE=None)
     (warning,) = run.messages()
     assert "CRAWLPRIO_STORE is None: nothing is recorded" in warning
 

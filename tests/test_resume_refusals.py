@@ -133,8 +133,7 @@ def test_a_resumed_folder_runs_no_code(tmp_path):
     assert not ran.exists()
 
 
-def test_the_store_of_a_shard_of_an_earlier_version_is_read_but_not_resumed(tmp_path):
-    path = tmp_path / "crawl.sqlite"
+def test_the_store_of_a_shard_of_an_earlier_version_is_read_but_not_resumed(path, tmp_path):
     with Site({"a.test/": page("/1"), "/1": page()}) as site:
         crawl(tmp_path, site)
         with closing(sqlite3.connect(path)) as db, db:

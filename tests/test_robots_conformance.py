@@ -6,7 +6,7 @@
 import gzip
 
 import pytest
-from crawls import Answer, Site, run_spider
+from crawls import Answer, run_spider
 from log_judge import RobotsRules
 from robots_cases import BOT, CASES
 from scrapy import Request
@@ -102,14 +102,13 @@ def test_robots_txt_is_fetched_as_rfc_9309_says():
         **{"DOWNLOAD_DELAY": 0, "RETRY_ENABLED": False, "CONCURRENT_REQUESTS": 50},
     }
     seeds = ",".join(f"http://{host}{path}" for host in names for path in ALL)
-    with Site({}, answer) as site:
-        run = run_spider(SiteSpider, settings, site=site, seeds=seeds)
+    run = run_spider(SiteSpider, settings, site=({}, answer), seeds=seeds)
     fetched = {
-        name: sorted(f.path for f in site.fetches if f.host == host and f.path in ALL)
+        name: sorted(f.path for f in run.site.fetches if f.host == host and f.path in ALL)
         for host, name in names.items()
     }
     assert fetched == {name: allowed for name, (_, allowed) in FETCHES.items()}
-    asked = [f.host for f in site.fetches if f.path == "/robots.txt"]
+    asked = [f.host for f in run.site.fetches if f.path == "/robots.txt"]
     assert sorted(asked) == sorted(names)
     # What is permitted at once is permitted after waiting, too; only files that were read count.
     robots = run.crawler.get_downloader_middleware(RobotsMiddleware)

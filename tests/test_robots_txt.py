@@ -238,7 +238,6 @@ def test_the_largest_files_go_first_beyond_the_bound():
 
 @pytest.mark.parametrize("seed", range(10))
 def test_the_files_kept_never_exceed_the_bound(seed):
-    print(f"seed {seed}")
     draw = random.Random(seed)
     bound = 50_000
     files = RobotsFiles(bound)

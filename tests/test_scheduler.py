@@ -48,11 +48,11 @@ TREE = {
 }
 
 
-def visits(run, site):
+def visits(run):
     """Return the requested paths, in a crawl that ended well."""
     assert run.reason == "finished"
     assert run.messages(logging.ERROR) == []
-    return site.paths()
+    return run.site.paths()
 
 
 def test_more_yielded_requests_than_scrapy_queues_are_all_links_of_the_page():
@@ -79,11 +79,10 @@ def test_a_failed_fetch_is_retried_in_its_place_and_logged_once(concurrency):
         "RETRY_ENABLED": True,
         "RETRY_TIMES": 2,
     }
-    with Site(TREE, answer) as site:
-        run = run_spider(OneByOne, settings, site=site)
+    run = run_spider(OneByOne, settings, site=(TREE, answer))
     order = ["/", "/1", "/1", "/1", "/2", "/2", "/2", "/3", "/11", "/12", "/31", "/32"]
     assert run.reason == "finished"
-    assert site.paths() == order
+    assert run.site.paths() == order
     assert (run.stats["retry/count"], run.stats["retry/max_reached"]) == (4, 1)
     assert run.stats["crawlprio/pages_fetched"] == 7, "all but /2, which failed"
 
@@ -94,9 +93,8 @@ def test_a_redirect_moves_its_cash_on():
         "/": page("/1", "/2", "/3", "/4"),
         "/1": Answer(status=301, headers={"Location": "/target"}),
     }
-    with Site(pages) as site:
-        run = run_spider(OneByOne, {**ONE, "ORDERING": "opic"}, site=site)
-        assert visits(run, site) == ["/", "/1", "/target", "/2", "/3", "/4"]
+    run = run_spider(OneByOne, {**ONE, "ORDERING": "opic"}, site=pages)
+    assert visits(run) == ["/", "/1", "/target", "/2", "/3", "/4"]
 
 
 def test_a_redirect_to_a_waiting_page_leaves_it_its_callback():
@@ -110,10 +108,9 @@ def test_a_redirect_to_a_waiting_page_leaves_it_its_callback():
             yield {"two": response.url}
 
     pages = {"/": page(), "/1": Answer(status=302, headers={"Location": "/2"}), "/2": page()}
-    with Site(pages) as site:
-        run = run_spider(Careful, BREADTH_FIRST, site=site)
-        assert visits(run, site) == ["/", "/1", "/2"]
-        assert run.items == [{"two": "http://a.test/2"}]
+    run = run_spider(Careful, BREADTH_FIRST, site=pages)
+    assert visits(run) == ["/", "/1", "/2"]
+    assert run.items == [{"two": "http://a.test/2"}]
 
 
 def test_a_redirect_to_another_host_counts_for_that_host():
@@ -129,9 +126,8 @@ def test_a_redirect_to_another_host_counts_for_that_host():
             return Answer(status=301, headers={"Location": f"http://b.test{path}"})
         return page()
 
-    with Site({}, answer) as site:
-        run = run_spider(Slots, BREADTH_FIRST, site=site)
-        assert visits(run, site) == ["/", "/1", "/2", "/1", "/2"]
+    run = run_spider(Slots, BREADTH_FIRST, site=({}, answer))
+    assert visits(run) == ["/", "/1", "/2", "/1", "/2"]
     assert run.items == [
         {"slot": "a.test", "url": "http://a.test/"},
         {"slot": "b.test", "url": "http://b.test/1"},
@@ -229,12 +225,11 @@ def test_an_endless_start_does_not_flood_the_frontier(monkeypatch):
                 most = max(most, len(self.crawler.engine.scheduler))
                 yield request
 
-    with Site({}, lambda host, path: page()) as site:
-        run = run_spider(Endless, ADDON, site=site)
+    run = run_spider(Endless, ADDON, site=({}, lambda host, path: page()))
     assert run.reason == "closespider_pagecount"
-    assert 60 <= len(site.fetches) < 100
+    assert 60 <= len(run.site.fetches) < 100
     assert most > 10
-    assert len([fetch for fetch in site.fetches if fetch.path.count("/") > 1]) == 0
+    assert len([fetch for fetch in run.site.fetches if fetch.path.count("/") > 1]) == 0
 
 
 def test_one_at_a_time_waits_for_callbacks():
@@ -247,9 +242,8 @@ def test_one_at_a_time_waits_for_callbacks():
                 yield response.follow(url)
 
     pages = {"/": page("/1", "/2", "/3"), "/1": page("/3"), "/2": page(), "/3": page("/4")}
-    with Site({**pages, "/4": page()}) as site:
-        run = run_spider(Slow, {**ONE, "ORDERING": "depth-first"}, site=site)
-        assert visits(run, site) == ["/", "/1", "/2", "/3", "/4"]
+    run = run_spider(Slow, {**ONE, "ORDERING": "depth-first"}, site={**pages, "/4": page()})
+    assert visits(run) == ["/", "/1", "/2", "/3", "/4"]
 
 
 def test_scrapys_scheduler_stats_and_telnet_console_work():
@@ -260,9 +254,8 @@ def test_scrapys_scheduler_stats_and_telnet_console_work():
             seen.append(dict(get_engine_status(self.crawler.engine)))
             yield from super().parse(response)
 
-    with Site(TREE) as site:
-        run = run_spider(Looking, BREADTH_FIRST, site=site)
-        visits(run, site)
+    run = run_spider(Looking, BREADTH_FIRST, site=TREE)
+    visits(run)
     n_waiting = [status["len(engine.scheduler.mqs)"] for status in seen]
     assert n_waiting == [0, 2, 3, 3, 4, 3, 2, 1, 0]
     assert [text for status in seen for text in status.values() if "exception" in str(text)] == []
@@ -279,8 +272,7 @@ def test_requests_that_are_stored_are_counted_as_on_disk(tmp_path):
                 yield response.follow("/own", lambda response: None)  # JSON cannot hold it
 
     job = {"JOBDIR": str(tmp_path / "job"), "CRAWLPRIO_STORE": "crawl.sqlite"}
-    with Site({**TREE, "/own": page()}) as site:
-        run = run_spider(Mixed, {**BREADTH_FIRST, **job}, site=site)
+    run = run_spider(Mixed, {**BREADTH_FIRST, **job}, site={**TREE, "/own": page()})
     for what in ("enqueued", "dequeued"):
         counts = [run.stats.get(f"scheduler/{what}/{where}", 0) for where in ("disk", "memory")]
         assert counts == [9, 1]
@@ -297,10 +289,9 @@ def test_extensions_find_the_dupefilter_which_has_seen_what_is_queued():
                 seen.extend(df.request_seen(response.follow(path)) for path in ("/", "/2", "/2"))
             yield from super().parse(response)
 
-    with Site(TREE) as site:
-        run = run_spider(Asking, BREADTH_FIRST, site=site)
-        assert seen == [True, False, True]
-        assert "/2" not in visits(run, site), "the extension took it"
+    run = run_spider(Asking, BREADTH_FIRST, site=TREE)
+    assert seen == [True, False, True]
+    assert "/2" not in visits(run), "the extension took it"
 
 
 def test_the_priority_queue_loses_nothing_that_has_to_wait():
@@ -321,9 +312,8 @@ def test_the_priority_queue_loses_nothing_that_has_to_wait():
         "CONCURRENT_REQUESTS_PER_DOMAIN": 1,
         "ROBOTSTXT_OBEY": True,
     }
-    with Site({"/": page("/1", "/2"), "/1": page(), "/2": page()}) as site:
-        run = run_spider(Wide, settings, site=site)
-        assert sorted(visits(run, site)) == ["/"] * 6 + ["/1"] * 6 + ["/2"] * 6
+    run = run_spider(Wide, settings, site={"/": page("/1", "/2"), "/1": page(), "/2": page()})
+    assert sorted(visits(run)) == ["/"] * 6 + ["/1"] * 6 + ["/2"] * 6
 
 
 def random_web(seed):
@@ -355,7 +345,6 @@ def random_web(seed):
 @pytest.mark.sampled(4)
 @pytest.mark.parametrize("seed", range(12))
 def test_any_web_is_crawled_as_completely_as_by_scrapy(seed):
-    print(f"seed {seed}")
     many = {"CONCURRENT_REQUESTS": 6, "RETRY_ENABLED": True, "RETRY_TIMES": 2}
     fetched = []
     for settings in ({}, ADDON, OPIC_QUEUE, {**ADDON, "ORDERING": "larger-sites-first"}):
@@ -371,9 +360,8 @@ def test_any_web_is_crawled_as_completely_as_by_scrapy(seed):
 
 def test_the_priority_queue_keeps_requests_in_memory_despite_a_job_directory(tmp_path):
     settings = {**OPIC_QUEUE, "JOBDIR": tmp_path, "CONCURRENT_REQUESTS": 1}
-    with Site(TREE) as site:
-        run = run_spider(OneByOne, settings, site=site)
-        assert sorted(visits(run, site)) == sorted(TREE)
+    run = run_spider(OneByOne, settings, site=TREE)
+    assert sorted(visits(run)) == sorted(TREE)
     assert run.stats["scheduler/enqueued/memory"] == 9
     assert "scheduler/enqueued/disk" not in run.stats
 
@@ -394,5 +382,5 @@ def test_no_other_page_of_a_site_is_handed_out_while_one_is_retried():
     slow = page()._replace(seconds=3 * dispatch.PATIENCE * dispatch.TICK)
     with Site({"/": page("/1", "/2"), "/1": slow, "/2": page()}, answer) as site:
         run = run_spider(OneByOne, settings, site=site)
-        assert visits(run, site) == ["/", "/1", "/1", "/2"]
+        assert visits(run) == ["/", "/1", "/1", "/2"]
     assert run.stats["scheduler/dequeued"] == 4

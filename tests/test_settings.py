@@ -276,9 +276,8 @@ def test_an_empty_list_of_kept_headers_keeps_none_rather_than_all(value, expecte
 def test_an_unknown_crawlprio_setting_stops_the_crawl(name, nearest):
     sentence = f"{name} is not a setting of crawlprio; the nearest is {nearest}."
     assert refusal(**{name: 5}) == sentence
-    with Site({}) as site:
-        run = run_spider(Plain, {**ADDON, name: 5}, site=site)
-        assert site.fetches == []
+    run = run_spider(Plain, {**ADDON, name: 5}, site={})
+    assert run.site.fetches == []
     assert run.messages() == [sentence]
 
 
@@ -342,8 +341,7 @@ def test_a_list_is_not_meant_for_a_setting_that_is_no_list():
 
 
 def test_the_warning_comes_once_and_the_crawl_continues():
-    with Site({"/": page()}) as site:
-        run = run_spider(Plain, {**ADDON, "ORDERNG": "random"}, site=site)
+    run = run_spider(Plain, {**ADDON, "ORDERNG": "random"}, site={"/": page()})
     assert run.reason == "finished"
     assert [message for message in run.messages() if "ORDERNG" in message] == run.messages()
     assert len(run.messages()) == 1
@@ -364,9 +362,8 @@ def test_a_guard_on_its_own_refuses_to_start_with_an_invalid_setting():
         "DOWNLOADER_MIDDLEWARES": {RefusalMiddleware: 985},
         "CRAWLPRIO_PRIVATE_ADDRESSES": "deny",
     }
-    with Site({"/": page()}) as site:
-        run = run_spider(Plain, settings, site=site)
-        assert site.fetches == []
+    run = run_spider(Plain, settings, site={"/": page()})
+    assert run.site.fetches == []
     assert run.messages(logging.ERROR) == [
         'CRAWLPRIO_PRIVATE_ADDRESSES is \'deny\'; give "allow", "refuse" or "seeds".'
     ]
@@ -457,7 +454,6 @@ def test_zero_concurrency_means_no_limit_as_in_scrapy(in_all):
         return Answer("<p>", headers={"Content-Type": "text/html"}, after=gathered)
 
     settings = {**ADDON, "CONCURRENT_REQUESTS": in_all, "CONCURRENT_REQUESTS_PER_DOMAIN": 0}
-    with Site({"/": page(*(f"/{n}" for n in range(30)))}, answer) as site:
-        run = run_spider(Plain, settings, site=site)
+    run = run_spider(Plain, settings, site=({"/": page(*(f"/{n}" for n in range(30)))}, answer))
     assert run.reason == "finished"
     assert len(asked) == 30

@@ -6,7 +6,7 @@ from base64 import urlsafe_b64decode
 from types import SimpleNamespace
 
 import pytest
-from crawls import Answer, Site, page, run_spider
+from crawls import Answer, page, run_spider
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from http_message_signatures import (
     HTTPMessageVerifier,
@@ -62,9 +62,8 @@ def crawl(web, **settings):
         "CRAWLPRIO_PRINT": False,
         **settings,
     }
-    with Site(web) as site:
-        run = run_spider(SiteSpider, every, site=site, seeds="http://a.test/", follow="web")
-        return run, site.fetches
+    run = run_spider(SiteSpider, every, site=web, seeds="http://a.test/", follow="web")
+    return run, run.site.fetches
 
 
 def test_every_request_is_signed_for_its_host(key):

@@ -5,7 +5,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from crawls import ADDON, Site, page, run_spider
+from crawls import ADDON, page, run_spider
 from scrapy import Spider
 from scrapy.cmdline import execute
 
@@ -77,9 +77,8 @@ def test_a_live_crawl_pauses_according_to_the_bytes_received():
     pages = {f"/{n}": page(title="x" * n) for n in bodies}
     pages["/"] = page(*pages)
     crawled = {**ADDON, "CRAWLPRIO_SITE_BANDWIDTH": 20_000, "CONCURRENT_REQUESTS_PER_DOMAIN": 1}
-    with Site(pages) as site:
-        run_spider(Walker, crawled, site=site)
-    fetches = sorted(site.fetches, key=lambda fetch: fetch.start)
+    run = run_spider(Walker, crawled, site=pages)
+    fetches = sorted(run.site.fetches, key=lambda fetch: fetch.start)
     assert [fetch.path for fetch in fetches[-3:]] == [f"/{n}" for n in bodies]
     took = [(later.start - one.start) for one, later in pairwise(fetches[-3:])]
     for seconds, n_bytes in zip(took, bodies, strict=False):

@@ -5,7 +5,7 @@ import hashlib
 from types import SimpleNamespace
 
 import pytest
-from crawls import Site, page, run_spider
+from crawls import page, run_spider
 from scrapy import Request
 from scrapy.crawler import Crawler
 from scrapy.http import HtmlResponse, Response
@@ -328,8 +328,7 @@ def test_a_bad_argument_or_setting_is_one_sentence_and_refuses_the_crawl(
 
 def test_under_the_stock_scheduler_it_crawls_what_it_finds():
     ring = {f"/{n}": page(f"/{(n + 1) % 4}") for n in range(4)}
-    with Site(ring) as site:
-        run = run_spider(SiteSpider, {}, site=site, seeds="http://a.org/0")
+    run = run_spider(SiteSpider, {}, site=ring, seeds="http://a.org/0")
     assert [(item.source, item.targets) for item in run.items] == [
         (f"http://a.org/{n}", [f"http://a.org/{(n + 1) % 4}"]) for n in range(4)
     ]

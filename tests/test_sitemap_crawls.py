@@ -3,7 +3,7 @@
 from itertools import pairwise
 
 import pytest
-from crawls import ADDON, ONE_AT_A_TIME, Answer, Site, page, run_spider
+from crawls import ADDON, ONE_AT_A_TIME, Answer, page, run_spider
 from hostile import crawl
 from spiders import Follower
 from stores import query
@@ -31,9 +31,8 @@ def robots(*urls, rules=""):
 def crawled(pages, path, settings=ROBOTS, **more):
     """Crawl with the spider `site`, one fetch at a time; return the run and the paths fetched."""
     every = {**ONE_AT_A_TIME, "CRAWLPRIO_STORE": str(path), **settings}
-    with Site(pages) as site:
-        run = crawl(site, every, **more)
-        return run, site.paths()
+    run = crawl(pages, every, **more)
+    return run, run.site.paths()
 
 
 def named(path):
@@ -204,9 +203,8 @@ def test_sitemaps_keep_the_delay_of_their_site(tmp_path):
     web = {**WEB, "/robots.txt": robots(*(f"http://a.test/sitemap{n}.xml" for n in range(3)))}
     settings = {**ONE_AT_A_TIME, **ROBOTS, "DOWNLOAD_DELAY": 0.2, "CONCURRENT_REQUESTS": 8}
     every = {**settings, "CRAWLPRIO_STORE": str(tmp_path / "a.sqlite")}
-    with Site(web) as site:
-        crawl(site, {**every, "CONCURRENT_REQUESTS_PER_DOMAIN": 1})
-        times = sorted((fetch.start, fetch.end) for fetch in site.fetches)
+    run = crawl(web, {**every, "CONCURRENT_REQUESTS_PER_DOMAIN": 1})
+    times = sorted((fetch.start, fetch.end) for fetch in run.site.fetches)
     assert len(times) == len(LINKED) + 4
     assert all(start - end >= 0.19 for (_, end), (start, _) in pairwise(times))
 
@@ -265,10 +263,9 @@ def test_what_one_site_names_is_bounded(tmp_path, monkeypatch):
 )
 def test_under_the_add_on_pages_go_to_the_spiders_parse(tmp_path, scheduler):
     settings = {**ADDON, **ROBOTS, "CRAWLPRIO_STORE": str(tmp_path / "a.sqlite")}
-    with Site(WEB) as site:
-        run = run_spider(
-            Follower, {**settings, "SCHEDULER": scheduler, "CONCURRENT_REQUESTS": 1}, site=site
-        )
+    run = run_spider(
+        Follower, {**settings, "SCHEDULER": scheduler, "CONCURRENT_REQUESTS": 1}, site=WEB
+    )
     # A start request is no reason to drop a link to its page, which is fetched twice.
     found = list(dict.fromkeys(item["url"].partition("test")[2] for item in run.items))
     assert sorted(found[: len(LINKED)]) == LINKED

@@ -39,11 +39,6 @@ def as_stored(text):
 
 
 @pytest.fixture
-def path(tmp_path):
-    return tmp_path / "crawl.sqlite"
-
-
-@pytest.fixture
 def child(path):
     """Start a process that records visits to `path` forever and prints each seq once committed."""
     code = (

@@ -81,9 +81,8 @@ def test_a_damaged_row_is_read_as_something_or_refused_in_one_sentence(damage, v
         pytest.param("pages", dict.fromkeys(range(-9, 0), 255), id="no text"),
     ],
 )
-def test_a_damaged_schema_is_named_as_such(tmp_path, table, damage):
+def test_a_damaged_schema_is_named_as_such(path, table, damage):
     """SQLite may report a lack of memory for one, and undecodable text for the other."""
-    path = tmp_path / "crawl.sqlite"
     write_full(path)
     whole = bytearray(path.read_bytes())
     at = whole.index(f"table{table}".encode())

@@ -23,11 +23,6 @@ posix = pytest.mark.skipif(sys.platform == "win32", reason="needs POSIX files")
 linux = pytest.mark.skipif(sys.platform != "linux", reason="needs leases")
 
 
-@pytest.fixture
-def path(tmp_path):
-    return tmp_path / "crawl.sqlite"
-
-
 def make_store(path, n_visits=1):
     with Store.create(path) as store:
         for _ in range(n_visits):

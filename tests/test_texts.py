@@ -75,16 +75,15 @@ def test_each_page_is_kept_with_what_is_known_of_its_text(tmp_path):
 
 
 @pytest.mark.slow
-def test_the_usual_tools_read_the_same_rows_from_either_file(tmp_path, capsys):
+def test_the_usual_tools_read_the_same_rows_from_either_file(path, tmp_path, capsys):
     import pandas  # takes a second, which each process of a run would pay
     import polars
 
-    store = tmp_path / "crawl.sqlite"
-    crawl(store, CRAWLPRIO_VALUE="words:wald")
-    table = read(store).texts.arrow().to_pylist()
+    crawl(path, CRAWLPRIO_VALUE="words:wald")
+    table = read(path).texts.arrow().to_pylist()
     assert [row["value"] for row in table] == [0.0, 0.1, 0.0, 0.0, 0.0]
-    export(store, tmp_path / "pages.parquet")
-    export(store, tmp_path / "pages.jsonl")
+    export(path, tmp_path / "pages.parquet")
+    export(path, tmp_path / "pages.jsonl")
     assert f"{tmp_path}/pages.jsonl: the texts of 5 pages" in capsys.readouterr().out
     lines = [json.loads(line) for line in (tmp_path / "pages.jsonl").read_text().splitlines()]
     for row in lines:

@@ -346,8 +346,7 @@ def test_after_kill_9_nothing_is_sent_in_place_of_what_was_lost(tmp_path):
 
 
 def test_a_reader_of_the_store_says_why_its_page_does_not_wait(tmp_path):
-    with Site({}, lambda host, path: page()) as site:
-        run(tmp_path, site, CLOSESPIDER_PAGECOUNT=1)
+    run(tmp_path, ({}, lambda host, path: page()), CLOSESPIDER_PAGECOUNT=1)
     path = tmp_path / "crawl.sqlite"
     policy = Policy(lambda name: make_ordering("breadth-first"))
     head = explain_head(path, policy)

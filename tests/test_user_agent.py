@@ -1,7 +1,7 @@
 """The user agent names whom the owners of a site can reach, and only that."""
 
 import pytest
-from crawls import ADDON, Answer, Site, page, run_spider
+from crawls import ADDON, Answer, page, run_spider
 
 from crawlprio import __version__
 from crawlprio.commands.crawl import bundled_settings
@@ -19,10 +19,9 @@ def agents(settings):
     rules = "User-agent: scrapy\nDisallow: /\nUser-agent: example\nDisallow: /no\n"
     web = {"/": page("/yes", "/no"), "/yes": page(), "/no": page(), "/robots.txt": Answer(rules)}
     every = {**settings, "DOWNLOAD_DELAY": 0, "ROBOTSTXT_OBEY": True}
-    with Site(web) as site:
-        run_spider(SiteSpider, every, site=site, seeds="http://a.test/")
-    seen = dict.fromkeys(fetch.headers["user-agent"] for fetch in site.fetches)
-    return list(seen), sorted(site.paths())
+    run = run_spider(SiteSpider, every, site=web, seeds="http://a.test/")
+    seen = dict.fromkeys(fetch.headers["user-agent"] for fetch in run.site.fetches)
+    return list(seen), sorted(run.site.paths())
 
 
 @pytest.mark.parametrize(

@@ -258,13 +258,12 @@ def test_the_text_for_a_model_has_no_navigation():
 
 
 @pytest.mark.slow
-def test_each_page_of_a_crawl_is_stored_with_its_value(tmp_path):
-    store = tmp_path / "crawl.sqlite"
-    crawl(store, "words:chess")
+def test_each_page_of_a_crawl_is_stored_with_its_value(path):
+    crawl(path, "words:chess")
     of_text = {text: min(text.count("chess"), 10) / 10 for text in TEXTS}
     values = [of_text[TEXTS[n % len(TEXTS)]] for n in range(9)]
-    assert [value for _, value in scored(store)] == [*values, None]
-    assert scored(store)[-1][0] == "http://a.test/missing"
+    assert [value for _, value in scored(path)] == [*values, None]
+    assert scored(path)[-1][0] == "http://a.test/missing"
 
 
 @pytest.mark.slow

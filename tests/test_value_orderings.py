@@ -66,9 +66,9 @@ def judge(text):
     return 0.7 * ("rook" in text) + 0.2 * ("index" in text)
 
 
-def crawl(web, seeds, name, judge=None):
+def crawl(web, seeds, name, judge=None, options=None):
     """Return the order of the frontier, in pages of the web."""
-    ordering = make_ordering(name)
+    ordering = make_ordering(name, options)
     ordering.judge = judge
     return crawl_with(ordering, web, seeds)[0]
 
@@ -115,17 +115,21 @@ def test_pages_are_fetched_in_the_order_of_the_oracle(name):
 
 
 @pytest.mark.parametrize(
-    ("name", "learned"),
-    [("value", oracle.Learned), ("value-and-importance", oracle.LearnedAndImportant)],
+    ("name", "learned", "options"),
+    [
+        ("value", oracle.Learned, {}),
+        ("value", oracle.Learned, {"discovery": 0.0, "explore": 1.0}),
+        ("value-and-importance", oracle.LearnedAndImportant, {}),
+    ],
 )
-def test_what_the_model_says_of_links_counts_as_in_the_oracle(name, learned):
+def test_what_the_model_says_of_links_counts_as_in_the_oracle(name, learned, options):
     differ = 0
     for seed in range(SEED, SEED + 4):
         print("seed", seed)
         web = random_web(seed)
         seeds = random.Random(seed).sample(range(N_PAGES), 3)
-        order = crawl(web, seeds, name, judge)
-        assert order == oracle.crawl(web, seeds, learned(judge))
+        order = crawl(web, seeds, name, judge, options)
+        assert order == oracle.crawl(web, seeds, learned(judge, **options))
         differ += order != crawl(web, seeds, name)
     assert differ == 4
 
@@ -171,63 +175,6 @@ def test_the_parts_of_a_key_say_which_words_and_which_pages_spoke_for_it():
     assert any(
         what.endswith("anchor texts: 4 of 5, worth 1.00 on average, 20 fetched") for what in said
     )
-
-
-def test_value_finds_the_valuable_half_of_a_site_by_the_words_of_its_links():
-    web = hub_of_rooks_and_bread()
-    found = [web.values[page] for page in crawl(web, [0], "value")[1:21]]
-    assert sum(value or 0.0 for value in found) >= 17
-    assert sum(web.values[page] or 0.0 for page in crawl(web, [0], "parent-quality")[1:21]) == 10
-
-
-def worthless_web(links, urls):
-    n = len(urls)
-    return oracle.ValuedWeb(links, urls, [0.0] * n, [200] * n, [""] * n, [""] * n)
-
-
-def test_pages_like_those_that_showed_many_new_ones_are_fetched_before_their_equals():
-    """Of 20 lists and 20 notes, all worthless, each list links to five leaves."""
-    urls = [
-        "http://a.test/",
-        *(f"http://a.test/{'list' if n % 2 else 'note'}?{n}" for n in range(40)),
-    ]
-    urls += [f"http://a.test/leaf?{n}" for n in range(100)]
-    links = {n: [] for n in range(len(urls))}
-    links[0] = [(n, "") for n in range(1, 41)]
-    for at, page in enumerate(page for page in range(1, 41) if "list" in urls[page]):
-        links[page] = [(41 + 5 * at + leaf, "") for leaf in range(5)]
-    web, n_lists = worthless_web(links, urls), {}
-    for discovery in (0.0, 0.8):
-        order, _ = crawl_with(make_ordering("value", {"discovery": discovery}), web, [0])
-        n_lists[discovery] = sum("list" in urls[page] for page in order[1:21])
-    print(n_lists)
-    assert n_lists[0.8] >= n_lists[0.0] + 4
-
-
-def test_each_tenth_fetch_is_of_the_page_that_waits_longest():
-    """A hub links to one page by a word that the model dislikes, then to 40 that it likes."""
-    web = hub_of_rooks_and_bread()
-    web.links[0][:] = [(2, "bread"), *((n, "rook") for n in range(1, 41) if n != 2)]
-    web.values[:] = [0.0, *(float(n != 2) for n in range(1, 41))]
-    order = crawl(web, [0], "value", judge)
-    assert order.index(2) == 10
-    assert [web.values[page] for page in order[1:10]] == [1.0] * 9
-
-
-def test_links_that_the_model_likes_are_fetched_first_before_anything_is_learned():
-    """A hub links to 40 pages, each by a word of its own, of which the model knows one."""
-    names = [f"word{n}" for n in range(41)]
-    names[17] = "rook"
-    web = oracle.ValuedWeb(
-        {0: [(n, names[n]) for n in range(1, 41)]} | {n: [] for n in range(1, 41)},
-        ["http://a.test/", *(f"http://a.test/x/{n:02}" for n in range(1, 41))],
-        [0.0] * 41,
-        [200] * 41,
-        [""] * 41,
-        [""] * 41,
-    )
-    assert crawl(web, [0], "value", make_model("words:rook").judge)[1] == 17
-    assert crawl(web, [0], "value")[1] == 1
 
 
 def test_a_model_says_what_a_text_promises_if_it_can():
@@ -288,8 +235,7 @@ def live(store, name, **settings):
         "CRAWLPRIO_VALUE": "words:rook",
         **settings,
     }
-    with Site({}, answer) as site:
-        run = run_spider(SiteSpider, given, site=site, seeds="http://a.test/")
+    run = run_spider(SiteSpider, given, site=({}, answer), seeds="http://a.test/")
     assert run.messages() == []
 
 
@@ -311,11 +257,10 @@ def test_the_live_order_is_the_simulated_one_and_that_of_a_resumed_crawl(name, t
 
 
 @pytest.mark.slow
-def test_simulate_reports_the_value_that_each_ordering_finds(tmp_path, capsys):
-    store = tmp_path / "crawl.sqlite"
-    live(store, "breadth-first")
+def test_simulate_reports_the_value_that_each_ordering_finds(path, tmp_path, capsys):
+    live(path, "breadth-first")
     figures = tmp_path / "figures.json"
-    line = [str(store), "--value", "words:rook", "--starts", "2", "--json", str(figures)]
+    line = [str(path), "--value", "words:rook", "--starts", "2", "--json", str(figures)]
     orderings = ["--ordering", "omniscient", "--ordering", "breadth-first", "--ordering", "value"]
     status = run_command(
         "simulate", *line, *orderings, "-s", "TOPIC=rook", "--plot", f"{tmp_path}/x.png"
@@ -333,14 +278,14 @@ def test_simulate_reports_the_value_that_each_ordering_finds(tmp_path, capsys):
     ]
     # Twenty pages are worth .2 each, the others nothing; breadth-first fetches 0 to 11 first.
     model = make_model("words:rook")
-    with Store.open(store, readonly=True) as opened:
+    with Store.open(path, readonly=True) as opened:
         of_page = {
             v.page: model.score(page_of("", v.title, v.text))
             for v in opened.visits()
             if v.page >= 0
         }
     assert sorted(of_page.values()) == [0.0] * 40 + [0.2] * 20
-    order = visited_pages(store)
+    order = visited_pages(path)
     of_bfs = found["runs"][1]
     assert of_bfs["recall"]["0.2"][0] == pytest.approx(sum(of_page[p] for p in order[:12]) / 4)
     assert of_bfs["harvest"]["0.2"][0] == pytest.approx(sum(of_page[p] for p in order[:12]) / 12)
@@ -357,8 +302,7 @@ def test_simulate_reports_the_value_that_each_ordering_finds(tmp_path, capsys):
         (["--value", "words:rook"], ["no page texts"]),
     ],
 )
-def test_bad_input_of_simulate_gets_one_sentence(line, names, tmp_path, capsys):
-    path = tmp_path / "crawl.sqlite"
+def test_bad_input_of_simulate_gets_one_sentence(line, names, path, capsys):
     with Store.create(path) as store:
         pages = PageTable()
         pages.add("http://a.test/", "http://a.test/", pages.site("a.test"))

@@ -123,7 +123,6 @@ def test_a_second_request_finds_the_first_that_waits_for_the_end_of_the_turn(job
 @pytest.mark.parametrize("seed", range(20))
 def test_each_request_leaves_once_and_by_priority(job, seed):
     """After a restart, all but those that JSON cannot hold, in place of which none leaves."""
-    print("seed", seed)
     unheld = set()
     choose = random.Random(seed)
     waiting = defaultdict(dict)
@@ -196,7 +195,6 @@ def test_each_request_leaves_once_and_by_priority(job, seed):
 @pytest.mark.parametrize("seed", range(20))
 def test_after_a_restart_sites_take_the_turns_they_would_have_taken(tmp_path, seed):
     """Whether or not pages were put back, retried or fetched twice before."""
-    print("seed", seed)
     choose = random.Random(seed)
     jobs = [
         Job(tmp_path / name, CONCURRENT_REQUESTS=1, ORDERING_OPTIONS={"site_share": 2})

@@ -104,7 +104,6 @@ def test_workers_that_are_killed_lose_nothing(crawl):
 @every_kind
 @pytest.mark.parametrize("seed", range(N_RUNS))
 def test_any_sequence_of_faults_loses_and_doubles_nothing(crawl, seed):
-    print("seed", seed)
     rng = crawl.rng
     rng.seed(seed)
     asleep = {}

@@ -98,10 +98,12 @@ def page(data):
     """Any bytes can be parsed as a page, under any Content-Type."""
     head, _, body = data.partition(b"\n")
     for many in (body, body * (20_000 // max(len(body), 1))):
-        found = parse_page(
-            many, "http://a.test/p/", content_type=head.decode("latin-1"), want_text=True
-        )
-        assert len(found.urls) == len(found.anchors) <= MAX_LINKS
+        kind = head.decode("latin-1")
+        found = parse_page(many, "http://a.test/p/", content_type=kind, want_text=True)
+        assert len(found.urls) == len(set(found.urls)) == len(found.anchors) <= MAX_LINKS
+        assert parse_page(many, "http://a.test/p/", content_type=kind).urls == found.urls
+        assert "http://a.test/p/" not in found.urls
+        assert found.text == " ".join(found.text.split())
         for url, anchor in zip(found.urls[:50], found.anchors[:50], strict=True):
             check_url(url)
             check_text(anchor)

@@ -316,6 +316,7 @@ class Run:
     crawler: Crawler
     items: list[Any]
     log: list[logging.LogRecord]
+    site: Any
 
     @property
     def stats(self):
@@ -364,9 +365,14 @@ def run_spider(
 ):
     """Crawl in this process, with Scrapy's defaults except for `_PLAIN` and the given settings.
 
-    If there is a `site`, every request goes to it. Scrapy runs in its own thread, with one reactor
-    for all tests of the process. Without `keeps_items`, nothing listens to the spider's items.
+    If there is a `site`, every request goes to it; pages, or pages and a function in a tuple, are
+    served for this crawl alone. Scrapy runs in its own thread, with one reactor for all tests of
+    the process. Without `keeps_items`, nothing listens to the spider's items.
     """
+    if isinstance(site, (dict, tuple)):
+        with Site(*site) if isinstance(site, tuple) else Site(site) as served:
+            how = {"priority": priority, "timeout": timeout, "keeps_items": keeps_items}
+            return run_spider(spider, settings, site=served, **how, **arguments)
     # All crawls of the process share its reactor, whose event loop exists already.
     every = {**_PLAIN, **settings, "ASYNCIO_EVENT_LOOP": None}
     if site is not None:
@@ -402,7 +408,7 @@ def run_spider(
     finally:
         root.removeHandler(records)
         root.setLevel(level)
-    return Run(spiders[0] if spiders else None, crawler, items, records.records)
+    return Run(spiders[0] if spiders else None, crawler, items, records.records, site)
 
 
 def times_out(*ends):
