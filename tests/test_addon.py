@@ -192,8 +192,6 @@ def test_the_addon_changes_no_other_setting_of_a_project():
 
 
 class Collected(Plain):
-    """Records the garbage collection settings while pages arrive."""
-
     def parse(self, response):
         self.seen = (gc.get_threshold(), gc.get_freeze_count())
         yield from super().parse(response)

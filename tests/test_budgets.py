@@ -221,29 +221,6 @@ def test_few_of_the_links_that_a_budget_refuses_are_recorded(tmp_path):
     assert len(recorded) == 4_096 // len("".join(visit.outside[0]))
 
 
-@pytest.mark.parametrize("ordering", ["breadth-first", "opic"])
-def test_invented_sites_do_not_keep_real_ones_from_being_found(ordering):
-    """Fifty pages of one site, each inventing ten sites, come before the links to real ones."""
-
-    def answer(host, path):
-        if host == "evil.test":
-            number = int(path[1:] or 0)
-            invented = [f"http://h{number}-{n}.invalid.test/" for n in range(10)]
-            return page(*invented, *([f"/{number + 1}"] if number < 49 else []))
-        if host == "good.test":
-            return page(*(f"http://friend{n}.test/" for n in range(10)))
-        return page() if host.startswith("friend") else None
-
-    run = crawl(
-        ({}, answer),
-        {"CRAWLPRIO_MAX_SITES": 60, "CRAWLPRIO_MAX_STATIC_DEPTH": None, "ORDERING": ordering},
-        seeds="http://evil.test/,http://good.test/",
-        follow="web",
-    )
-    friends = {fetch.host for fetch in run.site.fetches if fetch.host.startswith("friend")}
-    assert len(friends) == 10
-
-
 def test_a_site_takes_few_bytes_of_the_budgets():
     """A domain's name and four dictionary entries once took 205 bytes per invented site."""
     budgets = Budgets(domain_of, lambda site: 0, per_site=999, per_domain=999)

@@ -165,7 +165,6 @@ class Served(Site):
 
 
 def share(rows, got):
-    """The importance of pages, by linear algebra."""
     ranks = trusted_pagerank(rows, [0, -1] if -1 in rows else [0])
     return sum(rank for number, rank in ranks.items() if number in got)
 

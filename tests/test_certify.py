@@ -48,7 +48,6 @@ class Served(Site):
 
 
 def true_share(got):
-    """The importance of pages, by linear algebra."""
     web = {**WEB, 7: [8], 9: [], 11: []}
     ranks = trusted_pagerank(web, [0])
     return sum(ranks[number] for number in got)

@@ -208,7 +208,6 @@ def test_the_charset_is_that_of_the_type_that_counts(line, header):
 
 @cache
 def served():
-    """Bodies with their Content-Encoding, headers of the type, and what a browser is to see."""
     coded = [*WHOLE.values(), *NOT_DECODED.values()]
     return [(coding, {"Content-Type": "text/html"}, body) for coding, body in coded]
 

@@ -205,8 +205,6 @@ def test_a_crawl_that_is_stopped_does_not_wait_for_slots():
 
 
 class Tuning(Spider):
-    """Reads and changes the downloader's slots as it goes."""
-
     name = "tuning"
 
     def __init__(self):

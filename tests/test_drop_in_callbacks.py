@@ -68,8 +68,6 @@ class Arguments(SpiderCase, Spider):
 
 
 class NoStart(SpiderCase, Spider):
-    """Yields no requests at all."""
-
     pages = SHOP
 
     async def start(self):
@@ -77,8 +75,6 @@ class NoStart(SpiderCase, Spider):
 
 
 class StartFails(SpiderCase, Spider):
-    """`start()` raises halfway."""
-
     pages = SHOP
 
     async def start(self):
@@ -90,8 +86,6 @@ class StartFails(SpiderCase, Spider):
 
 
 class InlineStart(SpiderCase, Spider):
-    """`start()` fetches a page itself to learn what to request."""
-
     pages = SHOP
 
     async def start(self):
@@ -126,8 +120,6 @@ class Idle(SpiderCase, Spider):
 
 
 class IdleReason(Idle):
-    """Gives its own reason when it becomes idle."""
-
     def idle(self):
         raise CloseSpider("had enough")
 

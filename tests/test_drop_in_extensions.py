@@ -12,8 +12,6 @@ from scrapy.utils.request import fingerprint
 
 
 class DupeFilterDebug(Web):
-    """Every duplicate is logged."""
-
     pages = {"/0": html("home", "/1", "/1", "/2", "/2"), "/1": html("one"), "/2": html("two", "/1")}
     options = {"DUPEFILTER_DEBUG": True}
     logged = r"^Filtered duplicate request: <GET \S+>"
@@ -51,8 +49,6 @@ class OwnFilter(Web):
 
 
 class NoFilter(SpiderCase, Spider):
-    """A filter that lets everything through, so every request is sent."""
-
     pages = WEB
     options = {"DUPEFILTER_CLASS": BaseDupeFilter}
 

@@ -20,8 +20,6 @@ HERE = Path(__file__).parent
 
 
 class Pages(Spider):
-    """Requests twenty-one pages of one site."""
-
     name = "pages"
     n_pages = 21
 

@@ -16,7 +16,6 @@ RETRIES = {"RETRY_ENABLED": True, "CRAWLPRIO_MAX_BACK_OFF": 0.05}
 
 
 def to(location, status=302, **headers):
-    """A redirect."""
     return Answer("", status, {"Location": location, **headers})
 
 
@@ -163,8 +162,6 @@ class Domains(Asking):
 
 
 class Depths(SpiderCase, Spider):
-    """A depth limit, with its stats."""
-
     pages = {f"/{n}": html(str(n), f"/{n + 1}") for n in range(6)}
     options = {"DEPTH_LIMIT": 3, "DEPTH_STATS_VERBOSE": True}
     start_urls = (f"{ROOT}/0",)
@@ -193,8 +190,6 @@ class Cookies(Asking):
 
 
 class Slots(Asking):
-    """Requests in download slots of their own."""
-
     pages = {f"/{n}": html(str(n)) for n in range(6)}
     options = {"DOWNLOAD_SLOTS": {"slow": {"concurrency": 1, "delay": 0.05, "jitter": 0.0}}}
     asks = [
@@ -223,8 +218,6 @@ class Priorities(SpiderCase, Spider):
 
 
 class Proxied(Asking):
-    """A proxy that a request names gets the request."""
-
     pages = {"/": html("home")}
     asks = [{"url": "/", "meta": {"proxy": "http://proxy.test:3128"}}]
 

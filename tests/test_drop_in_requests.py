@@ -18,8 +18,6 @@ PLAIN = {}
 
 
 class Any200(Site):
-    """A site that has every page."""
-
     def __init__(self, hold=lambda answer: answer):
         super().__init__({}, lambda host, path: hold(html("there")))
 

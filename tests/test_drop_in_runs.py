@@ -97,8 +97,6 @@ class Unserializable(SpiderCase, Spider):
 
 
 class Paused(SpiderCase, Spider):
-    """Pauses the engine for a while."""
-
     pages = WEB
     options = {"CONCURRENT_REQUESTS": 1}
 
@@ -150,8 +148,6 @@ def test_it_goes_the_same_as_with_scrapy_alone(kind, tmp_path):
 
 
 class Links(Spider):
-    """Follows all links."""
-
     name = "links"
     start = Resumed.start
 

@@ -58,7 +58,6 @@ def stored(path, n_visits, ordering="opic", n_pages=120):
 
 
 def last_url(path):
-    """Return the URL of the page found last."""
     with Store.open(path, readonly=True) as store:
         return list(store.page_urls())[-1]
 

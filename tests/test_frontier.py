@@ -670,17 +670,6 @@ def test_priorities_between_two_others_never_run_out(plain_until):
         assert leave_one_by_one(frontier) == [3, 1, 0, 2]
 
 
-def test_an_added_page_waits_before_any_visit_shows_it_and_after_all_keys_change():
-    pages = PageTable()
-    site = pages.site("s")
-    frontier = PageQueue(Restless(), pages)
-    for number in range(3):
-        frontier.add(pages.add(str(number), "", site))
-    frontier.accept(np.empty(0))
-    check_invariants(frontier)
-    assert leave_one_by_one(frontier) == [0, 1, 2]
-
-
 def test_a_crawl_of_ten_thousand_sites_grows_all_arrays_and_loses_nothing():
     rng = random.Random(5)
     pages = PageTable()

@@ -136,8 +136,6 @@ def test_without_the_guard_most_of_the_same_spellings_reach_it():
 
 
 class Reader(Everything):
-    """Yields what it read."""
-
     def parse_page(self, response):
         yield {"text": response.text}
 

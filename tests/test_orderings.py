@@ -117,24 +117,6 @@ def test_sites_take_turns_as_the_oracle_says(data):
         assert found == expected, (name, options)
 
 
-@pytest.mark.parametrize(
-    ("name", "options"),
-    [
-        ("batch-pagerank", {}),
-        ("batched", {}),
-        ("batched", {"weights": {"breadth-first": 1.0, "backlink-count": 1.0}}),
-    ],
-)
-def test_a_batch_in_turns_holds_pages_of_as_many_sites_as_possible(name, options):
-    """Page 0 links to ten pages of each of seven sites, those of site 0 first and most often."""
-    pages = [page for site in range(7) for page in range(10 * site + 1, 10 * site + 11)]
-    links = {0: pages, **{page: [v for v in pages[:10] if v != page] for page in pages[:5]}}
-    web = with_urls(Web(links, {page: (page - 1) // 10 for page in pages} | {0: 9}))
-    for share, n_sites in ((1, 7), (2, 4), (10, 1)):
-        order = fetch_order(web, [0], name, {**options, "every": 7, "site_share": share})
-        assert len({web.site[page] for page in order[1:8]}) == n_sites
-
-
 def test_a_batch_by_an_ordering_that_ranks_sites_is_what_that_ordering_takes_next():
     """Of three sites with 3, 2 and 1 waiting pages; what a batch shows does not count in it."""
     links = {0: [1, 2, 3, 4, 5, 6], 1: [7, 8, 9, 10]}
@@ -167,26 +149,6 @@ def test_a_bad_key_of_a_site_is_named_in_one_sentence_when_a_batch_is_drawn():
         fetch_order(
             power_law_web(20, 1), [0], "batched", {"weights": {f"{__name__}.SitesByNaN": 1}}
         )
-
-
-@pytest.mark.parametrize("share", [1, 4])
-@pytest.mark.parametrize("name", ["opic", "breadth-first"])
-def test_no_site_gets_more_than_its_share_while_others_wait(name, share):
-    """Page 0 of 9 sites of 200 pages each links to each home page; sites link to themselves."""
-    n_sites, size = 9, 200
-    draw = random.Random(6)
-    links = {
-        page: [page // size * size + draw.randrange(size) for _ in range(8)]
-        for page in range(n_sites * size)
-    }
-    links[0] += range(size, n_sites * size, size)
-    web = with_urls(Web(links, {page: page // size for page in links}))
-    order = fetch_order(web, [0], name, {"site_share": share})[:900]
-    given = np.cumsum(np.eye(n_sites)[[page // size for page in order]], axis=0)
-    assert (given.max(axis=1) - given.min(axis=1)).max() <= share
-    unequal = fetch_order(web, [0], "opic", {})[:900]
-    counts = np.bincount([page // size for page in unequal], minlength=n_sites)
-    assert counts.max() - counts.min() > 10 * share
 
 
 @pytest.mark.parametrize("n_replayed", [1, 7, 120])

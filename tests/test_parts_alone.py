@@ -119,7 +119,6 @@ COMBINED = [
 
 
 def settings_of(lines):
-    """Return the settings of some lines together."""
     return {name: value for line in lines.values() for name, value in line.items()}
 
 

@@ -22,7 +22,6 @@ from crawlprio.web.robots_txt import (
     MAX_WILDCARDS,
     RobotsFiles,
     RobotsTxt,
-    can_be_read,
     decoded,
     pack,
     products,
@@ -274,11 +273,6 @@ def test_a_file_is_valid_for_a_day_or_as_long_as_its_cache_control_says():
     assert list(map(validity, said)) == [MAX_AGE, 3600, 7200, ASK_AGAIN, MAX_AGE, MAX_AGE]
     file = RobotsTxt(b"", fetched_at=100, lasts=10)
     assert [file.is_valid(now) for now in (99, 100, 109, 110)] == [False, True, True, False]
-
-
-def test_a_4xx_status_other_than_429_says_that_there_are_no_rules():
-    statuses = [0, 200, 204, 301, 403, 404, 410, 429, 500, 503, 999]
-    assert [status for status in statuses if can_be_read(status)] == [200, 204, 403, 404, 410]
 
 
 def test_a_robots_txt_with_too_many_rules_is_obeyed_in_part_and_counted():

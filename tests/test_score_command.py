@@ -63,7 +63,6 @@ def folder(tmp_path, monkeypatch):
 
 
 def run(*arguments, command=Command):
-    """Run the command through scrapy's own command line; return its exit status."""
     return run_scrapy_command(command, "it", *arguments)
 
 

@@ -56,7 +56,6 @@ def record_crawl(n_visits):
 
 
 def simulate(*arguments):
-    """Run the command through scrapy's own command line; return its exit status."""
     return run_scrapy_command(Command, "simulate", *arguments)
 
 

@@ -22,7 +22,7 @@ from crawlprio.graph.compiled import Layout, njit
 from crawlprio.graph.linkgraph import LinkGraph
 from crawlprio.graph.pages import NO_PAGE, PageIds
 from crawlprio.measure.crawl_order import cumulative_pagerank, kendall_tau
-from crawlprio.orderings import ORDERINGS, CompiledOrdering, Ordering, make_ordering
+from crawlprio.orderings import ORDERINGS, CompiledOrdering, make_ordering
 from crawlprio.orderings.baseline import BacklinkCount, BreadthFirst
 from crawlprio.orderings.historical import Omniscient
 from crawlprio.orderings.opic import Opic
@@ -203,15 +203,6 @@ def test_earlier_scores_of_other_pages_are_refused(with_topic):
         crawl_order(graph_of(web), [0], ordering, hot_queue=hot_queue)
 
 
-class OwnCount(Ordering):
-    """A custom ordering as in the documentation: backlinks, counted in Python."""
-
-    def observe(self, visit):
-        if visit.page >= 0:
-            self.keys[visit.targets] += 1
-        return visit.targets
-
-
 class LateCount(BacklinkCount):
     """A refinement of a compiled ordering, whose rules no longer describe it completely."""
 
@@ -224,12 +215,6 @@ class Upside(Omniscient):
 
     def score_of(self, page):
         return -super().score_of(page)
-
-
-def test_a_custom_ordering_fetches_like_the_compiled_one_that_it_repeats():
-    graph = graph_of(power_law_web(400, seed=11))
-    own = crawl_order(graph, [0], OwnCount())
-    assert own.tolist() == crawl_order(graph, [0], BacklinkCount()).tolist()
 
 
 def test_a_subclass_that_changes_the_rules_meaning_does_not_run_in_the_loop():

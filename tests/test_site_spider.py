@@ -243,8 +243,6 @@ def test_a_redirected_seed_brings_the_other_site_into_scope():
 
 
 class SeedList:
-    """The part of a scheduler that handles seeds."""
-
     def __init__(self):
         self.seeds = []
 

@@ -423,6 +423,5 @@ class TestTypes:
 
 
 def set_last(path, table, column, value):
-    """Put a value into the last row of a table."""
     last = f"WHERE rowid = (SELECT max(rowid) FROM {table})"
     change(path, f"UPDATE {table} SET {column} = ? {last}", value)

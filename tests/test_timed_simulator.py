@@ -150,40 +150,6 @@ def test_with_a_hot_queue_driver_and_oracle_agree(data):
     assert loop == events == expected
 
 
-@pytest.mark.sampled(3)
-@pytest.mark.parametrize(("name", "options"), CASES)
-def test_on_a_power_law_web_loop_driver_and_oracle_agree(name, options):
-    web = power_law_web(150, seed=31)
-    web.anchors.clear()
-    web.urls = {page: url_of(web, page) for page in web.pages}
-    rng = random.Random(31)
-    roads = Roads(
-        robots=4,
-        k=2,
-        bandwidth=2000.0,
-        latency={site: rng.choice([0.0, 0.2, 0.5]) for site in range(5)},
-        n_bytes={page: float(rng.randrange(0, 3000, 250)) for page in web.pages},
-        speed={0: 500.0, 1: 900.0, 2: None, 3: 500.0},
-        delay=1.0,
-        small_site_delay=3.0,
-        small_site_pages=20,
-    )
-    loop, events, expected = three_ways(web, [3, 0, 120], name, options, roads)
-    assert loop == events == expected
-    assert len(loop) == len(web.reachable([3, 0, 120]))
-
-
-@pytest.mark.parametrize(("fill", "order"), [(False, [0, 1, 2, 4, 3]), (True, [0, 1, 4, 2, 3])])
-def test_a_page_of_a_ready_site_waits_for_the_end_of_the_batch(fill, order):
-    """After 0 all links are alike, and 1 and 2, of one site, are the batch; 4 is best after it."""
-    web = Web(links={0: [1, 2, 3, 4], 2: [4], 1: [4]}, site={0: 0, 1: 1, 2: 1, 3: 1, 4: 2})
-    roads = Roads(robots=3, latency={1: 1.0}, delay=10.0)
-    options = {"every": 2, "fill": fill}
-    loop, events, expected = three_ways(web, [0], "batch-pagerank", options, roads)
-    assert loop == events == expected
-    assert [page for page, *_ in loop] == order
-
-
 @pytest.mark.long
 @pytest.mark.parametrize("name", ["opic", "larger-sites-first", *WITH_RANKS])
 def test_loop_and_driver_agree_on_2000_pages_and_40_robots(name):
@@ -278,18 +244,6 @@ def test_transfers_share_the_bandwidth_and_none_is_faster_than_its_site(compiled
     assert crawl.seconds == 11
 
 
-@pytest.mark.parametrize("compiled", [True, False])
-def test_fetches_that_end_together_are_observed_in_order_of_their_start(compiled):
-    # Both take 1 s after page 0: one has no bytes and waits for its connection, one is a transfer.
-    for empty, full in ((1, 2), (2, 1)):
-        sizes, latency = np.zeros(3), np.zeros(3)
-        sizes[full], latency[empty] = 100.0, 1.0
-        network = Network(robots=2, bandwidth=100.0, page_bytes=sizes, latency=latency)
-        crawl = timed_crawl(fork(2), [0], BreadthFirst(), network, compiled=compiled)
-        assert crawl.ended.tolist() == [0, 1, 1]
-        assert crawl.visits.tolist() == crawl.order.tolist() == [0, 1, 2]
-
-
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize(("name", "options"), CASES)
 def test_one_robot_without_a_delay_fetches_in_the_order_of_the_order_only_loop(name, options):
@@ -336,8 +290,6 @@ def test_a_custom_ordering_runs_like_the_compiled_one_that_it_repeats():
 
 
 class Impatient(Politeness):
-    """Custom delay rules that the compiled loop does not know."""
-
     def pause(self, **said):
         return super().pause(**said) / 2
 

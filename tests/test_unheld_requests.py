@@ -55,8 +55,6 @@ class Tokened(scrapy.Request):
 
 
 class Other(scrapy.Spider):
-    """A spider that is not the one that crawls."""
-
     name = "other"
 
     def detail(self, response): ...

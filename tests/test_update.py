@@ -92,7 +92,6 @@ def crawl(site, job, update="changed", spider=SiteSpider, **settings):
 
 
 def versions(job):
-    """Return URL and status of each visit, in order."""
     sql = "SELECT url, status FROM visits JOIN pages ON pages.id = page ORDER BY seq"
     return [(url.removeprefix(ROOT), status) for url, status in query(job / "crawl.sqlite", sql)]
 

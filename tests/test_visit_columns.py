@@ -79,7 +79,6 @@ TARGETS = st.one_of(
 
 
 def result_of(read):
-    """Return what a reader returns; None if it refuses the values."""
     with contextlib.suppress(ValueError, TypeError):
         return read()
     return None

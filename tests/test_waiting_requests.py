@@ -35,7 +35,6 @@ class Job:
         self.open()
 
     def open(self):
-        """Start a run."""
         crawler = get_crawler(
             settings_dict={
                 "ORDERING": "breadth-first",
@@ -52,7 +51,6 @@ class Job:
         self._recorder.open()
 
     def close(self):
-        """End a run cleanly."""
         self.frontier.close()
         self._recorder.close()
         self._due.clear()

@@ -88,7 +88,6 @@ class SpiderCase:
 
     @classmethod
     def run(cls, folder, settings, site):
-        """Run the spider once."""
         assert issubclass(cls, Spider)
         folder.mkdir(exist_ok=True)
         every = {**cls.settings(folder), **settings}
@@ -125,7 +124,6 @@ class SpiderCase:
 
 
 def html(body="", *links, **headers):
-    """Return a page with some text and links."""
     anchors = "".join(f'<a href="{link}">{link}</a>' for link in links)
     return Answer(f"<html><body>{body}{anchors}</body></html>", headers={**HTML, **headers})
 

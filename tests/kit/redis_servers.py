@@ -65,11 +65,9 @@ class RedisServer:
             until(answers)
 
     def send(self, number):
-        """Send a signal to the server."""
         self._process.send_signal(number)
 
     def kill(self):
-        """Kill the server with SIGKILL."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()

@@ -96,7 +96,6 @@ class SharedCrawl:
         return coordinator
 
     def interrupt(self):
-        """Press Ctrl-C."""
         for worker in self.alive():
             worker.send_signal(signal.SIGINT)
 
@@ -114,7 +113,6 @@ class SharedCrawl:
         self.wait(lambda: not self.coordinators())
 
     def stop(self):
-        """End all at once."""
         for number in {*self.coordinators(), *self.workers()}:
             with suppress(ProcessLookupError):
                 os.kill(number, signal.SIGKILL)

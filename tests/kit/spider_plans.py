@@ -96,12 +96,10 @@ class Plan:
     stops_after: tuple[int, ...] = ()
 
     def as_json(self):
-        """Return JSON from which `from_json` restores the plan."""
         return {**asdict(self), "nodes": [asdict(node) for node in self.nodes.values()]}
 
     @classmethod
     def from_json(cls, plan):
-        """Return the plan that `as_json` wrote."""
         nodes = [
             Node(**{key: _frozen(value) for key, value in node.items()}) for node in plan["nodes"]
         ]

@@ -20,8 +20,6 @@ ADDRESS = re.compile(r"live view at http://127\.0\.0\.1:(\d+)/#token=(\S+)")
 
 
 class Reply(NamedTuple):
-    """What the live view answered."""
-
     status: int
     body: Any
     headers: Mapping[str, str]

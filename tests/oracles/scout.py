@@ -38,7 +38,6 @@ class Scout(Ordering, name="scout"):
             self.ring.setdefault(self.site(seed), deque()).append(seed)
 
     def site(self, page):
-        """Return the site of a page."""
         return self.record.web.site.get(page, 0)
 
     def worth(self, page):

@@ -90,7 +90,6 @@ class SiblingSampling(Ordering, name="sibling-sampling"):
         return counted / (c + 1.5)
 
     def visits_to(self, site):
-        """Return the visits to a site."""
         return sum(self.site(u) == site for u in self.record.crawled_pages)
 
     def is_vouched_for(self, site):
@@ -106,11 +105,9 @@ class SiblingSampling(Ordering, name="sibling-sampling"):
         return len(self.record.crawled_pages) / n_sites
 
     def site(self, page):
-        """Return the site of a page."""
         return self.record.web.site.get(page, 0)
 
     def n_fetched(self, pages):
-        """Return how many of some pages have been fetched."""
         return len(set(pages) & set(self.record.crawled_pages))
 
     def pass_on(self, page):
