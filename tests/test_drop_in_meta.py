@@ -4,7 +4,6 @@ Redirects, retries, statuses, cookies, depths, domains, headers, robots.txt.
 """
 
 import contextlib
-import math
 from typing import Any, ClassVar
 
 import pytest
@@ -116,18 +115,6 @@ class Retries(Asking):
 
     def more(self, response):
         return {"retry_times": response.meta.get("retry_times")}
-
-
-class Timeouts(Asking):
-    """A server that never answers, with the request's and the settings' timeout."""
-
-    pages = {"/never": Answer(seconds=math.inf), "/slow": html("slow")._replace(seconds=0.6)}
-    options = {"DOWNLOAD_TIMEOUT": 0.4}
-    asks = [
-        {"url": "/never"},
-        {"url": "/slow", "meta": {"download_timeout": 20}},
-        {"url": "/slow?b"},
-    ]
 
 
 class Robots(Asking):

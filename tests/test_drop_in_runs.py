@@ -1,9 +1,8 @@
 """Special ways to run a crawl work the same with the add-on.
 
-Stopped and resumed, several in a process, without a reactor, or driven by hand by a project.
+Several in a process, without a reactor, or driven by hand by a project.
 """
 
-import asyncio
 import contextlib
 import json
 from collections import Counter
@@ -11,67 +10,13 @@ from pathlib import Path
 
 import pytest
 from crawls import ADDON, Site, run_spider
-from drop_in import ROOT, CountingSite, SpiderCase, assert_alike, html, kinds
+from drop_in import ROOT, SpiderCase, assert_alike, html, kinds
 from forked import run_forked
 from scrapy import Request, Spider, signals
+from spiders import Follower
 
 WEB = {f"/{n}": html(f"page {n}", f"/{2 * n + 1}", f"/{2 * n + 2}") for n in range(31)}
 HERE = Path(__file__).parent
-
-
-class Resumed(SpiderCase, Spider):
-    """Stopped twice, resumed twice: the runs together have the results of a single run.
-
-    Requests carry what has to survive: callback, errback, arguments, meta, body, priority.
-    """
-
-    pages = WEB
-    options = {"CRAWLPRIO_STORE": "crawl.sqlite"}
-    stops = (4, 9, None)
-
-    @classmethod
-    def from_crawler(cls, crawler, *args, **kwargs):
-        spider = super().from_crawler(crawler, *args, **kwargs)
-        spider.state = {}
-        return spider
-
-    async def start(self):
-        yield Request(f"{ROOT}/0", cb_kwargs={"path": "0"})
-
-    def parse(self, response, path):
-        self.state["n_pages"] = self.state.get("n_pages", 0) + 1
-        yield {"url": response.url, "path": path, "mine": response.meta.get("mine")}
-        for link in response.css("a::attr(href)").getall():
-            yield response.follow(
-                link,
-                self.parse,
-                errback=self.failed,
-                cb_kwargs={"path": f"{path}>{link[1:]}"},
-                meta={"mine": len(path)},
-                priority=int(link[1:]) % 3,
-            )
-        if path == "0":
-            yield Request(f"{ROOT}/form", self.posted, method="POST", body=bytes(range(256)))
-
-    def posted(self, response):
-        yield {"posted": response.url}
-
-    def failed(self, failure):
-        yield {"failed": failure.request.url, **failure.request.cb_kwargs}
-
-    @classmethod
-    def crawl(cls, folder, settings):
-        items = Counter()
-        with CountingSite(cls.pages) as site:
-            for n_pages in cls.stops:
-                every = {**settings, "JOBDIR": str(folder / "job")}
-                if n_pages is not None:
-                    every["CLOSESPIDER_PAGECOUNT"] = n_pages
-                run = cls.run(folder, every, site)
-                items.update(repr(item) for item in run.items)
-            brought = cls.brought(run, site)
-        notes = [run.reason, run.spider.state]
-        return brought._replace(items=items, stats={}, notes=notes)
 
 
 class Unserializable(SpiderCase, Spider):
@@ -94,22 +39,6 @@ class Unserializable(SpiderCase, Spider):
         found = super().brought(run, site)
         said = Counter({message.partition(" - reason")[0]: n for message, n in found.log.items()})
         return found._replace(log=said)
-
-
-class Paused(SpiderCase, Spider):
-    pages = WEB
-    options = {"CONCURRENT_REQUESTS": 1}
-
-    async def start(self):
-        for n in range(4):
-            yield Request(f"{ROOT}/{n}")
-
-    async def parse(self, response):
-        if response.url.endswith("/1"):
-            self.crawler.engine.pause()
-            await asyncio.sleep(0.2)
-            self.crawler.engine.unpause()
-        yield {"url": response.url}
 
 
 class Lazy(SpiderCase, Spider):
@@ -145,15 +74,6 @@ class Lazy(SpiderCase, Spider):
 def test_it_goes_the_same_as_with_scrapy_alone(kind, tmp_path):
     with contextlib.chdir(tmp_path):
         assert_alike(kind, tmp_path)
-
-
-class Links(Spider):
-    name = "links"
-    start = Resumed.start
-
-    def parse(self, response, path=""):
-        yield {"url": response.url}
-        yield from response.follow_all(css="a")
 
 
 IN_ONE_PROCESS = """
@@ -219,14 +139,10 @@ def test_two_crawlers_in_one_process_have_the_results_they_have_alone(tmp_path, 
     assert "Traceback" not in ended[1][1]
 
 
-def test_consecutive_crawlers_have_the_same_results(tmp_path):
-    counts = []
-    for addon in ({}, ADDON):
-        with Site(WEB) as site:
-            for _ in range(2):
-                run = run_spider(Links, addon, site=site)
-                counts.append(len(run.items))
-    assert len(set(counts)) == 1
+def test_consecutive_crawlers_have_the_same_results():
+    starts = {"site": WEB, "start_urls": [f"{ROOT}/0"]}
+    runs = [run_spider(Follower, addon, **starts) for addon in ({}, {}, ADDON, ADDON)]
+    assert {len(run.items) for run in runs} == {31}
 
 
 def test_a_projects_unit_tests_can_make_a_crawler_without_a_reactor(tmp_path):

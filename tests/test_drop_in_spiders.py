@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 from crawls import Answer
 from drop_in import FIRST_LINK, ROOT, SpiderCase, assert_alike, html, kinds
-from scrapy import FormRequest, Request, Spider
+from scrapy import Request, Spider, signals
+from scrapy.exceptions import CloseSpider, DontCloseSpider
 from scrapy.linkextractors import LinkExtractor
 from scrapy.spiders import CrawlSpider, Rule, SitemapSpider
 
@@ -95,26 +96,6 @@ class Sitemap(SpiderCase, SitemapSpider):
         yield {"page": response.url}
 
 
-class Login(SpiderCase, Spider):
-    """A form with a hidden field, a session, and a page behind it."""
-
-    pages = {
-        "/login": html(
-            '<form action="/in" method="post"><input type="hidden" name="t" value="7">'
-        )._replace(headers={"Content-Type": "text/html", "Set-Cookie": "a=1"}),
-        "/in": Answer("", 302, {"Location": "/home", "Set-Cookie": "session=5"}),
-        "/home": html("welcome"),
-    }
-    start_urls = (f"{ROOT}/login",)
-
-    def parse(self, response):
-        return FormRequest.from_response(response, formdata={"user": "u"}, callback=self.home)
-
-    def home(self, response):
-        cookie = response.request.headers.get("Cookie", b"")
-        yield {"url": response.url, "cookies": sorted(cookie.decode().split("; "))}
-
-
 class OddUrls(SpiderCase, Spider):
     """Fragments, other alphabets, spaces, credentials and schemes that never reach a server."""
 
@@ -138,6 +119,97 @@ class OddUrls(SpiderCase, Spider):
         yield {"failed": failure.request.url, "why": failure.type.__name__}
 
 
+class Arguments(SpiderCase, Spider):
+    """cb_kwargs, meta, flags and priority arrive as they were sent."""
+
+    pages = {f"/{n}": html(str(n)) for n in range(5)}
+
+    async def start(self):
+        for n in range(5):
+            yield Request(
+                f"{ROOT}/{n}",
+                priority=n,
+                flags=[f"flag {n}"],
+                meta={"mine": {"n": n}, "shared": self.notes},
+                cb_kwargs={"n": n, "extra": [n]},
+            )
+
+    def parse(self, response, n, extra):
+        request = response.request
+        assert response.meta["shared"] is self.notes
+        keys = sorted(key for key in response.meta if key not in ("download_latency", "shared"))
+        yield {"n": n, "extra": extra, "meta": keys, "flags": request.flags, "p": request.priority}
+
+
+class NoStart(SpiderCase, Spider):
+    pages = SHOP
+
+    async def start(self):
+        yield {"only": "an item"}
+
+
+class StartFails(SpiderCase, Spider):
+    pages = SHOP
+
+    async def start(self):
+        yield Request(f"{ROOT}/item/1")
+        raise RuntimeError("start fails")
+
+    def parse(self, response):
+        yield {"url": response.url}
+
+
+class InlineStart(SpiderCase, Spider):
+    pages = SHOP
+
+    async def start(self):
+        response = await self.crawler.engine.download_async(Request(f"{ROOT}/list/1"))
+        for link in response.css("a::attr(href)"):
+            yield response.follow(link)
+
+    def parse(self, response):
+        yield {"url": response.url}
+
+
+class Idle(SpiderCase, Spider):
+    """Requests more pages each time it becomes idle, three times over."""
+
+    pages = {f"/{n}": html(str(n)) for n in range(4)}
+    start_urls = (f"{ROOT}/0",)
+
+    @classmethod
+    def from_crawler(cls, crawler, *args, **kwargs):
+        spider = super().from_crawler(crawler, *args, **kwargs)
+        crawler.signals.connect(spider.idle, signal=signals.spider_idle)
+        return spider
+
+    def idle(self):
+        self.notes.append("idle")
+        if len(self.notes) < 4:
+            self.crawler.engine.crawl(Request(f"{ROOT}/{len(self.notes)}"))
+            raise DontCloseSpider
+
+    def parse(self, response):
+        yield {"url": response.url}
+
+
+class IdleReason(Idle):
+    def idle(self):
+        raise CloseSpider("had enough")
+
+
+class Closing(SpiderCase, Spider):
+    """Closes itself from a callback, with nothing else in flight."""
+
+    pages = SHOP
+    start_urls = (f"{ROOT}/",)
+    options = {"CONCURRENT_REQUESTS": 1}
+
+    def parse(self, response):
+        yield {"url": response.url}
+        raise CloseSpider("seen all")
+
+
 @pytest.mark.parametrize("kind", kinds(vars()))
-def test_it_brings_the_same_as_with_scrapy_alone(kind, tmp_path):
+def test_it_has_the_same_results_as_with_scrapy_alone(kind, tmp_path):
     assert_alike(kind, tmp_path)

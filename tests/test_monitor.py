@@ -158,30 +158,6 @@ class TestWhatItShowsAndDoes:
             watched.post("/resume")
         until(lambda: url in _fetched(watched))
 
-    def test_a_pause_starts_no_fetch_until_the_crawl_is_resumed(self, watched):
-        watched.post("/pause")
-        seen = _settled(watched)
-        assert seen["state"] == "paused"
-        n_before = len(_fetched(watched))
-        sleep(0.5)  # ten delays
-        assert len(_fetched(watched)) == n_before
-        watched.post("/resume")
-        until(lambda: len(_fetched(watched)) > n_before)
-        _seen(watched, lambda seen: seen["state"] == "running")
-
-    def test_a_page_that_is_asked_for_comes_first(self, watched):
-        watched.post("/pause")
-        last = [row[0][1] for row in _settled(watched)["tables"]["next"]][-1]
-        n_before = len(_fetched(watched))
-        for url in (last, "http://a.test/unheard-of-1"):
-            reply = watched.post("/first", url=f" {url} ")
-            assert (reply.status, url in reply.body["said"]) == (200, True)
-        asked = {last, "http://a.test/unheard-of-1"}
-        until(lambda: asked == {row[0][1] for row in watched.state()["tables"]["next"][:2]})
-        watched.post("/resume")
-        until(lambda: asked <= set(_fetched(watched)))
-        assert asked <= set(_fetched(watched)[n_before:][:6])
-
     @pytest.mark.parametrize(
         ("url", "told"),
         [

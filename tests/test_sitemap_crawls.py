@@ -78,6 +78,7 @@ def test_linked_pages_leave_in_the_same_order_with_and_without_sitemaps(tmp_path
     _, paths = crawled(web, tmp_path / "b.sqlite", settings)
     paths.remove("/sitemap.xml")
     assert len(without) > 50
+    assert "/sitemap.xml" not in without
     assert paths[: len(without)] == without
     assert paths[len(without) :] == [f"/{n}" for n in range(1_000, 1_010)]
 
@@ -100,11 +101,6 @@ def test_recorded_only_they_are_not_fetched(tmp_path):
     with Store.open(path, readonly=True) as store:
         assert store.sitemaps().counts() == [("a.test", 5, 2, 2)]
     assert query(path, "SELECT DISTINCT lastmod, priority FROM sitemap_urls") == [("", 1.0)]
-
-
-def test_without_the_setting_no_sitemap_is_read(tmp_path):
-    _, paths = crawled(WEB, tmp_path / "a.sqlite", {"ROBOTSTXT_OBEY": True})
-    assert paths == LINKED
 
 
 def test_a_sitemap_given_by_its_url_needs_no_robots_txt(tmp_path):
@@ -183,20 +179,20 @@ def test_pages_of_a_sitemap_obey_scope_robots_and_budgets(tmp_path):
     assert run.stats["crawlprio/refused/site-budget"] == 2
 
 
-def test_a_sitemap_that_robots_txt_forbids_is_not_fetched(tmp_path):
-    web = {**WEB, "/robots.txt": robots("http://a.test/sitemap.xml", rules="Disallow: /sitemap")}
+@pytest.mark.parametrize(
+    ("url", "why"),
+    [
+        ("http://a.test/sitemap.xml", "forbidden by robots.txt"),
+        ("http://10.0.0.1/sitemap.xml", "robots.txt unreachable (refused)"),
+    ],
+)
+def test_a_sitemap_that_is_forbidden_or_at_a_private_address_is_not_fetched(tmp_path, url, why):
+    web = {**WEB, "/robots.txt": robots(url, rules="Disallow: /sitemap")}
     run, paths = crawled(web, tmp_path / "a.sqlite")
     assert paths == LINKED
-    assert run.messages() == [
-        "Sitemap http://a.test/sitemap.xml: it could not be fetched (forbidden by robots.txt)."
-    ]
-
-
-def test_a_sitemap_at_a_private_address_is_not_fetched(tmp_path):
-    web = {**WEB, "/robots.txt": robots("http://10.0.0.1/sitemap.xml")}
-    run, paths = crawled(web, tmp_path / "a.sqlite")
-    assert paths == LINKED
-    assert run.stats["crawlprio/refused/private-address"] == 1
+    (message,) = run.messages()
+    assert message.startswith(f"Sitemap {url}: it could not be fetched (")
+    assert why in message
 
 
 def test_sitemaps_keep_the_delay_of_their_site(tmp_path):

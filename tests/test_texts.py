@@ -1,16 +1,14 @@
 """The texts that a crawl keeps: what is known of each, once per page after any kills, and files."""
 
 import json
-import os
 import random
 from datetime import UTC, datetime
 
 import duckdb
 import pytest
 from commands import refusal, run_command
-from crawls import ADDON, Site, killed_once, options, run_spider
-from forked import run_forked
-from kept_crawls import ENGLISH, FRENCH, GERMAN, crawl, html, rows
+from crawls import ADDON, run_spider
+from kept_crawls import ENGLISH, FRENCH, GERMAN, crawl, rows
 from spiders import Follower
 from stores import query, record_visits, table, visit
 
@@ -24,9 +22,6 @@ from crawlprio.plugins.value.kept_texts import KeptText, first_pages, kept_texts
 from crawlprio.plugins.value.model import LEAST, language_of
 from crawlprio.store import Store
 from crawlprio.web.html import parse_page
-
-N_KILLS = int(os.environ.get("CRAWLPRIO_TEXT_KILLS", "2"))
-SEED = int(os.environ.get("CRAWLPRIO_KILLS_SEED", "20261121"))
 
 
 def expected(host):
@@ -109,48 +104,6 @@ def test_a_crawl_that_does_not_keep_texts_has_no_table_of_them(tmp_path):
     tables = "SELECT 1 FROM sqlite_schema WHERE name = 'text_notes'"
     assert query(tmp_path / "crawl.sqlite", tables) == []
     assert rows(tmp_path / "crawl.sqlite") == []
-
-
-@pytest.mark.slow
-def test_a_crawl_that_is_killed_again_and_again_has_each_text_once(tmp_path):
-    n_pages = 120
-    text = {n: f"{(ENGLISH, GERMAN, FRENCH)[n % 3]} {n // 2}" for n in range(1, n_pages + 1)}
-    web = {
-        f"/{n}": html(text[n], *(f"/{m}" for m in (2 * n, 2 * n + 1) if m <= n_pages)) for n in text
-    }
-    choose = random.Random(SEED)
-    print("seed", SEED)
-    handler = "crawlprio.demo.handler.LoopbackHandler"
-    store = tmp_path / "job" / "crawl.sqlite"
-    with Site(web) as site:
-        words = [
-            *("crawl", "http://a.test/1", "--ordering", "breadth-first"),
-            *("--keep-text", "--value", "words:wald"),
-            *("--folder", str(tmp_path / "job"), "--at-once", "8", "--delay", "0"),
-            *options(
-                {
-                    "DOWNLOAD_HANDLERS": {"http": handler, "https": handler},
-                    "CRAWLPRIO_LOOPBACK": site.address,
-                    "CONCURRENT_REQUESTS_PER_DOMAIN": 8,
-                    "CRAWLPRIO_COMPILE": False,
-                }
-            ),
-        ]
-        for _ in range(N_KILLS):
-            n_more = choose.randint(1, n_pages // (N_KILLS + 1))
-            killed_once("crawlprio", words, store, n_more)
-            found = [row["url"] for row in rows(store)]
-            assert len(set(found)) == len(found) >= 1
-        ended = run_forked("crawlprio", words, tmp_path)
-    assert ended.returncode == 0, ended.stderr
-    export(store, tmp_path / "pages.jsonl")
-    lines = [json.loads(line) for line in (tmp_path / "pages.jsonl").open()]
-    assert sorted((row["url"], row["text"], row["language"]) for row in lines) == sorted(
-        (f"http://a.test/{n}", text[n], ("en", "de", "fr")[n % 3]) for n in text
-    )
-    assert {row["text"]: row["value"] for row in lines} == {
-        kept: 0.1 if "Wald" in kept else 0.0 for kept in text.values()
-    }
 
 
 def test_the_languages_of_texts_are_told_and_those_of_short_ones_are_not():
