@@ -7,10 +7,8 @@ import sys
 from collections import Counter
 
 import pytest
-from crawls import ADDON, Site, page, run_spider
+from crawls import ADDON, page, run_spider
 from forked import run_forked, run_to_end
-from scrapy import Request
-from scrapy.core.scheduler import Scheduler as StockScheduler
 from scrapy.downloadermiddlewares.httpcompression import HttpCompressionMiddleware
 from scrapy.downloadermiddlewares.robotstxt import RobotsTxtMiddleware
 from scrapy.http import HtmlResponse
@@ -180,8 +178,7 @@ CHANGED_BY_THE_ADDON = {
 def test_the_addon_changes_no_other_setting_of_a_project():
     settings = {}
     for name, own in (("with", ADDON), ("without", {})):
-        with Site(PAGES) as site:
-            crawler = run_spider(Plain, own, site=site).crawler
+        crawler = run_spider(Plain, own, site=PAGES).crawler
         settings[name] = crawler.settings.copy_to_dict()
     changed = {
         name
@@ -301,26 +298,3 @@ def test_a_spider_that_yields_pairs_makes_no_requests(path):
     assert [visit for visit in named(path) if visit[1] == 200] == PAIRED
     for stat in ("enqueued", "dequeued"):
         assert run.stats[f"scheduler/{stat}"] == 4
-
-
-class PairingAndFollowing(Pairing):
-    def parse(self, response):
-        for pairs in super().parse(response):
-            yield pairs
-            for url in pairs.targets:
-                yield Request(url, callback=self.parse)
-
-
-def test_the_pipeline_records_pairs_under_scrapys_scheduler_without_the_middlewares(path):
-    settings = {
-        "ITEM_PIPELINES": {"crawlprio.pipelines.LinkPairPipeline": 100},
-        "CRAWLPRIO_STORE": path,
-        "CONCURRENT_REQUESTS": 1,
-    }
-    run = run_spider(PairingAndFollowing, settings, site=PAGES)
-    assert sorted(run.site.paths()) == ["/", "/1", "/2", "/gone"]
-    assert isinstance(run.crawler.engine.scheduler_cls, type)
-    assert issubclass(run.crawler.engine.scheduler_cls, StockScheduler)
-    assert run.messages() == []
-    assert sorted(named(path)) == sorted(PAIRED)
-    assert run.stats["item_scraped_count"] == 3

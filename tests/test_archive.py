@@ -202,8 +202,7 @@ def test_a_crawl_without_a_store_is_archived_too(tmp_path, scheduler):
     settings = {**ADDON, "CRAWLPRIO_WARC": str(tmp_path / "warc")}
     if scheduler == "Scrapy's":
         settings["SCHEDULER"] = "scrapy.core.scheduler.Scheduler"
-    with Site({"/": page()}) as site:
-        assert run_spider(OneRetry, settings, site=site).reason == "finished"
+    assert run_spider(OneRetry, settings, site={"/": page()}).reason == "finished"
     assert [record.url for record in responses(tmp_path / "warc")] == [HOST]
     (line,) = (tmp_path / "warc" / "index.cdxj").read_text().splitlines()
     assert line.startswith("example,a)/ ")
@@ -289,15 +288,9 @@ def test_the_key_of_a_url_is_the_one_that_pywb_looks_up(url, key):
     assert surt(url) == key
 
 
-@pytest.mark.sampled(5)
 @pytest.mark.parametrize(
     ("table", "column", "value"),
-    [
-        *(("archived", name, b"b") for name in ("visit", "url", "fetched_at", "status", "mime")),
-        *(("archived", name, "text") for name in ("digest", "revisit", "file", "offset")),
-        *(("archived", "length", 1.5), ("archived", "digest", 7), ("archive_files", "name", b"b")),
-        *(("archive_files", "n_bytes", "many"), ("archive_files", "n_bytes", b"b")),
-    ],
+    [("archived", "offset", "text"), ("archive_files", "n_bytes", "many")],
 )
 def test_a_row_with_a_value_of_another_type_is_refused_and_nothing_is_lost(
     tmp_path, archived, table, column, value

@@ -3,7 +3,7 @@
 import math
 
 import pytest
-from crawls import ADDON, Site, Together, page, run_spider
+from crawls import ADDON, Together, page, run_spider
 from scrapy.settings import Settings
 from scrapy.utils.test import get_crawler
 
@@ -73,9 +73,8 @@ def test_sites_of_many_owners_are_fetched_from_at_once(hosts, expected):
         # The first ones end at once, as the number grows with the sites that were fetched from.
         return page("/1") if len(begun) <= 20 else together.hold(page("/1"))
 
-    with Site({}, answer) as site:
-        seeds = ",".join(f"http://{host}/" for host in hosts)
-        settings = {**ADDON, **GROWS, "ROBOTSTXT_OBEY": False, "ORDERING": "breadth-first"}
-        run_spider(SiteSpider, settings, site=site, seeds=seeds)
-    assert len(site.fetches) == 2 * len(hosts)
+    seeds = ",".join(f"http://{host}/" for host in hosts)
+    settings = {**ADDON, **GROWS, "ROBOTSTXT_OBEY": False, "ORDERING": "breadth-first"}
+    run = run_spider(SiteSpider, settings, site=({}, answer), seeds=seeds)
+    assert len(run.site.fetches) == 2 * len(hosts)
     assert together.most == expected

@@ -107,15 +107,14 @@ def test_no_request_is_active_at_the_end(downloader):
 
 @pytest.mark.parametrize("downloader", [OURS, STOCK])
 def test_the_delay_is_kept_under_either_downloader(downloader):
-    with Site(PAGES) as site:
-        settings = {
-            **ADDON,
-            "DOWNLOADER": downloader,
-            "DOWNLOAD_DELAY": 0.1,
-            "CONCURRENT_REQUESTS_PER_DOMAIN": 1,
-        }
-        run_spider(Following, settings, site=site)
-    fetches = sorted((f for f in site.fetches if f.host == "a.test"), key=lambda f: f.start)
+    settings = {
+        **ADDON,
+        "DOWNLOADER": downloader,
+        "DOWNLOAD_DELAY": 0.1,
+        "CONCURRENT_REQUESTS_PER_DOMAIN": 1,
+    }
+    run = run_spider(Following, settings, site=PAGES)
+    fetches = sorted((f for f in run.site.fetches if f.host == "a.test"), key=lambda f: f.start)
     assert len(fetches) == 6
     assert min(later.start - earlier.end for earlier, later in pairwise(fetches)) >= 0.1
 

@@ -10,10 +10,8 @@ from browsers import in_browser, running_browser
 from examples import examples
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from scrapy import Request
 from scrapy.http import HtmlResponse
 from scrapy.linkextractors import LinkExtractor
-from scrapy.utils.httpobj import urlparse_cached
 
 from crawlprio.web.anchors import read_anchors, read_title
 from crawlprio.web.html import MAX_ANCHOR_LENGTH, MAX_LINKS, parse_page
@@ -482,27 +480,6 @@ def test_a_link_leads_where_the_url_parser_says(href, page):
     expected = resolved(href, page)
     body = f'<a href="{escape(href)}">x</a>'
     assert urls(body, page) == ([] if expected in (None, normalise_url(page)) else [expected])
-
-
-URL_CHARACTERS = st.text(st.characters(codec="utf-8") | st.sampled_from("/?#%&=[]|\\`^{}:@ .;'\""))
-
-
-@settings(max_examples=examples(300), deadline=None)
-@given(
-    rest=URL_CHARACTERS,
-    host=st.sampled_from(["h.example", "H.example:81", "[::1]:8", "1.2", "ü.de"]),
-)
-@example(rest="/?", host="h.example")
-@example(rest="/a?b?c?", host="h.example")
-@example(rest="@x:y/", host="u")
-@example(rest="//.[/./", host="h.example")
-@example(rest="]\\\n://./.", host="h.example")
-def test_normalisation_is_stable_and_survives_a_scrapy_request(rest, host):
-    url = normalise_url(f"http://{host}/{rest}")
-    assert normalise_url(url) == url
-    assert Request(url).url == url
-    assert url.isascii()
-    assert host_of(url) == urlparse_cached(Request(url)).hostname
 
 
 def test_a_host_has_no_port():

@@ -2,7 +2,7 @@
 
 import pytest
 from commands import refusal
-from crawls import ADDON, Site, page, run_spider
+from crawls import ADDON, page, run_spider
 from scrapy.settings import Settings
 
 from crawlprio import extras
@@ -40,10 +40,9 @@ def test_a_command_names_the_extra_and_leaves_nothing_behind(options, told, caps
 
 @pytest.mark.parametrize("setting", [{"CRAWLPRIO_BODIES": True}, {"CRAWLPRIO_FRONTIER": "redis"}])
 def test_a_project_gets_the_same_sentence_and_no_store(setting, tmp_path):
-    with Site({"/": page()}) as site:
-        settings = {**ADDON, **setting, "CRAWLPRIO_STORE": "crawl.sqlite"}
-        run = run_spider(SiteSpider, settings, site=site, seeds=START)
-        assert site.fetches == []
+    settings = {**ADDON, **setting, "CRAWLPRIO_STORE": "crawl.sqlite"}
+    run = run_spider(SiteSpider, settings, site={"/": page()}, seeds=START)
+    assert run.site.fetches == []
     (sentence,) = run.messages()
     assert ", which is not installed; run pip install 'crawlprio[" in sentence
     assert list(tmp_path.iterdir()) == []

@@ -138,9 +138,8 @@ def test_a_redirect_that_is_followed_counts_as_fetched_and_one_to_nowhere_does_n
     ids=["uses up its pages", "forbids everything"],
 )  # fmt: skip
 def test_a_crawl_exits_with_an_error_if_robots_txt_leaves_no_page(web, settings, sentence):
-    with Site(web) as site:
-        every = {**QUIET, "ROBOTSTXT_OBEY": True, **settings}
-        run = run_spider(SiteSpider, every, site=site, seeds="http://a.test/")
+    every = {**QUIET, "ROBOTSTXT_OBEY": True, **settings}
+    run = run_spider(SiteSpider, every, site=web, seeds="http://a.test/")
     assert run.crawler.spider is None
     assert run.messages(logging.ERROR) == [sentence]
 

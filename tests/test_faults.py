@@ -179,9 +179,8 @@ def test_a_job_directory_of_scrapys_own_scheduler_is_left_unchanged(tmp_path):
     queue = tmp_path / "requests.queue"
     queue.mkdir()
     (queue / "active.json").write_text("[]")
-    with Site(WEB) as site:
-        settings = {**ADDON, "JOBDIR": str(tmp_path), "CRAWLPRIO_STORE": "crawl.sqlite"}
-        run = run_spider(OneByOne, settings, site=site)
+    settings = {**ADDON, "JOBDIR": str(tmp_path), "CRAWLPRIO_STORE": "crawl.sqlite"}
+    run = run_spider(OneByOne, settings, site=WEB)
     (warning,) = run.messages()
     assert warning.startswith(f"JOBDIR {tmp_path} holds the requests of a crawl with Scrapy's own")
     assert (queue / "active.json").read_text() == "[]"

@@ -55,6 +55,8 @@ def test_any_bytes_are_handled(target):
     @settings(max_examples=examples(n_examples), deadline=None, derandomize=True, database=None)
     @given(BYTES)
     @example(b"")
+    @example(b"[::1]:8//.[/./]\\\n://./.")
+    @example("H.example:81/a?b?c?@x:y/\u00fc.de".encode())
     # A store on which SQLite cannot even end a transaction.
     @example(b"\x0e\xf7\xff\xdf\n&")
     def holds(data):

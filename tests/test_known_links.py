@@ -178,10 +178,9 @@ def test_the_cash_of_opic_flows_over_links_that_are_too_deep(tmp_path):
     """Of two waiting pages, the one with links from pages at the depth limit goes first."""
     web = {"/": ["/a", "/x", "/y"], "/a": ["/b"], "/b": ["/y", "/c"], "/x": [], "/y": []}
     pages = {path: page(*links) for path, links in web.items()}
-    with Site(pages) as site:
-        settings = {**ADDON, "CONCURRENT_REQUESTS": 1, "ORDERING": "opic", "DEPTH_LIMIT": 2}
-        run_spider(SiteSpider, settings, site=site, seeds=f"{HOST}/")
-    assert site.paths() == ["/", "/a", "/b", "/y", "/x"]
+    settings = {**ADDON, "CONCURRENT_REQUESTS": 1, "ORDERING": "opic", "DEPTH_LIMIT": 2}
+    run = run_spider(SiteSpider, settings, site=pages, seeds=f"{HOST}/")
+    assert run.site.paths() == ["/", "/a", "/b", "/y", "/x"]
 
 
 def test_a_resumed_crawl_replays_the_original_evidence(tmp_path):

@@ -168,8 +168,7 @@ def test_a_slow_pipeline_does_not_delay_the_links_yielded_before_its_item():
 
     settings = {**ONE, "ITEM_PIPELINES": {Slow: 1}}
     web = {"/": page("/1"), "/1": page("/2"), "/2": page("/3"), "/3": page()}
-    with Site(web, answer) as site:
-        run = finished(run_spider(ItemLast, settings, site=site))
+    run = finished(run_spider(ItemLast, settings, site=(web, answer)))
     assert len(run.items) == 4
 
 
@@ -180,8 +179,7 @@ def test_pairs_that_nothing_processes_are_still_recorded_and_counted(tmp_path):
     for keeps_items in (True, False):
         store = tmp_path / f"{keeps_items}.sqlite"
         settings = {**ONE, "CRAWLPRIO_STORE": store, "LOG_FORMATTER": quiet}
-        with Site(pages) as site:
-            run = finished(run_spider(Pairing, settings, site=site, keeps_items=keeps_items))
+        run = finished(run_spider(Pairing, settings, site=pages, keeps_items=keeps_items))
         assert len(run.items) == (4 if keeps_items else 0)
         found.append((run.stats["item_scraped_count"], links(store)))
     assert found[0] == found[1]

@@ -9,6 +9,7 @@ from crawls import ADDON, Answer, Site, page, run_spider
 from scrapy import Request, Spider, signals
 from scrapy.downloadermiddlewares.robotstxt import RobotsTxtMiddleware
 from scrapy.exceptions import IgnoreRequest
+from spiders import OneByOne
 
 from crawlprio.middlewares import RobotsMiddleware, permission
 from crawlprio.spiders.site import SiteSpider
@@ -103,20 +104,11 @@ def test_a_resumed_crawl_reads_robots_txt_first(n_at_once, tmp_path):
 
 
 def test_under_the_add_on_a_failing_robots_txt_allows_all_pages_with_one_log_line():
-    class Pages(Spider):
-        name = "pages"
-
-        async def start(self):
-            for path in OPEN:
-                yield Request(f"http://a.test{path}")
-
-        def parse(self, response):
-            pass
-
-    pages = {path: page() for path in OPEN}
-    with Site({**pages, "/robots.txt": Answer("", 0)}) as site:
-        run = run_spider(Pages, {**MANY, "CONCURRENT_REQUESTS_PER_DOMAIN": 8}, site=site)
-    assert sorted(site.paths()) == sorted(OPEN)
+    pages = {path: page() for path in OPEN} | {"/robots.txt": Answer("", 0)}
+    starts = [f"http://a.test{path}" for path in OPEN]
+    settings = {**MANY, "CONCURRENT_REQUESTS_PER_DOMAIN": 8}
+    run = run_spider(OneByOne, settings, site=pages, start_urls=starts)
+    assert sorted(run.site.paths()) == sorted(OPEN)
     told = [record for record in run.log if "robots.txt" in record.getMessage()]
     assert [(record.levelno, record.exc_info) for record in told] == [(logging.ERROR, None)]
     assert "http://a.test/robots.txt" in told[0].getMessage()

@@ -14,7 +14,7 @@ from time import monotonic, time
 
 import pytest
 from crawls import ADDON, Answer, Site, page, run_spider
-from scrapy import Request, Spider, signals
+from scrapy import Request, signals
 from scrapy.extensions.throttle import AutoThrottle
 from spiders import OneByOne
 
@@ -463,17 +463,6 @@ class Turns:
         self.came[request.url] = monotonic()
 
 
-class InTurn(Spider):
-    name = "in-turn"
-
-    async def start(self):
-        for path in SLOWER:
-            yield Request(f"http://a.test{path}")
-
-    def parse(self, response):
-        pass
-
-
 @pytest.mark.parametrize("n_at_once", [1, 8])
 def test_autothrottle_delays_a_site_as_it_does_in_scrapy(n_at_once):
     """Its delay comes down from the start delay to the latency, and then rises with it."""
@@ -488,11 +477,11 @@ def test_autothrottle_delays_a_site_as_it_does_in_scrapy(n_at_once):
     other = {**ours, "DOWNLOADER": "scrapy.core.downloader.Downloader"}
     seconds = []
     for own in ({}, ours, other):
-        with Site(SLOWER) as site:
-            run = run_spider(InTurn, {**own, **throttled}, site=site)
-        assert site.paths() == list(SLOWER)
+        urls = [f"http://a.test{path}" for path in SLOWER]
+        run = run_spider(OneByOne, {**own, **throttled}, site=SLOWER, start_urls=urls)
+        assert run.site.paths() == list(SLOWER)
         watching = run.crawler.get_extension(Watching)
-        starts = sorted(fetch.start for fetch in site.fetches)
+        starts = sorted(fetch.start for fetch in run.site.fetches)
         seconds.append(starts[-1] - starts[0])
         before, after = zip(*watching.adjusted, strict=True)
         assert before == (0.4, *after[:-1])

@@ -134,14 +134,6 @@ def test_a_robots_txt_that_redirects_to_a_private_host_is_not_read_and_closes_it
     assert refused(run) == {"refused/private-address": 1, "refused/robots-unreachable": 1}
 
 
-def test_a_crawl_whose_seed_is_private_stays_on_its_address():
-    hosts = ["10.0.0.6", "192.168.7.7", "127.0.0.1", "169.254.169.254", "public.test"]
-    with Site({}, lambda host, path: page(*(f"http://{host}/" for host in hosts))) as site:
-        run = crawl(site, seeds="http://10.0.0.5/", follow="web")
-    assert run.reason == "finished"
-    assert sorted({fetch.host for fetch in site.fetches}) == ["10.0.0.5", "public.test"]
-
-
 @pytest.mark.parametrize(
     ("mode", "fetched"),
     [("allow", ["127.0.0.1", "a.test"]), ("seeds", ["a.test"]), ("refuse", ["a.test"])],

@@ -61,8 +61,7 @@ def test_a_crawl_that_ended_before_it_recorded_anything_is_not_called_another_sp
         pytest.raises(StoreError, match="records nothing yet: its crawl ended before it began"),
     ):
         read_arguments(store)
-    with Site({"a.test/": page()}) as site:
-        assert crawl(tmp_path, site).reason == "finished"
+    assert crawl(tmp_path, {"a.test/": page()}).reason == "finished"
     with Store.open(tmp_path / "crawl.sqlite") as store:
         assert read_arguments(store).arguments["seeds"] == ["http://a.test/"]
 

@@ -86,11 +86,6 @@ class TestRecording:
         assert plain(came_out) == plain(put_in)
         assert came_out.targets.dtype == np.int32
 
-    def test_visits_are_numbered_from_one_and_restored_in_that_order(self, path):
-        with Store.create(path) as store:
-            assert [store.record(visit(page), letters(3)) for page in (2, 0, 1)] == [1, 2, 3]
-            assert [one.page for one in store.visits()] == [2, 0, 1]
-
     @pytest.mark.parametrize(
         "new",
         [
@@ -256,19 +251,6 @@ class TestRecording:
         assert linked == [(4, t, as_stored(a)) for t, a in zip((2, 0, 1), anchors, strict=True)]
         assert away == [(4, as_stored(u), as_stored(a)) for u, a in outside]
 
-    def test_a_crawl_continues_where_it_was_closed(self, path):
-        pages = letters(2)
-        with Store.create(path) as store:
-            store.record(visit(0, 1), pages)
-        with Store.open(path) as store:
-            pages = store.load_pages()
-            pages.add("http://new.example/", "http://new.example/", pages.site("new.example"), 7)
-            assert store.record(visit(1, 2), pages) == 2
-            assert (store.n_pages, store.n_visits) == (3, 2)
-        with Store.open(path, readonly=True) as store:
-            assert (store.n_pages, store.n_visits) == (3, 2)
-            assert store.load_pages().host(int(store.load_pages().sites[2])) == "new.example"
-
     def test_a_table_that_lacks_stored_pages_is_refused(self, path):
         with Store.create(path) as store:
             store.record_pages(letters(3))
@@ -319,29 +301,6 @@ class TestPages:
             pages.host(site) for site in range(pages.n_sites)
         ]
         assert back._ids == pages._ids
-
-    def test_aliases_found_later_are_stored_with_the_next_visit(self, path):
-        pages = letters(2)
-        with Store.create(path) as store:
-            store.record_pages(pages)
-            pages.alias("http://other-name.example/", 1)
-            store.record(visit(0), pages)
-        with Store.open(path) as store:
-            pages = store.load_pages()
-            pages.alias("http://third-name.example/", 0)
-            store.record(visit(1), pages)
-            assert store.load_pages().find("http://other-name.example/") == 1
-            assert store.load_pages().find("http://third-name.example/") == 0
-
-    def test_the_key_of_a_page_is_null_if_its_url_is_its_identity(self, path):
-        pages = letters(1)
-        pages.add("POST http://site0.example/0", "http://site0.example/0", 0)
-        with Store.create(path) as store:
-            store.record_pages(pages)
-        assert query(path, "SELECT id, key FROM pages") == [
-            (0, None),
-            (1, "POST http://site0.example/0"),
-        ]
 
     def test_seeds_are_marked_by_record_pages_and_by_the_visit_of_no_page(self, path):
         pages = letters(5)

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from commands import refusal, run_command
-from crawls import ONE_AT_A_TIME, Answer, Site, run_spider
+from crawls import ONE_AT_A_TIME, Answer, run_spider
 from hypothesis import given
 from hypothesis import strategies as st
 from spiders import Follower
@@ -62,17 +62,16 @@ def scored(store):
 
 
 def crawl(store, model, spider=SiteSpider, **settings):
-    with Site(WEB) as site:
-        given = {
-            **ONE_AT_A_TIME,
-            "ADDONS": {"crawlprio.Addon": 500},
-            "ORDERING": "breadth-first",
-            "CRAWLPRIO_STORE": str(store),
-            "CRAWLPRIO_VALUE": model,
-            **settings,
-        }
-        arguments = {"seeds": "http://a.test/"} if spider is SiteSpider else {}
-        return run_spider(spider, given, site=site, **arguments)
+    given = {
+        **ONE_AT_A_TIME,
+        "ADDONS": {"crawlprio.Addon": 500},
+        "ORDERING": "breadth-first",
+        "CRAWLPRIO_STORE": str(store),
+        "CRAWLPRIO_VALUE": model,
+        **settings,
+    }
+    arguments = {"seeds": "http://a.test/"} if spider is SiteSpider else {}
+    return run_spider(spider, given, site=WEB, **arguments)
 
 
 def test_the_model_words_gives_1_to_the_pages_that_the_hot_queue_calls_hot():

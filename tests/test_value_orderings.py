@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from commands import run_command
-from crawls import ONE_AT_A_TIME, Answer, Site, run_spider
+from crawls import ONE_AT_A_TIME, Answer, run_spider
 from oracles import value as oracle
 from stores import visited_pages
 
@@ -318,9 +318,8 @@ def test_an_ordering_by_value_needs_a_model(tmp_path):
         make_ordering("value", {"explore": -1})
     with pytest.raises(ConfigError, match="of value-and-importance: importance is -1"):
         make_ordering("value-and-importance", {"importance": -1})
-    with Site({}) as site:
-        settings = {"ADDONS": {"crawlprio.Addon": 500}, "ORDERING": "value"}
-        run = run_spider(SiteSpider, settings, site=site, seeds="http://a.test/")
+    settings = {"ADDONS": {"crawlprio.Addon": 500}, "ORDERING": "value"}
+    run = run_spider(SiteSpider, settings, site={}, seeds="http://a.test/")
     assert run.messages() == [
         "ORDERING is 'value', which needs to know what pages are worth; set CRAWLPRIO_VALUE "
         "(--value)."

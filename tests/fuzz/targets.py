@@ -20,12 +20,15 @@ from types import SimpleNamespace
 from urllib.parse import urldefrag
 
 import numpy as np
+from protego import Protego
+from robots_cases import with_whole_products
 from scrapy import Request, Spider
 from scrapy.downloadermiddlewares.redirect import RedirectMiddleware
 from scrapy.exceptions import IgnoreRequest
 from scrapy.http import Response
 from scrapy.robotstxt import ProtegoRobotParser
 from scrapy.settings import Settings
+from scrapy.utils.httpobj import urlparse_cached
 from scrapy.utils.python import to_bytes
 from scrapy.utils.request import RequestFingerprinter
 from stores import read_all
@@ -52,7 +55,7 @@ from crawlprio.store.graph_files import read_graph
 from crawlprio.web.addresses import PrivateAddresses, address_of, is_private, normal_host
 from crawlprio.web.budgets import Budgets, pattern_of
 from crawlprio.web.html import MAX_ANCHOR_LENGTH, parse_page
-from crawlprio.web.robots_txt import decoded, rules_for
+from crawlprio.web.robots_txt import decoded, products, rules_for
 from crawlprio.web.scope import Scope, registered_domain, without_noise
 from crawlprio.web.urls import (
     MAX_LINKS,
@@ -72,8 +75,9 @@ def check_url(url):
     assert len(url) <= MAX_URL_LENGTH
     assert normalise_url(url) == url
     assert without_credentials(url) == url
+    assert Request(url).url == url
     host = host_of(url)
-    assert host
+    assert host == urlparse_cached(Request(url)).hostname
     assert "@" not in host
     assert normal_host(host) == (host if host.endswith("..") else host.removesuffix(".") or host)
     assert normal_host(normal_host(host)) == normal_host(host)
@@ -150,6 +154,19 @@ def robots(data):
         if seconds is not None and not math.isnan(seconds):
             obeyed = Politeness(max_crawl_delay=60.0).obeyed_crawl_delay(seconds)
             assert 0 <= obeyed <= 60
+
+
+def robot_rules(data):
+    """The reduced robots.txt gives the same answers as Protego on all lines that say something."""
+    agent, _, body = data.partition(b"\n")
+    name = agent.decode("utf-8", "replace")
+    rules, _ = rules_for(decoded(body), name)
+    whole = Protego.parse(with_whole_products(decoded(body), products(name)))
+    reduced = Protego.parse(rules)
+    for path in ("/", "/x", "/a/b?c=%41", "/index.html"):
+        url = f"http://a.test{path}"
+        assert reduced.can_fetch(url, name) == whole.can_fetch(url, name)
+    assert (reduced.crawl_delay(name) or 0) >= (whole.crawl_delay(name) or 0)
 
 
 def redirect(data):
@@ -381,7 +398,7 @@ def request(data):
 TARGETS = {
     function.__name__: function
     for function in (
-        *(page, url, headers, robots, redirect, graph, rows),
+        *(page, url, headers, robots, robot_rules, redirect, graph, rows),
         *(arrays, store, schema, row, request),
     )
 }
