@@ -198,3 +198,51 @@ def test_no_class_grows_beyond_what_a_reader_can_hold():
 
 def test_the_root_holds_only_what_a_user_names():
     assert len(list(PACKAGE.glob("*.py"))) <= 8
+
+
+OF_SCRAPY = [
+    name
+    for name, found in graph(ast.walk).items()
+    if {each.split(".")[0] for each in found} & {"scrapy", "twisted"}
+]
+"""The modules that import Scrapy or Twisted, if only in a function or for types."""
+
+
+def private_names(tree):
+    """Return the private attributes that a module uses but does not define."""
+    own = {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
+    own |= {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+    used = set()
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Attribute) or not node.attr.startswith("_"):
+            continue
+        if isinstance(node.value, ast.Name) and node.value.id in ("self", "cls"):
+            own.add(node.attr)
+        elif not node.attr.endswith("__"):
+            used.add(node.attr)
+    return {name for name in used if name not in own}
+
+
+NOT_OF_SCRAPY = {
+    "_replace": "a public method of named tuples",
+    "_asdict": "a public method of named tuples",
+    "_make": "a public method of named tuples",
+    "_fields": "a public attribute of named tuples",
+    "_exit": "the end of a process without clean-up, of `os`",
+    "_name_": "a documented attribute of enums",
+    "_ArgumentGroup": "a type of argparse, which has no public name for it",
+}
+
+
+@pytest.mark.parametrize("name", OF_SCRAPY)
+def test_private_names_of_scrapy_are_used_in_one_module(name):
+    found = private_names(trees()[name]) - set(NOT_OF_SCRAPY)
+    if name == "crawlprio.live.engine":
+        assert {"_slot", "_delay"} <= found, "this test would not see them elsewhere"
+    else:
+        assert found == set()
+
+
+def test_the_modules_that_know_scrapy_are_found_wherever_they_are():
+    rooms = {name.split(".")[1] for name in OF_SCRAPY}
+    assert rooms >= {"addon", "live", "middlewares", "plugins", "schedulers", "spiders"}
