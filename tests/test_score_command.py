@@ -16,7 +16,6 @@ from driver import WebPages
 from forked import run_forked
 from graphs import power_law_web
 from linkgraphs import as_arrays, graph_of_web
-from oracles import evaluation as oracle
 from stores import query
 
 from crawlprio.commands.score import Command
@@ -24,8 +23,22 @@ from crawlprio.commands.simulate import Command as Simulate
 from crawlprio.graph.linkgraph import LinkGraph
 from crawlprio.graph.npz import write_npz
 from crawlprio.graph.pages import NO_PAGES, PageTable, Visit
-from crawlprio.measure.crawl_models import pagerank_seen
-from crawlprio.measure.crawl_order import cumulative_pagerank, kendall_tau
+from crawlprio.measure.crawl_models import (
+    crawl_and_stop,
+    crawl_and_stop_with_threshold,
+    pagerank_seen,
+)
+from crawlprio.measure.crawl_order import (
+    cumulative_pagerank,
+    depth_from_seeds,
+    kendall_tau,
+    mean_importance_by_depth,
+    mean_importance_by_slice,
+    mean_slice_of_top,
+    overlap_of_top,
+    scaled_to_mean_one,
+    slices_by_fetch,
+)
 from crawlprio.measure.importance import importance_of, open_repository
 from crawlprio.ranking.pagerank import round_significant
 from crawlprio.show.figures import ORDERING_STYLES
@@ -233,74 +246,40 @@ def test_csv_has_url_and_score_of_each_page_in_page_order(folder, name):
     assert [float(value) for _, value in rows] == values
 
 
-def test_the_models_of_cho_et_al_match_the_paper(folder):
-    """Straight from section 3: the order is that of the visits, pages 0 to 59."""
-    models = ["--model", "crawl-stop", "--model", "threshold", "--threshold", "6"]
-    assert score("crawl.sqlite", "--importance", "backlinks", *models, "--json", "out.json") == 0
+def test_models_days_tops_overlap_and_depths_are_those_of_the_order_of_visits(folder, capsys):
+    """Whose definitions test_crawl_models.py and test_crawl_in_time.py compare with the papers."""
+    asked = ["--model", "crawl-stop", "--model", "threshold", "--threshold", "6", "--by-day", "6"]
+    asked += ["--top", "30,1", "--overlap", "50", "--by-depth", "--json", "out.json"]
+    assert score("crawl.sqlite", *asked, "--importance", "backlinks", "--plot", "out.svg") == 0
     (scored,) = figures_in("out.json")["importances"]
-    values = importance_of(read_graph("crawl.sqlite"), "backlinks")
-    whole, n_hot = len(values), int((values >= 6).sum())
-    assert 0 < n_hot < whole
-    falling = np.sort(values)[::-1]
-    wanted_stop, wanted_threshold = [], []
-    for k in range(1, N_FETCHED + 1):
-        fetched = values[:k]
-        wanted_stop.append([k / whole, int((fetched >= falling[k - 1]).sum()) / k])
-        wanted_threshold.append([k / whole, int((fetched >= 6).sum()) / n_hot])
-    found = scored["models"]
-    assert found["crawl-stop"]["performance"] == wanted_stop
-    assert found["threshold"]["performance"] == wanted_threshold
-    assert found["threshold"]["hot"] == n_hot
-    ideal = [[k / whole, min(k / n_hot, 1.0)] for k in range(1, N_FETCHED + 1)]
-    assert found["threshold"]["ideal"] == ideal
-
-
-def test_days_and_tops_match_najork_and_wiener(folder, capsys):
-    arguments = ["--by-day", "6", "--top", "30,1", "--json", "out.json", "--plot", "out.svg"]
-    assert score("crawl.sqlite", *arguments) == 0
-    (scored,) = figures_in("out.json")["importances"]
-    ranks = importance_of(read_graph("crawl.sqlite"))
-    means = (ranks / ranks.mean())[:N_FETCHED].reshape(6, -1).mean(axis=1)
-    assert [day for day, _ in scored["by_day"]] == [1, 2, 3, 4, 5, 6]
-    assert [mean for _, mean in scored["by_day"]] == pytest.approx(means.tolist())
-    falling = sorted(range(N_FETCHED), key=lambda page: -ranks[page])
-    first, thirty = scored["tops"]
-    day_of = [page * 6 // N_FETCHED + 1 for page in range(N_FETCHED)]
-    assert first == [1, pytest.approx((falling[0] + 1) / N_FETCHED), day_of[falling[0]]]
-    bound = ranks[falling[29]]
-    tied = [page for page in falling if ranks[page] == bound]
-    above = [page for page in falling if ranks[page] > bound]
-    total = sum(p + 1 for p in above) + (30 - len(above)) * np.mean([p + 1 for p in tied])
-    days = sum(day_of[p] for p in above)
-    days += (30 - len(above)) * np.mean([day_of[p] for p in tied])
-    assert thirty == [30, pytest.approx(total / 30 / N_FETCHED), pytest.approx(days / 30)]
-    printed = capsys.readouterr().out
-    assert "6 stretches of the crawl" in printed
+    graph, order = read_graph("crawl.sqlite"), np.arange(N_FETCHED)
+    values = importance_of(graph, "backlinks")
+    curves = {
+        "crawl-stop": crawl_and_stop(order, values),
+        "threshold": crawl_and_stop_with_threshold(order, values, 6),
+    }
+    for name, curve in curves.items():
+        for line in ("performance", "ideal", "random"):
+            assert scored["models"][name][line] == list(map(list, curve.points(line)))
+    assert scored["models"]["threshold"]["hot"] == (values >= 6).sum() > 0
+    scaled, days = scaled_to_mean_one(values), slices_by_fetch(N_FETCHED, 6)
+    by_day = mean_importance_by_slice(order, scaled, days).points()
+    assert scored["by_day"] == list(map(list, by_day))
+    places = mean_slice_of_top(order, values, order + 1, [1, 30]).mean / N_FETCHED
+    found = mean_slice_of_top(order, values, days, [1, 30]).mean
+    assert scored["tops"] == [
+        [n, pytest.approx(place), pytest.approx(day)]
+        for n, place, day in zip([1, 30], places, found, strict=True)
+    ]
+    depths = mean_importance_by_depth(depth_from_seeds(graph, [0, 1]), scaled).points()
+    assert scored["by_depth"] == [[depth, pytest.approx(mean)] for depth, mean in depths]
+    seen = (pagerank_seen(graph, np.arange(n)) for n in (N_FETCHED // 2, N_FETCHED))
+    overlaps = overlap_of_top(*seen, [1, 30]).points()
+    assert scored["overlap"] == [[n, pytest.approx(share)] for n, share in overlaps]
+    assert "6 stretches of the crawl" in capsys.readouterr().out
     drawn = Path("out.svg").read_text()
     assert "When the best pages were fetched" in drawn
     assert "mean day" in drawn
-
-
-def test_overlap_and_depth_are_of_the_links_seen_and_of_the_seeds(folder):
-    arguments = ["--overlap", "50", "--top", "3", "--by-depth", "--json", "out.json"]
-    assert score("crawl.sqlite", *arguments) == 0
-    (scored,) = figures_in("out.json")["importances"]
-    graph = read_graph("crawl.sqlite")
-    rows = [graph.out_links(page).tolist() for page in range(graph.n_pages)]
-    depths = oracle.depths(dict(enumerate(rows)), [0, 1])
-    ranks = importance_of(graph) * graph.n_pages
-    wanted = {}
-    for page, depth in depths.items():
-        wanted.setdefault(depth, []).append(ranks[page])
-    assert dict(scored["by_depth"]) == {
-        depth: pytest.approx(np.mean(each)) for depth, each in wanted.items()
-    }
-    early, late = (pagerank_seen(graph, np.arange(n)) for n in (N_FETCHED // 2, N_FETCHED))
-    both = [
-        {page: rank for page, rank in enumerate(each) if not np.isnan(rank)}
-        for each in (early, late)
-    ]
-    assert scored["overlap"] == [[3, pytest.approx(oracle.overlap_over_choices(*both, 3))]]
 
 
 def test_rarely_linked_pages_are_left_out_as_if_they_were_not_there(folder):
