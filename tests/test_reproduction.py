@@ -11,12 +11,22 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from types import SimpleNamespace
 
+import castillo_time
+import cho_similarity
+import drawing
+import measured
 import numpy as np
+import paper_crawls
 import pytest
+import report
+import sources
+import summary
+import webs
+from batched import crawl_in_batches
 from PIL import Image
 from stores import record_visits, table, visit
+from verdicts import Case, Margin, at_spreads, by_web, in_words, judge
 
 from crawlprio.frontier import Politeness
 from crawlprio.graph.linkgraph import LinkGraph
@@ -30,32 +40,6 @@ from crawlprio.simulator.timed import crawl_order
 
 ROOT = Path(__file__).parents[1]
 PAGES = ROOT / "docs" / "reproduction"
-
-
-@pytest.fixture(scope="module")
-def experiments():
-    """The modules of the folder `experiments`, which is not a package."""
-    sys.path.insert(0, str(ROOT / "experiments"))
-    try:
-        import batched
-        import castillo_time
-        import cho_similarity
-        import drawing
-        import measured
-        import paper_crawls
-        import report
-        import sources
-        import summary
-        import verdicts
-        import webs
-
-        yield SimpleNamespace(
-            batched=batched, castillo_time=castillo_time, drawing=drawing,
-            crawls=paper_crawls, measured=measured, report=report, similarity=cho_similarity,
-            sources=sources, summary=summary, verdicts=verdicts, webs=webs,
-        )  # fmt: skip
-    finally:
-        sys.path.remove(str(ROOT / "experiments"))
 
 
 def sections():
@@ -82,55 +66,48 @@ def sections():
         (0, 3, "not reproduced"),
     ],
 )
-def test_a_verdict_follows_the_share_of_cases_in_which_a_claim_holds(
-    experiments, held, of, verdict
-):
-    case = experiments.verdicts.Case
-    cases = [case(f"web {k}", 1.0 if k < held else -1.0) for k in range(of)]
-    assert experiments.verdicts.judge(cases) == verdict
+def test_a_verdict_follows_the_share_of_cases_in_which_a_claim_holds(held, of, verdict):
+    cases = [Case(f"web {k}", 1.0 if k < held else -1.0) for k in range(of)]
+    assert judge(cases) == verdict
 
 
-def test_without_cases_a_claim_is_not_tested(experiments):
-    assert experiments.verdicts.judge([]) == "not tested"
-
-
-def test_margins_below_the_error_decide_nothing(experiments):
-    case, judge = experiments.verdicts.Case, experiments.verdicts.judge
-    below, above = case("synthetic", 0.05, 0.09), case("synthetic", -0.1, 0.09)
-    assert judge([below]) == "undecided"
-    assert judge([below, above]) == "not reproduced"
-    assert judge([case("recorded", 0.001), below]) == "reproduced"
-    assert judge([case("synthetic", 5.0, math.inf)]) == "undecided"
+def test_margins_of_zero_or_below_the_error_decide_nothing():
+    below, above = Case("synthetic", 0.05, 0.09), Case("synthetic", -0.1, 0.09)
+    recorded = Case("recorded", 0.001)
+    for cases, verdict in (
+        ([], "not tested"),
+        ([below], "undecided"),
+        ([below, above], "not reproduced"),
+        ([recorded, below], "reproduced"),
+        ([Case("synthetic", 5.0, math.inf)], "undecided"),
+        ([Case("alike", 0.0)], "undecided"),
+    ):
+        assert judge(cases) == verdict
+    assert not Case("alike", 0.0).holds
     words = "1 of 1 (one web: recorded); undecided: synthetic"
-    assert experiments.verdicts.in_words([case("recorded", 0.001), below]) == words
+    assert in_words([recorded, below]) == words
 
 
-def test_a_verdict_may_change_if_margins_have_to_exceed_two_spreads(experiments):
-    case, judge = experiments.verdicts.Case, experiments.verdicts.judge
-    cases = [case("one", 0.03, 0.02), case("two", -0.05, 0.02), case("three", 0.1, 0.02)]
+def test_a_verdict_may_change_if_margins_have_to_exceed_two_spreads():
+    cases = [Case("one", 0.03, 0.02), Case("two", -0.05, 0.02), Case("three", 0.1, 0.02)]
     assert judge(cases) == "mostly reproduced"
-    assert judge(experiments.verdicts.at_spreads(cases, 2.0)) == "reproduced in part"
+    assert judge(at_spreads(cases, 2.0)) == "reproduced in part"
 
 
-def test_a_depth_with_few_pages_is_left_out_and_moves_no_other(experiments):
+def test_a_depth_with_few_pages_is_left_out_and_moves_no_other():
     """Hollins' depth 1 was printed as depth 0, as its depth 0 has 4 pages."""
     rows = [list(range(2, 42)), [2], list(range(42, 82)), *([[]] * 79)]
     indptr = np.cumsum([0, *map(len, rows)], dtype=np.int64)
     targets = np.array([target for row in rows for target in row], dtype=np.int32)
     graph = LinkGraph.cleaned(indptr, targets, site=np.zeros(len(rows), dtype=np.int32))
-    begun = experiments.measured.Start(experiments.webs.Web("two homes", graph, 0), [0, 1])
-    means = experiments.castillo_time.means_by_depth(begun)
+    begun = measured.Start(webs.Web("two homes", graph, 0), [0, 1])
+    means = castillo_time.means_by_depth(begun)
     assert list(means) == [1, 2]
     scaled = begun.web.ranks / begun.web.ranks.mean()
     assert means == pytest.approx({1: scaled[2:42].mean(), 2: scaled[42:].mean()})
 
 
-def test_a_margin_of_zero_decides_nothing(experiments):
-    assert not experiments.verdicts.Case("alike", 0.0).holds
-    assert experiments.verdicts.judge([experiments.verdicts.Case("alike", 0.0)]) == "undecided"
-
-
-def test_crawls_that_differ_only_in_their_start_are_one_case(experiments):
+def test_crawls_that_differ_only_in_their_start_are_one_case():
     n_pages = 400
     ring = LinkGraph(
         np.arange(n_pages + 1, dtype=np.int64),
@@ -138,25 +115,23 @@ def test_crawls_that_differ_only_in_their_start_are_one_case(experiments):
         np.zeros(n_pages, dtype=np.int32),
     )
     made = {"breadth-first": lambda: make_ordering("breadth-first")}
-    crawls = experiments.crawls.Crawls("ring", ring, [[0], [1], [200]], made)
+    crawls = paper_crawls.Crawls("ring", ring, [[0], [1], [200]], made)
     assert crawls.distinct("breadth-first") == [0, 2]
     assert crawls.cases([0.1, 0.2, 0.3]) == {"ring, seed 1": 0.1, "ring, seed 3": 0.3}
 
 
-def test_a_web_decides_only_beyond_the_spread_of_both_sides(experiments):
-    margin = experiments.verdicts.Margin
-    case = margin([0.6, 0.7, 0.8], [0.5, 0.5, 0.5]).case("web")
+def test_a_web_decides_only_beyond_the_spread_of_both_sides():
+    case = Margin([0.6, 0.7, 0.8], [0.5, 0.5, 0.5]).case("web")
     assert (case.margin, case.error) == (pytest.approx(0.2), pytest.approx(0.1))
     assert case.decides
     # Each side varies by 0.1: together by 0.14, so that a margin of 0.1 decides nothing.
-    assert not margin([0.6, 0.7, 0.8], [0.5, 0.6, 0.7]).case("web").decides
-    assert not margin([0.6, 0.6], [0.5, 0.5]).case("web", least=0.2).decides
+    assert not Margin([0.6, 0.7, 0.8], [0.5, 0.6, 0.7]).case("web").decides
+    assert not Margin([0.6, 0.6], [0.5, 0.5]).case("web", least=0.2).decides
 
 
-def test_the_crawls_of_a_web_are_one_case(experiments):
-    case, by_web = experiments.verdicts.Case, experiments.verdicts.by_web
-    crawls = [case("uci-ics, seed 1", 0.3), case("hollins", 0.2), case("uci-ics, seed 2", 0.1)]
-    crawls += [case("uci-ics site of 649 pages", 0.2)]
+def test_the_crawls_of_a_web_are_one_case():
+    crawls = [Case("uci-ics, seed 1", 0.3), Case("hollins", 0.2), Case("uci-ics, seed 2", 0.1)]
+    crawls += [Case("uci-ics site of 649 pages", 0.2)]
     merged = by_web(crawls)
     assert [(c.name, c.margin) for c in merged] == [
         ("uci-ics", pytest.approx(0.2)),
@@ -164,11 +139,10 @@ def test_the_crawls_of_a_web_are_one_case(experiments):
     ]
     assert merged[0].error == pytest.approx(0.1)
     words = "1 of 1 (one web: hollins)"
-    assert experiments.verdicts.in_words([merged[1]]) == words
+    assert in_words([merged[1]]) == words
 
 
-def test_a_web_whose_hash_differs_is_named(experiments, tmp_path):
-    sources = experiments.sources
+def test_a_web_whose_hash_differs_is_named(tmp_path):
     path = tmp_path / "wiki.npz"
     np.savez(path, indptr=np.array([0, 1, 1]), indices=np.array([1], dtype=np.int32))
     source = sources.Source("wiki", "wikis", "somewhere", "archives.py", sources.hash_of(path))
@@ -180,35 +154,34 @@ def test_a_web_whose_hash_differs_is_named(experiments, tmp_path):
 
 
 @pytest.mark.parametrize(("section", "found"), sections())
-def test_the_verdicts_of_a_section_follow_from_its_cases(experiments, section, found):
+def test_the_verdicts_of_a_section_follow_from_its_cases(section, found):
     page = (PAGES / f"{section}.md").read_text(encoding="utf-8")
     for finding in found["findings"]:
-        cases = [experiments.verdicts.Case.from_json(case) for case in finding["cases"]]
-        assert finding["verdict"] == experiments.verdicts.judge(cases), finding["claim"]
-        assert experiments.report.finding_row(finding) in page, finding["claim"]
+        cases = [Case.from_json(case) for case in finding["cases"]]
+        assert finding["verdict"] == judge(cases), finding["claim"]
+        assert report.finding_row(finding) in page, finding["claim"]
         if finding["picture"]:
             assert (PAGES / finding["picture"]).exists()
 
 
-def test_crawls_of_a_synthetic_web_keep_the_error_of_the_generator(experiments):
-    case = experiments.verdicts.Case
-    alike = [case("country, w = 15 s", 0.05, 0.09), case("country, rounds", 0.05, 0.09)]
-    assert [c.error for c in experiments.verdicts.by_web(alike)] == [pytest.approx(0.09)]
-    made = [case("country, halves", 0.5, math.inf), case("country, whole", 0.5, math.inf)]
-    assert not experiments.verdicts.by_web(made)[0].decides
+def test_crawls_of_a_synthetic_web_keep_the_error_of_the_generator():
+    alike = [Case("country, w = 15 s", 0.05, 0.09), Case("country, rounds", 0.05, 0.09)]
+    assert [c.error for c in by_web(alike)] == [pytest.approx(0.09)]
+    made = [Case("country, halves", 0.5, math.inf), Case("country, whole", 0.5, math.inf)]
+    assert not by_web(made)[0].decides
 
 
-def test_the_committed_summary_matches_the_sections(experiments):
-    found = experiments.summary.Found.read(PAGES)
-    assert set(found.sections) == set(experiments.summary.SECTIONS)
+def test_the_committed_summary_matches_the_sections():
+    found = summary.Found.read(PAGES)
+    assert set(found.sections) == set(summary.SECTIONS)
     page = (ROOT / "docs" / "reproduction.md").read_text(encoding="utf-8")
-    assert page == experiments.summary.summary_page(found)
+    assert page == summary.summary_page(found)
     table = (PAGES / "README.md").read_text(encoding="utf-8")
-    assert table == experiments.summary.table_of_claims(found)
+    assert table == summary.table_of_claims(found)
 
 
-def test_the_advice_on_orderings_repeats_the_figures_of_the_summary(experiments):
-    words = experiments.summary.which(experiments.summary.Found.read(PAGES))
+def test_the_advice_on_orderings_repeats_the_figures_of_the_summary():
+    words = summary.which(summary.Found.read(PAGES))
     page = (ROOT / "docs" / "orderings.md").read_text(encoding="utf-8")
     assert words in " ".join(page.split())
 
@@ -225,20 +198,20 @@ def small_graph():
 
 
 @pytest.mark.parametrize("name", ["breadth-first", "larger-sites-first"])
-def test_a_crawl_in_batches_of_one_page_is_the_crawl_in_order(experiments, name):
+def test_a_crawl_in_batches_of_one_page_is_the_crawl_in_order(name):
     graph = small_graph()
-    order, ended = experiments.batched.crawl_in_batches(
+    order, ended = crawl_in_batches(
         graph, [0], lambda: make_ordering(name), Network(latency=2.0), 1
     )
     assert order.tolist() == crawl_order(graph, [0], make_ordering(name)).tolist()
     assert ended.tolist() == [2.0 * (k + 1) for k in range(300)]
 
 
-def test_no_page_of_a_batch_is_known_before_the_last_page_of_an_earlier_one_arrived(experiments):
+def test_no_page_of_a_batch_is_known_before_the_last_page_of_an_earlier_one_arrived():
     """With robots for all, each batch of unlimited size is a level of the breadth-first search."""
     graph = small_graph()
     network = Network(robots=300, politeness=Politeness(1.0), latency=0.5)
-    order, ended = experiments.batched.crawl_in_batches(
+    order, ended = crawl_in_batches(
         graph, [0], lambda: make_ordering("breadth-first"), network, 300
     )
     assert sorted(order.tolist()) == list(range(300))
@@ -276,8 +249,8 @@ def texts(tmp_path):
     return record_visits(tmp_path / "texts.sqlite", pages, visit(NO_PAGE, 0), *visits)
 
 
-def test_similarity_estimated_from_all_pages_matches_the_package(experiments, texts):
-    query = experiments.similarity.Query(QUERY, texts, len(TEXTS))
+def test_similarity_estimated_from_all_pages_matches_the_package(texts):
+    query = cho_similarity.Query(QUERY, texts, len(TEXTS))
     exact = importance_of(
         open_repository(texts), "similarity", topic=",".join(QUERY),
         options={"idf": "inverse", "measure": "inner"},
@@ -338,18 +311,18 @@ def test_the_readme_gives_the_recorded_shares_by_kind_of_web():
             assert f"{100 * mean:.0f}" == share, (named, ordering)
 
 
-def test_the_committed_pictures_have_lines_and_axes_to_draw_them_from(experiments):
+def test_the_committed_pictures_have_lines_and_axes_to_draw_them_from():
     """Not the pictures' bytes, which depend on the versions of libraries."""
-    recorded = experiments.drawing._axes(PAGES)
+    recorded = drawing._axes(PAGES)
     assert sorted(path.stem for path in PAGES.glob("*.png")) == sorted(recorded)
     assert sorted(path.stem for path in PAGES.glob("*.csv")) == sorted(recorded)
 
 
-def test_recorded_figures_are_drawn_as_wide_as_a_page(experiments, tmp_path):
+def test_recorded_figures_are_drawn_as_wide_as_a_page(tmp_path):
     for name in ("castillo-table-1", "generator-distributions", "cho-small"):
         shutil.copy(PAGES / f"{name}.csv", tmp_path)
     shutil.copy(PAGES / "figures.jsonl", tmp_path)
     for name in ("castillo-table-1", "generator-distributions", "cho-small"):
-        experiments.drawing.draw(tmp_path, name)
+        drawing.draw(tmp_path, name)
     widths = {Image.open(path).width for path in (*tmp_path.glob("*.png"), *PAGES.glob("*.png"))}
     assert widths == {1350}
