@@ -2,6 +2,7 @@
 
 import sys
 
+import igraph
 import networkx
 import numpy as np
 import pytest
@@ -30,7 +31,6 @@ PLAIN = LinkGraph(WEB.indptr, np.array([2, 1, 0, 2, 0]), np.array([1, 0, 0, 4]))
 
 
 def igraph_pair():
-    pytest.importorskip("igraph")
     return to_igraph, from_igraph
 
 
@@ -74,7 +74,6 @@ def test_networkx_text_nodes_are_urls_on_their_hosts():
 
 
 def test_igraph_names_are_urls_on_their_hosts():
-    igraph = pytest.importorskip("igraph")
     given = igraph.Graph.TupleList([("http://x/", "http://y/"), ("http://y/", "x")], directed=True)
     assert facts(from_igraph(given)) == [
         [[1], [2], []],
@@ -87,7 +86,6 @@ def test_igraph_names_are_urls_on_their_hosts():
 def test_undirected_graphs_are_refused():
     with pytest.raises(GraphError, match=r"undirected; give graph\.to_directed\(\)"):
         from_networkx(networkx.Graph([(0, 1)]))
-    igraph = pytest.importorskip("igraph")
     with pytest.raises(GraphError, match=r"undirected; give graph\.as_directed\(\)"):
         from_igraph(igraph.Graph([(0, 1)]))
 

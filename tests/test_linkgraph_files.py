@@ -7,14 +7,17 @@ import sys
 import zipfile
 from functools import partial
 
+import igraph
 import networkx
 import numpy as np
+import pyarrow
 import pytest
 from examples import examples
 from forked import run_to_end
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from linkgraphs import facts, refusal_of
+from pyarrow import parquet
 
 from crawlprio.errors import GraphError
 from crawlprio.graph.convert import to_igraph, to_networkx
@@ -57,8 +60,6 @@ def store(tmp_path):
 
 
 def export(store, suffix):
-    if suffix == ".parquet":
-        pytest.importorskip("pyarrow")
     with Store.open(store, readonly=True) as opened:
         return export_links(opened, store.with_name(f"out{suffix}")).files[0]
 
@@ -201,7 +202,6 @@ def test_graphml_of_networkx_reads_back(tmp_path):
 
 
 def test_graphml_of_igraph_reads_back(tmp_path):
-    igraph = pytest.importorskip("igraph")
     graph = LinkGraph(np.array([0, 2, 3, 3]), np.array([2, 1, 0]), np.array([1, 0, 1]), [A, "b", C])
     path = tmp_path / "web.graphml"
     to_igraph(graph).write_graphml(str(path))
@@ -272,7 +272,6 @@ def test_invalid_graphml_is_refused_with_the_line(tmp_path, text, complaint):
 
 
 def test_parquet_of_page_ids_is_an_edge_list(tmp_path):
-    pyarrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
     path = tmp_path / "web.parquet"
     for kind in (pyarrow.int64(), pyarrow.uint8()):
         sources, targets = (pyarrow.array(ids, kind) for ids in ([0, 0, 3, 0], [3, 1, 0, 3]))
@@ -283,7 +282,6 @@ def test_parquet_of_page_ids_is_an_edge_list(tmp_path):
 
 
 def test_parquet_of_urls_may_hold_dictionaries(tmp_path):
-    pyarrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
     ends = {"source_url": [A, B], "target_url": [C, A], "source": [1, 2], "target": [1, 2]}
     table = pyarrow.table({name: pyarrow.array(column) for name, column in ends.items()})
     table = table.set_column(0, "source_url", table.column(0).dictionary_encode())
@@ -310,7 +308,6 @@ def test_parquet_of_urls_may_hold_dictionaries(tmp_path):
     ],
 )
 def test_invalid_parquet_is_refused_with_the_row(tmp_path, columns, complaint):
-    pyarrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
     parquet.write_table(pyarrow.table(columns), tmp_path / "web.parquet")
     assert_refused(tmp_path / "web.parquet", complaint)
 
@@ -355,7 +352,6 @@ WHOLE = LinkGraph(
 
 
 def write_parquet(path, sources, targets):
-    pyarrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
     parquet.write_table(pyarrow.table({"source": sources, "target": targets}), path)
 
 
