@@ -54,8 +54,7 @@ LOG_LEVEL = "INFO"
 
 def in_project(folder, arguments, **environment):
     """Run scrapy in a project; return its stderr."""
-    done = run_forked("scrapy", arguments, folder, environment=environment)
-    assert done.returncode == 0, done.stderr
+    done = run_forked("scrapy", arguments, folder, environment=environment, check=True)
     return done.stderr
 
 

@@ -61,8 +61,7 @@ def certify(folder, *words):
 
 def crawl(site, folder, n_pages):
     given = ["crawl", f"http://{site.address}/", "--folder", "job", "--delay", "0"]
-    done = run_forked("crawlprio", [*given, "--pages", str(n_pages)], folder)
-    assert done.returncode == 0, done.stderr
+    run_forked("crawlprio", [*given, "--pages", str(n_pages)], folder, check=True)
 
 
 def got(folder):

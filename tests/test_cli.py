@@ -34,10 +34,9 @@ WEB["/"] = page("/1")
 FAST = ["--delay", "0", "-s", "ROBOTSTXT_OBEY=False"]
 
 
-def crawlprio(*words, folder, timeout=300.0, **environment):
-    return run_forked(
-        "crawlprio", words, folder, timeout=timeout, environment={"COLUMNS": "80", **environment}
-    )
+def crawlprio(*words, folder, check=False, **environment):
+    every = {"COLUMNS": "80", **environment}
+    return run_forked("crawlprio", words, folder, timeout=300.0, environment=every, check=check)
 
 
 def urls(store, where="status = 200"):
@@ -49,12 +48,10 @@ def test_a_crawl_in_a_folder_is_resumed_with_the_same_arguments(tmp_path):
     with Site(web) as site:
         start = f"http://{site.address}/"
         given = ["--deny", "/no$", "--ordering", "breadth-first", "--folder", "job", *FAST]
-        first = crawlprio("crawl", start, *given, "--pages", "20", folder=tmp_path)
-        assert first.returncode == 0
+        crawlprio("crawl", start, *given, "--pages", "20", folder=tmp_path, check=True)
         n_first = len(site.fetches)
         assert 20 <= n_first < len(WEB)
-        again = crawlprio("resume", "job", folder=tmp_path)
-        assert again.returncode == 0
+        again = crawlprio("resume", "job", folder=tmp_path, check=True)
         before, now = again.stderr.splitlines()
         assert before == (
             "crawlprio: options as before: --deny '/no$' --delay 0 --ordering breadth-first -s "
@@ -64,8 +61,7 @@ def test_a_crawl_in_a_folder_is_resumed_with_the_same_arguments(tmp_path):
         assert re.search(told, now)
         assert sorted(site.paths()) == sorted(WEB)
     assert urls(tmp_path / "job" / "crawl.sqlite") == ["/", *(f"/{n}" for n in range(1, 64))]
-    scored = crawlprio("score", "job/crawl.sqlite", "--json", "score.json", folder=tmp_path)
-    assert scored.returncode == 0
+    crawlprio("score", "job/crawl.sqlite", "--json", "score.json", folder=tmp_path, check=True)
     assert json.loads((tmp_path / "score.json").read_text())["fetched"] == 64
 
 
@@ -91,8 +87,7 @@ def test_a_resumed_crawl_has_every_option_of_the_crawl_from_any_folder(tmp_path)
     with Site(WEB) as site:
         given = ["--folder", "job", "--store", "own.sqlite", "--pages", "5", *OPTIONS]
         given += ["-s", 'DEFAULT_REQUEST_HEADERS={"Authorization": "Basic YTpi"}']
-        done = crawlprio("crawl", f"http://{site.address}/", *given, folder=tmp_path)
-        assert done.returncode == 0, done.stderr
+        crawlprio("crawl", f"http://{site.address}/", *given, folder=tmp_path, check=True)
         before = given_to(store)
         again = crawlprio("resume", "../job", folder=tmp_path / "elsewhere")
     assert again.returncode == 0, again.stderr
@@ -198,8 +193,7 @@ def test_the_ordering_in_the_docs_runs_from_the_working_folder_in_every_command(
             line = ["job/crawl.sqlite", "--ordering", name, "--order", "order.txt"]
         done = crawlprio(command, *line, folder=tmp_path)
         assert (done.returncode, "Traceback" in done.stderr) == (0, False), done.stderr
-    resumed = crawlprio("resume", "job", "-s", f"ORDERING={name}", folder=tmp_path)
-    assert resumed.returncode == 0
+    crawlprio("resume", "job", "-s", f"ORDERING={name}", folder=tmp_path, check=True)
     refused = crawlprio("resume", "job", folder=tmp_path)
     assert (refused.returncode, refused.stdout) == (2, "")
     assert refused.stderr == (
@@ -298,8 +292,7 @@ def test_a_folder_is_not_crawled_from_other_seeds(tmp_path):
         assert (done.returncode, done.stderr.count("\n")) == (2, 1)
         assert f"JOBDIR job holds a crawl that started at {start};" in done.stderr
         assert len(site.fetches) == n_fetched
-        again = crawlprio("crawl", start, *FAST, "--folder", "job", folder=tmp_path)
-        assert again.returncode == 0
+        crawlprio("crawl", start, *FAST, "--folder", "job", folder=tmp_path, check=True)
     assert sorted(site.paths()) == sorted(WEB)
 
 
@@ -324,8 +317,7 @@ def test_a_crawl_gets_as_many_pages_as_asked_whatever_else_it_fetches(tmp_path):
     with Site(web) as site:
         line = ["crawl", f"http://{site.address}/", "--delay", "0", "--folder", "job"]
         line += ["--ordering", "breadth-first", "-s", "CONCURRENT_REQUESTS_PER_DOMAIN=4"]
-        done = crawlprio(*line, "--pages", "15", folder=tmp_path)
-        assert done.returncode == 0, done.stderr
+        done = crawlprio(*line, "--pages", "15", folder=tmp_path, check=True)
         assert re.search(r"pages fetched +│ 15 ", done.stdout)
         assert re.search(r"failed +│ 6 ", done.stdout)
         assert len(site.fetches) == 15 + 6 + 1  # robots.txt

@@ -153,6 +153,5 @@ def test_a_projects_unit_tests_can_make_a_crawler_without_a_reactor(tmp_path):
         "crawler = get_crawler(Spider, {'ADDONS': {'crawlprio.Addon': 500}})\n"
         "print(crawler.settings.getbool('TWISTED_REACTOR_ENABLED'))\n"
     )
-    done = run_forked(tmp_path / "script.py", [], tmp_path)
-    assert done.returncode == 0, done.stderr[-2000:]
+    done = run_forked(tmp_path / "script.py", [], tmp_path, check=True)
     assert done.stdout.strip() == "False"

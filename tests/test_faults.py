@@ -274,8 +274,7 @@ def test_the_first_signal_lets_fetches_end_and_the_second_does_not(tmp_path, sig
         assert "Traceback" not in log.read_text()
         before = visited_urls(store)
         assert [url.endswith("/3") for url in before].count(True) == ends_fetch
-        done = run_forked("scrapy", line, tmp_path)
-        assert done.returncode == 0
+        done = run_forked("scrapy", line, tmp_path, check=True)
         assert "Traceback" not in done.stderr
         home = f"http://{site.address}"
         assert visited_urls(store) == [home + path for path in PATHS]

@@ -287,8 +287,7 @@ def test_what_a_callback_yields_before_it_awaits_is_not_fetched_again_after_a_ki
                 lambda said, least=n_fetched: n_visited(tmp_path) >= least,
             )
         (tmp_path / "go").touch()
-        done = run_forked(script, words, tmp_path)
-        assert done.returncode == 0, done.stderr
+        run_forked(script, words, tmp_path, check=True)
     again = Counter(site.paths()) - Counter(set(site.paths()))
     of_page = again.pop("/" if of == "callback" else "/missing")
     assert set(site.paths()) >= {*leaves, "/last"}

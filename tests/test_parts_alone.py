@@ -324,8 +324,7 @@ LINE_OF_A_PROJECT = [
 def test_a_new_project_with_one_line_crawls_and_its_store_can_be_scored(
     tmp_path, line, spider, said
 ):
-    ran = run_forked("scrapy", ["startproject", "mine"], tmp_path)
-    assert ran.returncode == 0, ran.stderr
+    ran = run_forked("scrapy", ["startproject", "mine"], tmp_path, check=True)
     folder = tmp_path / "mine"
     (folder / "mine/spiders/ours.py").write_text(SPIDER)
     settings = folder / "mine/settings.py"

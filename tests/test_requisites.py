@@ -360,8 +360,7 @@ def test_a_killed_crawl_archives_each_of_them_once(tmp_path):
                 *("crawlprio", line, tmp_path, signal.SIGKILL),
                 lambda said, least=least: n_answered(tmp_path) > least,
             )
-        done = run_forked("crawlprio", line, tmp_path)
-        assert done.returncode == 0, done.stderr
+        run_forked("crawlprio", line, tmp_path, check=True)
         got = sorted(path for path in archived_at(site, tmp_path) if path not in ("/", *pages))
     assert got == sorted([*styles, *images])
     check_archive(tmp_path / "warc", store_of(tmp_path))
@@ -387,8 +386,7 @@ def test_ctrl_c_ends_the_crawl_at_once_and_the_rest_is_fetched_when_it_is_resume
         )
         assert status == 0, said
         assert archived_at(site, tmp_path) == ["/"]
-        done = run_forked("crawlprio", [*line, "0"], tmp_path)
-        assert done.returncode == 0, done.stderr
+        run_forked("crawlprio", [*line, "0"], tmp_path, check=True)
         assert archived_at(site, tmp_path) == ["/", "/a", "/b"]
     check_archive(tmp_path / "warc", store_of(tmp_path))
 
@@ -400,7 +398,6 @@ def test_with_several_workers_the_requisites_of_all_pages_are_fetched(tmp_path):
     images = {f"/{n}.png": Answer(f"image {n}") for n in range(6)}
     with Site({"/": pages["/0"], **pages, **images}) as site:
         line = [*command(site, tmp_path, "--delay", "0"), "--workers", "2"]
-        done = run_forked("crawlprio", line, tmp_path)
-        assert done.returncode == 0, done.stderr
+        done = run_forked("crawlprio", line, tmp_path, check=True)
         assert set(images) <= set(archived_at(site, tmp_path)), done.stderr
     check_archive(tmp_path / "warc", store_of(tmp_path))

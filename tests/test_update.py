@@ -359,8 +359,7 @@ def test_an_update_without_a_job_is_refused(site, tmp_path, monkeypatch):
 
 def command(folder, *words):
     """Run a command of `crawlprio` in another process; return what it said."""
-    done = run_forked("crawlprio", words, folder)
-    assert done.returncode == 0, done.stderr
+    done = run_forked("crawlprio", words, folder, check=True)
     return done.stdout + done.stderr
 
 

@@ -160,15 +160,15 @@ def run_to_end(line, folder=None, *, env=None, check=False):
     )
 
 
-def run_forked(program, words, folder, *, timeout=600.0, environment=None):
+def run_forked(program, words, folder, *, timeout=600.0, environment=None, check=False):
     """Run a command of one of `PROGRAMS`, or a Python script, in a folder, to its end.
 
-    A new Python runs a command that is given another PYTHONPATH.
+    A new Python runs a command that is given another PYTHONPATH. With `check`, it must succeed.
     """
     if "PYTHONPATH" in (environment or {}):
         every = {**os.environ, "NO_COLOR": "1", **environment}
         line = [sys.executable, "-m", PROGRAMS[program][0], *words]
-        return run_to_end(line, folder, env=every)
+        return run_to_end(line, folder, env=every, check=check)
     with TemporaryDirectory() as temporary:
         files = {name: Path(temporary, name) for name in ("stdout", "stderr")}
         running = Forked(program, words, folder, environment=environment, **files)
@@ -177,4 +177,5 @@ def run_forked(program, words, folder, *, timeout=600.0, environment=None):
         finally:
             running.kill()
         said = {name: file.read_text() for name, file in files.items()}
+        assert not check or status == 0, said["stderr"]
         return subprocess.CompletedProcess(running.args, status, **said)
