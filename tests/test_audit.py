@@ -11,12 +11,11 @@ import numpy as np
 import pytest
 import stores
 from commands import refusal, run_command
-from crawls import ADDON, Answer, Site, page, run_spider
+from crawls import ADDON, PROJECT, Answer, Site, page, run_spider
 from hypothesis import given
 from hypothesis import strategies as st
 from stores import record_visits, table
 
-from crawlprio.commands.crawl import bundled_settings
 from crawlprio.graph.pages import NO_PAGE
 from crawlprio.measure.link_audit import MAX_HOPS, Audit, chains
 from crawlprio.spiders.site import SiteSpider
@@ -226,9 +225,8 @@ def test_a_redirect_to_itself_is_a_loop_and_a_link_to_a_dead_port_is_broken(path
     web |= {"/nowhere": Answer("", 302)}
     with Site(web) as site:
         host = f"http://{site.address}/"
-        settings = {**bundled_settings(), "DOWNLOAD_DELAY": 0, "CRAWLPRIO_STORE": str(path)}
-        settings |= {"CRAWLPRIO_PRIVATE_ADDRESSES": "allow", "CRAWLPRIO_PLOT": None}
-        run_spider(SiteSpider, settings, seeds=host)
+        own = {"CRAWLPRIO_STORE": str(path), "CRAWLPRIO_PRIVATE_ADDRESSES": "allow"}
+        run_spider(SiteSpider, {**PROJECT, **own}, seeds=host)
     assert found(path, "redirect-loop") == [
         (f"{host}again", "loop after 1 redirects", [f"{host}again"])
     ]

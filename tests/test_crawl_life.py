@@ -3,12 +3,11 @@
 import logging
 
 import pytest
-from crawls import ADDON, Site, page, run_spider
+from crawls import ADDON, PROJECT, Site, page, run_spider
 from scrapy import Spider
 from scrapy.settings import BaseSettings
 from spiders import Pairing
 
-from crawlprio.commands.crawl import bundled_settings
 from crawlprio.errors import ConfigError
 from crawlprio.live import recorder
 from crawlprio.live.crawl_context import CrawlContext, without_parts
@@ -93,10 +92,9 @@ def crawl_of_demo_web(store, **settings):
     return run_spider(
         SiteSpider,
         {
-            **bundled_settings(),
+            **PROJECT,
             **{"CRAWLPRIO_DEMO_PAGES": 30, "CRAWLPRIO_DEMO_SITES": 2},
-            **{"CRAWLPRIO_STORE": str(store), "CRAWLPRIO_PRINT": False, "CRAWLPRIO_PLOT": None},
-            **{"DOWNLOAD_DELAY": 0, "ROBOTSTXT_OBEY": False},
+            **{"CRAWLPRIO_STORE": str(store), "ROBOTSTXT_OBEY": False},
             **settings,
         },
         priority="cmdline",

@@ -7,9 +7,8 @@ from functools import cache, cached_property
 import numpy as np
 import oracles
 import pytest
-from crawls import fetched_urls, run_spider, scrapy
+from crawls import PROJECT, fetched_urls, run_spider, scrapy
 
-from crawlprio.commands.crawl import bundled_settings
 from crawlprio.demo.server import LoopbackServer
 from crawlprio.demo.web import DemoWeb
 from crawlprio.graph.pages import NO_PAGES
@@ -92,21 +91,16 @@ class Crawled:
         self.run = run_spider(
             SiteSpider,
             {
-                **bundled_settings(),
+                **PROJECT,
                 **topic,
                 "ORDERING": name,
                 "ORDERING_OPTIONS": options,
                 "CONCURRENT_REQUESTS": 1,
-                "DOWNLOAD_DELAY": 0,
                 "ROBOTSTXT_OBEY": False,
-                "RETRY_ENABLED": False,
-                "CLOSESPIDER_TIMEOUT": 240,
                 "CRAWLPRIO_DEMO_PAGES": PAGES,
                 "CRAWLPRIO_DEMO_SITES": SITES,
                 "CRAWLPRIO_DEMO_SEED": SEED,
                 "CRAWLPRIO_STORE": folder / "crawl.sqlite",
-                "CRAWLPRIO_PLOT": None,
-                "CRAWLPRIO_PRINT": False,
                 **settings,
             },
             priority="cmdline",

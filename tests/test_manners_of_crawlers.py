@@ -4,10 +4,9 @@ import shutil
 import subprocess
 
 import pytest
-from crawls import Answer, Site, page, run_spider
+from crawls import PROJECT, Answer, Site, page, run_spider
 from log_judge import Seen, broken_rules, seen_by_site
 
-from crawlprio.commands.crawl import bundled_settings
 from crawlprio.spiders.site import SiteSpider
 
 ROBOTS = "User-agent: *\nDisallow: /no\n"
@@ -66,12 +65,10 @@ def test_ours_breaks_none():
         run_spider(
             SiteSpider,
             {
-                **bundled_settings(),
+                **PROJECT,
                 "USER_AGENT": "crawlprio/1 (+https://a.test/)",
                 "DOWNLOAD_DELAY": 0.3,
                 "RETRY_ENABLED": True,
-                "CRAWLPRIO_STORE": None,
-                "CRAWLPRIO_PRINT": False,
             },
             site=site,
             seeds="http://a.test/,http://b.test/",
@@ -93,7 +90,7 @@ def test_ours_breaks_none_with_page_requisites(tmp_path, at_once):
         run_spider(
             SiteSpider,
             {
-                **bundled_settings(),
+                **PROJECT,
                 "USER_AGENT": "crawlprio/1 (+https://a.test/)",
                 "DOWNLOAD_DELAY": 0.2,
                 "CONCURRENT_REQUESTS_PER_DOMAIN": at_once,
@@ -101,7 +98,6 @@ def test_ours_breaks_none_with_page_requisites(tmp_path, at_once):
                 "CRAWLPRIO_STORE": str(tmp_path / "crawl.sqlite"),
                 "CRAWLPRIO_WARC": str(tmp_path),
                 "CRAWLPRIO_REQUISITES": "all",
-                "CRAWLPRIO_PRINT": False,
             },
             site=site,
             seeds="http://a.test/",

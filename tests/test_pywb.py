@@ -16,13 +16,12 @@ import pytest
 from archived_crawls import HOST, crawl
 from archived_crawls import WEB as PLAIN
 from browsers import in_browser, running_browser
-from crawls import Answer, Site, job_in, run_spider
+from crawls import PROJECT, Answer, Site, job_in, run_spider
 from matplotlib.image import imread, imsave
 from pywbs import index_of, programs, wayback
 from script_sites import app
 from warcs import responses
 
-from crawlprio.commands.crawl import bundled_settings
 from crawlprio.spiders.site import SiteSpider
 
 pytestmark = pytest.mark.slow
@@ -117,12 +116,10 @@ def write_site(folder, other_host):
 
 def archive(folder, seed, **settings):
     every = {
-        **bundled_settings(),
-        "DOWNLOAD_DELAY": 0,
+        **PROJECT,
         **job_in(folder / "job"),
         "CRAWLPRIO_WARC": str(folder / "warc"),
         "CRAWLPRIO_PRIVATE_ADDRESSES": "allow",
-        "CRAWLPRIO_PRINT": False,
         **settings,
     }
     assert run_spider(SiteSpider, every, seeds=seed).reason == "finished"

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from browsers import in_browser
-from crawls import ADDON, Answer, Site, n_recorded, page, run_spider
+from crawls import ADDON, PROJECT, Answer, Site, n_recorded, page, run_spider
 from forked import run_to_end
 from scrapy import Spider
 from script_sites import HTML, JSON, SCRIPT, app, scripted
@@ -18,21 +18,17 @@ from waiting import until
 from warcs import records
 
 import crawlprio
-from crawlprio.commands.crawl import bundled_settings
 from crawlprio.spiders.site import SiteSpider
 
 pytestmark = in_browser
-
-VISITED = "visits JOIN pages ON visits.page = pages.id"
 
 
 def crawl(site, folder, path="/p/0", **settings):
     """Crawl a site with the bundled spider in this process."""
     every = {
-        **bundled_settings(),
+        **PROJECT,
         "CRAWLPRIO_STORE": str(folder / "crawl.sqlite"),
         "CRAWLPRIO_RENDER": "auto",
-        "DOWNLOAD_DELAY": 0,
         "CRAWLPRIO_PROGRESS": False,
         **settings,
     }

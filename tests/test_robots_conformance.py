@@ -6,12 +6,11 @@
 import gzip
 
 import pytest
-from crawls import Answer, run_spider
+from crawls import PROJECT, Answer, run_spider
 from log_judge import RobotsRules
 from robots_cases import BOT, CASES
 from scrapy import Request
 
-from crawlprio.commands.crawl import bundled_settings
 from crawlprio.middlewares import RobotsMiddleware
 from crawlprio.spiders.site import SiteSpider
 from crawlprio.web.robots_txt import MAX_BYTES, decoded
@@ -96,11 +95,7 @@ def test_robots_txt_is_fetched_as_rfc_9309_says():
             return text() if path == "/rules" else text("User-agent: *\nDisallow: /\n")
         return FETCHES[names[host]][0](path)
 
-    settings = {
-        **bundled_settings(),
-        **{"CRAWLPRIO_STORE": None, "CRAWLPRIO_PRINT": False, "CRAWLPRIO_MAX_BACK_OFF": 0},
-        **{"DOWNLOAD_DELAY": 0, "RETRY_ENABLED": False, "CONCURRENT_REQUESTS": 50},
-    }
+    settings = {**PROJECT, "CRAWLPRIO_MAX_BACK_OFF": 0, "CONCURRENT_REQUESTS": 50}
     seeds = ",".join(f"http://{host}{path}" for host in names for path in ALL)
     run = run_spider(SiteSpider, settings, site=({}, answer), seeds=seeds)
     fetched = {

@@ -6,7 +6,7 @@ from base64 import urlsafe_b64decode
 from types import SimpleNamespace
 
 import pytest
-from crawls import ADDON, Answer, page, run_spider
+from crawls import ADDON, PROJECT, Answer, page, run_spider
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from http_message_signatures import (
     HTTPMessageVerifier,
@@ -17,7 +17,6 @@ from http_message_signatures import (
 from scrapy.settings import BaseSettings
 
 from crawlprio import __version__
-from crawlprio.commands.crawl import bundled_settings
 from crawlprio.errors import ConfigError
 from crawlprio.live.crawl_context import without_parts_elsewhere
 from crawlprio.plugins.signing.signatures import key_directory, thumbprint
@@ -58,14 +57,7 @@ def verified(fetch, key, host=""):
 
 
 def crawl(web, **settings):
-    every = {
-        **bundled_settings(),
-        "DOWNLOAD_DELAY": 0,
-        "RETRY_ENABLED": True,
-        "CRAWLPRIO_STORE": None,
-        "CRAWLPRIO_PRINT": False,
-        **settings,
-    }
+    every = {**PROJECT, "RETRY_ENABLED": True, **settings}
     run = run_spider(SiteSpider, every, site=web, seeds="http://a.test/", follow="web")
     return run, run.site.fetches
 
@@ -139,14 +131,13 @@ def test_one_setting_without_the_other_is_refused(key):
 
 
 OURS = f"crawlprio/{__version__}"
-BUNDLED = {**bundled_settings(), "CRAWLPRIO_STORE": None, "CRAWLPRIO_PRINT": False}
 
 
 def agents(settings):
     """Return the user agents and the paths that a crawled of three pages sent."""
     rules = "User-agent: scrapy\nDisallow: /\nUser-agent: example\nDisallow: /no\n"
     web = {"/": page("/yes", "/no"), "/yes": page(), "/no": page(), "/robots.txt": Answer(rules)}
-    every = {**settings, "DOWNLOAD_DELAY": 0, "ROBOTSTXT_OBEY": True}
+    every = {**settings, "ROBOTSTXT_OBEY": True}
     run = run_spider(SiteSpider, every, site=web, seeds="http://a.test/")
     seen = dict.fromkeys(fetch.headers["user-agent"] for fetch in run.site.fetches)
     return list(seen), sorted(run.site.paths())
@@ -165,11 +156,11 @@ def agents(settings):
     ],
 )
 def test_the_contact_is_named_unless_the_user_agent_names_another(settings, agent):
-    assert agents({**BUNDLED, **settings})[0] == [agent]
+    assert agents({**PROJECT, **settings})[0] == [agent]
 
 
 def test_no_word_of_the_contact_names_a_robot():
-    _, paths = agents({**BUNDLED, "CRAWLPRIO_CONTACT": "me@example.org"})
+    _, paths = agents({**PROJECT, "CRAWLPRIO_CONTACT": "me@example.org"})
     assert paths == ["/", "/no", "/yes"]
 
 

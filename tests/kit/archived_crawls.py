@@ -1,9 +1,8 @@
 """A small site, crawled into an archive."""
 
 import scrapy
-from crawls import Answer, Site, page, run_spider
+from crawls import PROJECT, Answer, job_in, page, run_spider
 
-from crawlprio.commands.crawl import bundled_settings
 from crawlprio.spiders.site import SiteSpider
 
 HOST = "http://a.example/"
@@ -22,19 +21,14 @@ WEB = {
 def crawl(folder, web=WEB, **settings):
     """Crawl a site with the bundled project, in one job, archived; or resume that."""
     every = {
-        **bundled_settings(),
-        "DOWNLOAD_DELAY": 0,
+        **PROJECT,
         "CONCURRENT_REQUESTS": 1,
-        "JOBDIR": str(folder / "job"),
-        "CRAWLPRIO_STORE": "crawl.sqlite",
+        **job_in(folder / "job"),
         "CRAWLPRIO_WARC": str(folder / "warc"),
         "CRAWLPRIO_PRIVATE_ADDRESSES": "allow",
-        "CRAWLPRIO_PRINT": False,
-        "CRAWLPRIO_PLOT": None,
         **settings,
     }
-    with Site(web) as site:
-        return run_spider(SiteSpider, every, site=site, seeds=HOST)
+    return run_spider(SiteSpider, every, site=web, seeds=HOST)
 
 
 def store_of(folder):

@@ -32,6 +32,8 @@ from twisted.internet.defer import Deferred
 from twisted.web import http
 from waiting import until
 
+from crawlprio.commands.crawl import bundled_settings
+
 # Otherwise the first crawl of a process looks for the public suffix list in the network, and warns.
 cookies._split_domain = TLDExtract(suffix_list_urls=(), include_psl_private_domains=True)
 
@@ -348,6 +350,8 @@ _PLAIN = {
     "DOWNLOAD_DELAY": 0,
     "CLOSESPIDER_TIMEOUT": 240,
 }
+PROJECT = {**bundled_settings(), **_PLAIN, "CRAWLPRIO_PLOT": None}
+"""The settings of the bundled project, without its delay, its store and what it shows."""
 
 loopback_handler = "crawlprio.demo.handler.LoopbackHandler"
 """What fetches from a `site`."""

@@ -2,30 +2,16 @@
 
 import socket
 import threading
-from collections.abc import Iterable
 
-from crawls import Answer, run_spider, times_out
-from scrapy.settings import default_settings
+from crawls import PROJECT, Answer, run_spider, times_out
 
-import crawlprio.settings
 from crawlprio.spiders.site import SiteSpider
 from crawlprio.store import Store
 
-Raw = bytes | Iterable[bytes] | None
-"""Bytes to send before the connection is closed, or pieces of them; None means no response."""
-
 BUNDLED = {
-    name: value
-    for name, value in vars(crawlprio.settings).items()
-    if name.isupper() and getattr(default_settings, name, None) != value
-} | {
-    "DOWNLOAD_DELAY": 0,
-    "CRAWLPRIO_PRINT": False,
-    "CRAWLPRIO_PLOT": None,
-    "CRAWLPRIO_STORE": None,
+    **PROJECT,
     "CONCURRENT_REQUESTS_PER_DOMAIN": 8,
     "ORDERING": "breadth-first",
-    "RETRY_ENABLED": False,
     "ROBOTSTXT_OBEY": False,
     "CLOSESPIDER_PAGECOUNT": 2_000,
     "CLOSESPIDER_TIMEOUT": 500,
@@ -83,7 +69,8 @@ class RawSite:
     Parameters
     ----------
     answer
-        Returns what to send, given host and path.
+        Returns what to send before the connection is closed, given host and path: bytes, or
+        pieces of them; None means no response.
     """
 
     def __init__(self, answer):
