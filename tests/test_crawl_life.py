@@ -4,9 +4,8 @@ import logging
 
 import pytest
 from crawls import ADDON, PROJECT, Site, page, run_spider
-from scrapy import Spider
 from scrapy.settings import BaseSettings
-from spiders import Pairing
+from spiders import Follower, Pairing
 
 from crawlprio.errors import ConfigError
 from crawlprio.live import recorder
@@ -134,16 +133,9 @@ def test_every_part_can_be_left_out_of_dry_runs_and_workers(name):
 
 
 def test_an_earlier_crawls_store_is_kept_and_the_log_names_it(path, tmp_path):
-    class Once(Spider):
-        name = "once"
-        start_urls = ("http://a.test/",)
-
-        def parse(self, response):
-            yield {"url": response.url}
-
     settings = {**ADDON, "CRAWLPRIO_STORE": str(path)}
     with Site({"/": page()}) as site:
-        first, second = (run_spider(Once, settings, site=site) for _ in range(2))
+        first, second = (run_spider(Follower, settings, site=site) for _ in range(2))
     assert [text for text in first.messages(logging.INFO) if "it was renamed to" in text] == []
     (text,) = (text for text in second.messages(logging.INFO) if "it was renamed to" in text)
     (kept,) = (file for file in tmp_path.glob("crawl*.sqlite") if file != path)

@@ -9,27 +9,16 @@ from time import monotonic
 import pytest
 from crawls import ADDON, Answer, _in_loop, page, run_spider
 from pydispatch import dispatcher
-from scrapy import Request, Spider, signals
+from scrapy import Request, signals
 from scrapy.core.scheduler import BaseScheduler, Scheduler
 from scrapy.exceptions import IgnoreRequest, NotConfigured
 from scrapy.utils.defer import maybe_deferred_to_future
+from spiders import OneByOne
 
 from crawlprio.errors import ConfigError
 from crawlprio.live import engine
 from crawlprio.live.crawl_context import CrawlContext
 from crawlprio.pipelines import LinkPairPipeline
-
-
-class Starter(Spider):
-    name = "starter"
-    starts: tuple[str, ...] = ("http://a.test/",)
-
-    async def start(self):
-        for url in self.starts:
-            yield Request(url)
-
-    def parse(self, response):
-        yield {"url": response.url}
 
 
 class HoldingScheduler(BaseScheduler):
@@ -64,7 +53,7 @@ class HoldingScheduler(BaseScheduler):
 
 def test_the_alarm_makes_the_engine_ask_at_once_and_the_earliest_time_counts():
     """On its own, the engine asks only every 5 s."""
-    run = run_spider(Starter, {"SCHEDULER": HoldingScheduler}, site={"/": page()})
+    run = run_spider(OneByOne, {"SCHEDULER": HoldingScheduler}, site={"/": page()})
     assert (run.reason, len(run.items)) == ("finished", 1)
     asked_at, opens_at = HoldingScheduler.asked_at, HoldingScheduler.opens_at
     assert sum(at < opens_at for at in asked_at) < 20, "it was asked all the time"
@@ -74,7 +63,7 @@ def test_the_alarm_makes_the_engine_ask_at_once_and_the_earliest_time_counts():
 def test_a_cancelled_alarm_does_not_fire():
     rung = []
 
-    class Cancelling(Starter):
+    class Cancelling(OneByOne):
         def parse(self, response):
             alarm = engine.Alarm(lambda: rung.append(monotonic()))
             alarm.set(monotonic() + 0.02)
@@ -115,8 +104,8 @@ def test_the_outcome_of_a_request_is_reported_and_its_end_after_its_items():
             told.append(("item", list(WatchedScheduler.told)))
             return item
 
-    class Asking(Starter):
-        starts = ("http://a.test/", "http://a.test/moved")
+    class Asking(OneByOne):
+        start_urls = ("http://a.test/", "http://a.test/moved")
 
         def parse(self, response):
             yield {"url": response.url}
@@ -162,7 +151,7 @@ def test_the_outcome_of_a_request_is_reported_and_its_end_after_its_items():
 def test_items_are_consumed_by_pipelines_listeners_and_log_lines(settings, taken):
     found = []
 
-    class Looking(Starter):
+    class Looking(OneByOne):
         def parse(self, response):
             found.append(engine.items_are_consumed(self.crawler, LinkPairPipeline))
             self.crawler.signals.connect(self.listen, signals.item_scraped)
@@ -180,7 +169,7 @@ def test_items_are_consumed_by_pipelines_listeners_and_log_lines(settings, taken
 def test_a_signal_has_receivers_if_it_or_any_is_connected_from_this_crawler_or_any():
     found = []
 
-    class Looking(Starter):
+    class Looking(OneByOne):
         def parse(self, response):
             one, other = object(), object()
 
@@ -219,8 +208,8 @@ class Passing:
 def test_the_downloaders_delays_can_be_switched_off():
     delays = {}
 
-    class Looking(Starter):
-        starts = ("http://a.test/", "http://b.test/")
+    class Looking(OneByOne):
+        start_urls = ("http://a.test/", "http://b.test/")
 
         def parse(self, response):
             slots = self.crawler.engine.downloader.slots
@@ -243,7 +232,7 @@ def test_the_downloaders_delays_can_be_switched_off():
 def test_a_refused_crawl_ends_without_a_spider_and_reports_it_once():
     """Without a spider the command exits with an error."""
 
-    class Refused(Starter):
+    class Refused(OneByOne):
         @classmethod
         def from_crawler(cls, crawler, *args, **kwargs):
             crawl = CrawlContext.of(crawler)
@@ -258,8 +247,8 @@ def test_a_refused_crawl_ends_without_a_spider_and_reports_it_once():
 
 
 def test_a_crawl_that_cannot_continue_closes_its_spider_and_reports_it_once():
-    class Failing(Starter):
-        starts = tuple(f"http://a.test/{number}" for number in range(50))
+    class Failing(OneByOne):
+        start_urls = tuple(f"http://a.test/{number}" for number in range(50))
 
         def parse(self, response):
             for _ in range(2):
@@ -275,7 +264,7 @@ def test_a_crawl_that_cannot_continue_closes_its_spider_and_reports_it_once():
 
 
 def test_waking_an_engine_after_its_end_does_nothing():
-    run = run_spider(Starter, {}, site={"/": page()})
+    run = run_spider(OneByOne, {}, site={"/": page()})
     engine.wake(run.crawler)
     assert run.reason == "finished"
     assert len(run.site.fetches) == 1
@@ -284,7 +273,7 @@ def test_waking_an_engine_after_its_end_does_nothing():
 def test_before_the_spider_is_closed_responses_can_be_fetched_that_nobody_counts():
     told = []
 
-    class Finishing(Starter):
+    class Finishing(OneByOne):
         @classmethod
         def from_crawler(cls, crawler, *args, **kwargs):
             spider = super().from_crawler(crawler, *args, **kwargs)
@@ -311,7 +300,7 @@ def test_before_the_spider_is_closed_responses_can_be_fetched_that_nobody_counts
 
 
 def test_a_spider_that_is_closed_already_may_be_closed_once_more():
-    run = run_spider(Starter, {}, site={"/": page()})
+    run = run_spider(OneByOne, {}, site={"/": page()})
     assert run.crawler.engine.spider is None
 
     async def close():
@@ -384,7 +373,7 @@ class AddingScheduler(Scheduler):
 
 
 def test_middlewares_are_added_around_those_of_the_project_and_each_class_once():
-    class Noting(Starter):
+    class Noting(OneByOne):
         def __init__(self, *args, **kwargs):
             super().__init__(*args, **kwargs)
             self.notes = []

@@ -6,8 +6,8 @@ from itertools import pairwise
 import numpy as np
 import pytest
 from crawls import ADDON, page, run_spider
-from scrapy import Spider
 from scrapy.cmdline import execute
+from spiders import Follower
 
 from crawlprio.frontier import Politeness
 from crawlprio.graph.linkgraph import LinkGraph
@@ -64,20 +64,12 @@ def test_the_command_has_an_option_for_it(tmp_path, monkeypatch, capsys):
     assert "at most 50 bytes/s from a site" in capsys.readouterr().out
 
 
-class Walker(Spider):
-    name = "walker"
-    start_urls = ("http://a.test/",)
-
-    def parse(self, response):
-        yield from response.follow_all(css="a")
-
-
 def test_a_live_crawl_pauses_according_to_the_bytes_received():
     bodies = [40_000, 10_000, 20_000]
     pages = {f"/{n}": page(title="x" * n) for n in bodies}
     pages["/"] = page(*pages)
     crawled = {**ADDON, "CRAWLPRIO_SITE_BANDWIDTH": 20_000, "CONCURRENT_REQUESTS_PER_DOMAIN": 1}
-    run = run_spider(Walker, crawled, site=pages)
+    run = run_spider(Follower, crawled, site=pages)
     fetches = sorted(run.site.fetches, key=lambda fetch: fetch.start)
     assert [fetch.path for fetch in fetches[-3:]] == [f"/{n}" for n in bodies]
     took = [(later.start - one.start) for one, later in pairwise(fetches[-3:])]

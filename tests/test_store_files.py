@@ -8,8 +8,8 @@ import sys
 from contextlib import closing, contextmanager, suppress
 
 import pytest
-import scrapy
 from crawls import ADDON, Site, page, run_spider
+from spiders import Follower
 from stores import letters, query, visit
 
 from crawlprio.errors import StoreError
@@ -106,15 +106,9 @@ class TestModes:
 
     @posix
     def test_a_crawl_creates_its_job_folder_before_scrapy_does(self, tmp_path):
-        class Nothing(scrapy.Spider):
-            name = "nothing"
-            start_urls = ("http://a.test/",)
-
-            def parse(self, response): ...
-
         job = tmp_path / "jobs" / "job"
         with umask(0o022), Site({"/": page()}) as site:
-            run_spider(Nothing, {**ADDON, "JOBDIR": str(job), "CRAWLPRIO_STORE": "s"}, site=site)
+            run_spider(Follower, {**ADDON, "JOBDIR": str(job), "CRAWLPRIO_STORE": "s"}, site=site)
         assert (mode(job), mode(job / "s")) == (0o700, 0o600)
 
     def test_a_job_folder_that_is_a_file_is_named(self, path):
