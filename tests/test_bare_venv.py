@@ -4,32 +4,20 @@ It installs from a package registry, so only `make bare` runs it.
 """
 
 import os
-import signal
-import sqlite3
 import subprocess
 import sys
 from collections import Counter
-from contextlib import closing, suppress
-from time import monotonic, sleep
 
 import pytest
-from crawls import ROOT, Site, page
-from forked import run_to_end
+from crawls import ROOT, Site, n_recorded, page
+from forked import run_to_end, running
+from waiting import until
 
 N_PAGES = 400
 WEB = {
     f"/{n}": page(*(f"/{m}" for m in (2 * n, 2 * n + 1) if m < N_PAGES)) for n in range(1, N_PAGES)
 }
 WEB["/"] = page("/1")
-
-
-def n_visits(store):
-    with (
-        suppress(sqlite3.Error),
-        closing(sqlite3.connect(f"{store.as_uri()}?mode=ro", uri=True, timeout=30)) as db,
-    ):
-        return int(db.execute("SELECT count(*) FROM visits").fetchone()[0])
-    return 0
 
 
 @pytest.mark.skipif(not os.environ.get("CRAWLPRIO_BARE"), reason="make bare runs it")
@@ -49,17 +37,13 @@ def test_a_crawl_from_an_empty_folder_is_killed_resumed_and_scored(tmp_path):
 
     with Site(WEB) as site:
         line = ["crawl", f"http://{site.address}/", "--folder", "job", "--delay", "0.005"]
-        crawl = subprocess.Popen(
-            [program, *line], cwd=empty, env=environment, stderr=subprocess.PIPE
-        )
-        deadline = monotonic() + 300
-        while n_visits(empty / "job" / "crawl.sqlite") < N_PAGES // 4:
-            assert crawl.poll() is None, crawl.stderr and crawl.stderr.read()
-            assert monotonic() < deadline
-            sleep(0.01)
-        crawl.send_signal(signal.SIGKILL)
-        crawl.communicate()
-        assert n_visits(empty / "job" / "crawl.sqlite") < N_PAGES
+        store, log = empty / "job" / "crawl.sqlite", tmp_path / "log"
+        with (
+            log.open("w") as file,
+            running([program, *line], empty, env=environment, stderr=file) as crawl,
+        ):
+            until(lambda: n_recorded(store) >= N_PAGES // 4, process=crawl, said=log.read_text)
+        assert n_recorded(store) < N_PAGES
         resumed = crawlprio("resume", "job")
         assert resumed.returncode == 0, resumed.stderr
         assert "resumed with" in resumed.stdout + resumed.stderr

@@ -17,9 +17,10 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from browsers import serving
 from commands import refusal
 from crawls import ROOT, Answer, Site, page
-from forked import Forked, run_forked
+from forked import Forked, run_forked, running
 from scrapy.commands import ScrapyCommand, ScrapyHelpFormatter
 from scrapy.settings import Settings
 from stores import change, query, visited_urls
@@ -248,21 +249,15 @@ def test_interrupts_end_a_busy_crawl_with_status_130_even_in_the_background_of_a
 ):
     code, words = DURING[during]
     (tmp_path / "own_busy.py").write_text(code)
-    process = subprocess.Popen(
-        [sys.executable, "-m", "crawlprio", "crawl", "http://127.0.0.1:9/", *words],
-        cwd=tmp_path,
-        stderr=subprocess.PIPE,
-        text=True,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_IGN),
-    )
-    try:
+    line = [sys.executable, "-m", "crawlprio", "crawl", "http://127.0.0.1:9/", *words]
+    ignores = {"preexec_fn": lambda: signal.signal(signal.SIGINT, signal.SIG_IGN)}
+    with running(line, tmp_path, stderr=subprocess.PIPE, **ignores) as process:
         until((tmp_path / "busy").exists, process=process)
         for _ in range(400):
             process.send_signal(signal.SIGINT)
             with suppress(subprocess.TimeoutExpired):
                 process.wait(0.3)
                 break
-    finally:
         process.kill()
         logged = process.communicate()[1]
     assert process.returncode == 130, logged
@@ -473,14 +468,8 @@ def test_a_site_named_by_its_ipv6_address_is_crawled(tmp_path):
         server = Server(("::1", 0), handler)
     except OSError:
         pytest.skip("this machine has no IPv6")
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    try:
+    with serving(server):
         done = crawlprio("crawl", f"http://[::1]:{server.server_port}/", *FAST, folder=tmp_path)
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
     assert done.returncode == 0, done.stderr
     assert urls(tmp_path / "crawl.sqlite") == ["/"]
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from crawls import run_spider
-from forked import run_to_end
+from forked import run_to_end, running
 from spiders import Follower
 
 from crawlprio.demo.server import LoopbackServer
@@ -132,21 +132,12 @@ def test_bad_input_exits_with_status_2_and_one_sentence(asked, sentence, tmp_pat
 
 @pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGINT])
 def test_the_server_ends_cleanly_on_a_signal(sent):
-    started = subprocess.Popen(
-        command(),
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-        # A shell makes its background processes ignore SIGINT, these tests included.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
-    )
-    with started as process:
-        try:
-            assert json.loads(process.stdout.readline())["pages"] == 10
-            process.send_signal(sent)
-            assert process.wait(60) == 0
-        finally:
-            process.kill()
+    # A shell makes its background processes ignore SIGINT, these tests included.
+    heeds = {"preexec_fn": lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)}
+    with running(command(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, **heeds) as process:
+        assert json.loads(process.stdout.readline())["pages"] == 10
+        process.send_signal(sent)
+        assert process.wait(60) == 0
 
 
 @linux

@@ -6,12 +6,14 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
 from crawls import ROOT, Site, page
+from forked import running
+from shared_crawls import is_alive
+from waiting import until
 
 from crawlprio.live import compiling
 from crawlprio.orderings import make_ordering
@@ -35,30 +37,29 @@ def package(tmp_path_factory):
     return folder
 
 
+@pytest.fixture
+def bare(package, tmp_path):
+    """An environment in which no code is compiled yet."""
+    return {**os.environ, "PYTHONPATH": str(package), "NUMBA_CACHE_DIR": str(tmp_path / "cache")}
+
+
+def python(folder, *line, **how):
+    """Run Python, whose output can be read together, until it is killed at the end of the block."""
+    files = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+    return running([sys.executable, *line], folder, **files | how)
+
+
 @pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_ends_the_command_that_compiles(package, tmp_path, sent):
-    cache = tmp_path / "cache"
-    process = subprocess.Popen(
-        [sys.executable, "-m", "crawlprio", "compile"],
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(package), "NUMBA_CACHE_DIR": str(cache)},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
-    try:
-        assert process.stdout is not None
+def test_a_signal_ends_the_command_that_compiles(bare, tmp_path, sent):
+    with python(tmp_path, "-m", "crawlprio", "compile", env=bare) as process:
         for line in process.stdout:
             if "Compiling on first use" in line:
                 break
         process.send_signal(sent)
         said = process.communicate(timeout=120)[0]
-    finally:
-        process.kill()
-        process.wait()
     assert process.returncode in (128 + sent, -sent)
     assert said == ("" if process.returncode < 0 else "Interrupted.\n")
-    assert not list(cache.rglob("*.tmp*"))
+    assert not list(Path(bare["NUMBA_CACHE_DIR"]).rglob("*.tmp*"))
 
 
 def is_caught(process: subprocess.Popen, number: int) -> bool:
@@ -72,51 +73,23 @@ def children_of(pid: int) -> list[int]:
     return [int(n) for n in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 
-def is_alive(pid: int) -> bool:
-    """Whether a process runs; one that nobody waits for has ended, too."""
-    try:
-        return bool(Path(f"/proc/{pid}/cmdline").read_text())
-    except OSError:
-        return False
-
-
-def wait_until(is_so) -> None:
-    deadline = time.monotonic() + 120
-    while not is_so():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-
-
 @pytest.mark.sampled(3)
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 @pytest.mark.parametrize("moment", ["modules are imported", "the demo web is made"])
 @pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.parametrize("crawl", CRAWLS)
 def test_a_signal_ends_a_crawl_and_its_server_before_the_store_is_begun(
-    package, tmp_path, crawl, sent, moment
+    bare, tmp_path, crawl, sent, moment
 ):
-    process = subprocess.Popen(
-        [sys.executable, "-m", "crawlprio", *CRAWLS[crawl]],
-        cwd=tmp_path,
-        env={
-            **os.environ, "PYTHONPATH": str(package), "NUMBA_CACHE_DIR": str(tmp_path / "cache")
-        },
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )  # fmt: skip
     servers: list[int] = []
-    try:
-        wait_until(lambda: is_caught(process, signal.SIGTERM))
+    with python(tmp_path, "-m", "crawlprio", *CRAWLS[crawl], env=bare) as process:
+        until(lambda: is_caught(process, signal.SIGTERM))
         if moment == "the demo web is made":
             n_forked = 2 if crawl == "workers" else 0
-            wait_until(lambda: len(children_of(process.pid)) > n_forked)
+            until(lambda: len(children_of(process.pid)) > n_forked)
             servers = children_of(process.pid)
         process.send_signal(sent)
         said = process.communicate(timeout=120)[0]
-    finally:
-        process.kill()
-        process.wait()
     if said == "Interrupted.\n":
         # For a moment, as the event loop starts, SIGTERM goes to Twisted's own handler.
         assert process.returncode in {128 + sent, 130}
@@ -125,7 +98,7 @@ def test_a_signal_ends_a_crawl_and_its_server_before_the_store_is_begun(
         assert "interrupted" in said.lower()
         assert "Traceback" not in said
     for server in servers:
-        wait_until(lambda server=server: not is_alive(server))
+        until(lambda server=server: not is_alive(server))
 
 
 def compiling_for(pid: int) -> list[int]:
@@ -140,31 +113,20 @@ def compiling_for(pid: int) -> list[int]:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 @pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
-def test_a_crawl_is_ended_while_it_compiles_and_takes_the_compiler_with_it(package, tmp_path, sent):
+def test_a_crawl_is_ended_while_it_compiles_and_takes_the_compiler_with_it(bare, tmp_path, sent):
     """Under pagerank, which compiles from the first page."""
     with Site({"/": page(*(f"/{n}" for n in range(1, 2_000)))}) as site:
         line = ["crawl", f"http://{site.address}/", "--folder", "job", "--ordering", "pagerank"]
-        process = subprocess.Popen(
-            [sys.executable, "-m", "crawlprio", *line, "--delay", "0.5"],
-            cwd=tmp_path,
-            env={
-                **os.environ, "PYTHONPATH": str(package), "NUMBA_CACHE_DIR": str(tmp_path / "cache")
-            },
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )  # fmt: skip
-        try:
-            wait_until(lambda: compiling_for(process.pid))
+        silent = {"env": bare, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+        with python(tmp_path, "-m", "crawlprio", *line, "--delay", "0.5", **silent) as process:
+            until(lambda: compiling_for(process.pid))
             (compiling,) = compiling_for(process.pid)
-            wait_until(lambda: "llvmlite" in Path(f"/proc/{compiling}/maps").read_text())
+            until(lambda: "llvmlite" in Path(f"/proc/{compiling}/maps").read_text())
             assert os.getpriority(os.PRIO_PROCESS, compiling) == 19
             process.send_signal(sent)
             process.wait(timeout=120)
-        finally:
-            process.kill()
-            process.wait()
     assert process.returncode == (-sent if sent == signal.SIGKILL else 0)
-    wait_until(lambda: not is_alive(compiling))
+    until(lambda: not is_alive(compiling))
 
 
 def test_a_crawl_that_goes_on_in_compiled_code_keeps_the_order_of_the_simulator(tmp_path):
@@ -173,26 +135,16 @@ def test_a_crawl_that_goes_on_in_compiled_code_keeps_the_order_of_the_simulator(
     web = {f"/{n}": page(*(f"/{m}" for m in to if 0 < m < 5_000)) for n, to in links.items()}
     with Site({"/": page("/1", "/7"), **web}) as site:
         line = ["crawl", f"http://{site.address}/", "--folder", "job", "--ordering", "pagerank"]
-        line += ["--delay", "0.2", "-s", "CONCURRENT_REQUESTS=1"]
-        process = subprocess.Popen(
-            [sys.executable, "-m", "crawlprio", *line, "-s", "LOG_LEVEL=DEBUG"],
-            cwd=tmp_path,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        try:
-            for said in process.stderr:
+        line += ["--delay", "0.2", "-s", "CONCURRENT_REQUESTS=1", "-s", "LOG_LEVEL=DEBUG"]
+        with python(tmp_path, "-m", "crawlprio", *line) as process:
+            for said in process.stdout:
                 assert "goes on in Python" not in said
                 if "goes on in compiled code" in said:
                     break
             n_then = len(site.paths())
-            wait_until(lambda: len(site.paths()) > n_then + 20)
+            until(lambda: len(site.paths()) > n_then + 20)
             process.send_signal(signal.SIGINT)
             process.communicate(timeout=120)
-        finally:
-            process.kill()
-            process.wait()
     with Store.open(tmp_path / "job" / "crawl.sqlite") as store:
         order = [visit.page for visit in store.visits()]
     graph = read_graph(tmp_path / "job" / "crawl.sqlite")
@@ -202,15 +154,8 @@ def test_a_crawl_that_goes_on_in_compiled_code_keeps_the_order_of_the_simulator(
 
 def reaches_compiled_code(command: list[str], folder: Path) -> bool:
     """Whether a crawl goes on in compiled code before it ends; it is killed then."""
-    crawl = subprocess.Popen(
-        [sys.executable, *command, "-s", "LOG_LEVEL=DEBUG"],
-        cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
-    )  # fmt: skip
-    try:
-        return any("goes on in compiled code" in line for line in crawl.stderr)
-    finally:
-        crawl.kill()
-        crawl.communicate()
+    with python(folder, *command, "-s", "LOG_LEVEL=DEBUG") as crawl:
+        return any("goes on in compiled code" in line for line in crawl.stdout)
 
 
 @pytest.mark.parametrize("error", [TypeError, OSError, ImportError])
@@ -275,21 +220,13 @@ def test_ctrl_c_while_modules_are_imported_leaves_no_traceback(tmp_path, command
     (slow / "__init__.py").write_text(
         "import time\nprint('importing', flush=True)\nwhile True:\n    time.sleep(0.01)\n"
     )
-    process = subprocess.Popen(
-        [sys.executable, "-m", "crawlprio", command, "x.sqlite"],
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join((str(tmp_path), str(ROOT)))},
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
-        text=True,
-    )
-    try:
+    how = {
+        "env": {**os.environ, "PYTHONPATH": os.pathsep.join((str(tmp_path), str(ROOT)))},
+        "stdin": subprocess.PIPE,
+        "preexec_fn": lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    }
+    with python(tmp_path, "-m", "crawlprio", command, "x.sqlite", **how) as process:
         assert process.stdout.readline() == "importing\n"
         process.send_signal(signal.SIGINT)
         said = process.stdout.read()
-    finally:
-        process.kill()
-        process.wait()
     assert said == "Interrupted.\n"

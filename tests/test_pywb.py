@@ -8,14 +8,13 @@ from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from importlib.util import find_spec
 from pathlib import Path
-from threading import Thread
 
 import matplotlib
 import numpy as np
 import pytest
 from archived_crawls import HOST, crawl
 from archived_crawls import WEB as PLAIN
-from browsers import in_browser, running_browser
+from browsers import in_browser, running_browser, serving
 from crawls import PROJECT, Answer, Site, job_in, run_spider
 from matplotlib.image import imread, imsave
 from pywbs import index_of, programs, wayback
@@ -68,15 +67,9 @@ class Quiet(SimpleHTTPRequestHandler):
 @contextmanager
 def served(folder, address):
     """Serve a folder on loopback; return its URL."""
-    server = ThreadingHTTPServer((address, 0), partial(Quiet, directory=str(folder)))
-    thread = Thread(target=server.serve_forever)
-    thread.start()
-    try:
-        yield f"http://{address}:{server.server_address[1]}/"
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
+    handler = partial(Quiet, directory=str(folder))
+    with serving(ThreadingHTTPServer((address, 0), handler)) as server:
+        yield f"http://{address}:{server.server_port}/"
 
 
 def write_site(folder, other_host):

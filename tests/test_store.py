@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from examples import examples
+from forked import running
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from stores import change, letters, query, table, visit
@@ -53,13 +54,9 @@ def child(path):
         "    targets = np.arange(max(0, page - 5), page, dtype=np.int32)\n"
         "    print(store.record(Visit(page, targets, title='t' * 500), pages), flush=True)\n"
     )
-    process = subprocess.Popen(
-        [sys.executable, "-c", code, str(path)], stdout=subprocess.PIPE, text=True
-    )
-    yield process
-    process.kill()
-    process.wait()
-    process.stdout.close()
+    line = [sys.executable, "-c", code, str(path)]
+    with running(line, stdout=subprocess.PIPE) as process:
+        yield process
 
 
 FULL = {

@@ -24,6 +24,17 @@ in_browser = [
 
 
 @contextmanager
+def serving(server):
+    """Serve in a thread until the end of the block."""
+    Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        yield server
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+@contextmanager
 def served_by(answer, address="127.0.0.1"):
     """Serve on loopback; yield the URL of the root.
 
@@ -42,13 +53,8 @@ def served_by(answer, address="127.0.0.1"):
         def log_message(self, *_):
             pass
 
-    server = ThreadingHTTPServer((address, 0), Handler)
-    Thread(target=server.serve_forever, daemon=True).start()
-    try:
+    with serving(ThreadingHTTPServer((address, 0), Handler)) as server:
         yield f"http://{address}:{server.server_port}/"
-    finally:
-        server.shutdown()
-        server.server_close()
 
 
 @contextmanager

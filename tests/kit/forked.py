@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -151,6 +152,16 @@ class Forked:
 
     def kill(self):
         self.send_signal(signal.SIGKILL)
+
+
+@contextmanager
+def running(line, folder=None, *, ends_by=signal.SIGKILL, **how):
+    """Run a program as a process of its own, which a signal ends at last."""
+    with subprocess.Popen(line, cwd=folder, text=True, **how) as process:
+        try:
+            yield process
+        finally:
+            process.send_signal(ends_by)
 
 
 def run_to_end(line, folder=None, *, env=None, check=False):

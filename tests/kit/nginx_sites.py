@@ -2,13 +2,16 @@
 
 import os
 import shutil
+import signal
 import socket
 import subprocess
 from collections.abc import Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from time import monotonic, sleep
+
+from forked import running
+from waiting import listens, until
 
 NGINX = shutil.which("nginx", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
 
@@ -66,18 +69,7 @@ def serve(folder, sites, *, charset="charset utf-8;"):
         f"access_log {folder}/access.log short; {' '.join(blocks)} }}"
     )
     line = [NGINX, "-p", str(folder), "-c", str(folder / "nginx.conf"), "-e", f"{folder}/error.log"]
-    process = subprocess.Popen(line, stderr=subprocess.DEVNULL)
-    try:
-        deadline = monotonic() + 60
-        while True:
-            assert process.poll() is None, (folder / "error.log").read_text()
-            assert monotonic() < deadline
-            try:
-                socket.create_connection((next(iter(sites)), port), 1).close()
-                break
-            except OSError:
-                sleep(0.02)
+    with running(line, ends_by=signal.SIGTERM, stderr=subprocess.DEVNULL) as process:
+        said = (folder / "error.log").read_text
+        until(lambda: listens(next(iter(sites)), port), process=process, said=said)
         yield Server(port, folder / "access.log", list(sites))
-    finally:
-        process.terminate()
-        process.wait(60)

@@ -1,18 +1,19 @@
 """pywb, in an environment of its own: it needs a version of redis-py that ours excludes."""
 
 import fcntl
+import signal
 import socket
 import subprocess
 import sys
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
-from time import monotonic, sleep
 from urllib.error import HTTPError
 from urllib.request import HTTPRedirectHandler, ProxyHandler, build_opener
 
 import pytest
-from forked import run_to_end
+from forked import run_to_end, running
+from waiting import listens, until
 
 HOME = Path(sys.prefix) / "pywb"
 
@@ -93,19 +94,10 @@ def wayback(folder, collections):
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     line = [programs() / "wayback", "-b", "127.0.0.1", "-p", str(port)]
-    with (folder / "wayback.log").open("wb") as log:
-        process = subprocess.Popen(line, cwd=folder, stdout=log, stderr=log)
-    try:
-        deadline = monotonic() + 120
-        while True:
-            assert process.poll() is None, (folder / "wayback.log").read_text()
-            assert monotonic() < deadline
-            try:
-                socket.create_connection(("127.0.0.1", port), 1).close()
-                break
-            except OSError:
-                sleep(0.1)
+    file = folder / "wayback.log"
+    with (
+        file.open("wb") as log,
+        running(line, folder, ends_by=signal.SIGTERM, stdout=log, stderr=log) as process,
+    ):
+        until(lambda: listens("127.0.0.1", port), process=process, said=file.read_text)
         yield Wayback(port)
-    finally:
-        process.terminate()
-        process.wait(60)

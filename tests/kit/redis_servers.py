@@ -7,6 +7,7 @@ import subprocess
 from contextlib import contextmanager, suppress
 
 import pytest
+from forked import running
 from redis import Redis
 from redis.crc import key_slot
 from redis.exceptions import RedisError
@@ -148,10 +149,8 @@ def sentinel_of(primary, folder):
         "sentinel down-after-milliseconds crawls 1000\n"
         "sentinel failover-timeout crawls 5000\n"
     )
-    process = subprocess.Popen(
-        [redis_program(), str(settings), "--sentinel"], stdout=subprocess.DEVNULL
-    )
-    try:
+    line = [redis_program(), str(settings), "--sentinel"]
+    with running(line, stdout=subprocess.DEVNULL):
         client = connect(f"redis://127.0.0.1:{port}", {})
 
         def knows_replica():
@@ -160,9 +159,6 @@ def sentinel_of(primary, folder):
 
         until(knows_replica)
         yield f"127.0.0.1:{port}"
-    finally:
-        process.kill()
-        process.wait()
 
 
 @pytest.fixture(scope="session")

@@ -3,7 +3,6 @@
 import os
 import random
 import signal
-import subprocess
 import sys
 from collections import Counter
 from contextlib import contextmanager, suppress
@@ -12,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from crawls import options
-from forked import Forked
+from forked import Forked, running
 from logged_web import FORBIDDEN, LoggedWeb
 from redis.exceptions import RedisError
 from redis_servers import RedisServer
@@ -296,11 +295,7 @@ def coordinator_of(folder, name, settings, spider=Spider):
     with open(folder / "coordinator.log", "ab") as log:
         line = [sys.executable, "-c", script]
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-        process = subprocess.Popen(line, stderr=log, cwd=folder, env=environment)
-    try:
-        yield process
-        # It ends of itself; a signal would kill it where its loop has ended and Python has not.
-        assert process.wait(MAX_SECONDS) == 0, (folder / "coordinator.log").read_text()
-    finally:
-        process.kill()
-        process.wait()
+        with running(line, folder, stderr=log, env=environment) as process:
+            yield process
+            # It ends of itself; a signal would kill it where its loop has ended and Python has not.
+            assert process.wait(MAX_SECONDS) == 0, (folder / "coordinator.log").read_text()

@@ -1,9 +1,18 @@
 """Waits for what another thread, process or the browser brings about."""
 
+import socket
+from contextlib import suppress
 from time import monotonic, sleep
 
 MAX_SECONDS = 300.0
 """Far longer than anything takes on a busy machine: a test that fails waits so long."""
+
+
+def listens(host, port):
+    """Return whether something listens at a port."""
+    with suppress(OSError), socket.create_connection((host, port), 1):
+        return True
+    return False
 
 
 def until(condition, *, process=None, said=lambda: ""):
