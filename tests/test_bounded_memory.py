@@ -5,7 +5,7 @@ import tracemalloc
 from pathlib import Path
 
 import pytest
-from crawls import ADDON, page, run_spider
+from crawls import BREADTH_FIRST, page, run_spider
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scrapy import Request, Spider
@@ -358,11 +358,9 @@ def test_the_end_table_says_how_many_pages_wait_and_were_dropped():
     links = {f"/{n}": page(*(f"/{40 * n + m}" for m in range(1, 41))) for n in range(1, 9)}
 
     chosen = {
-        **ADDON,
+        **BREADTH_FIRST,
         "CRAWLPRIO_MAX_WAITING": 30,
-        "CONCURRENT_REQUESTS": 1,
         "CLOSESPIDER_PAGECOUNT": 6,
-        "ORDERING": "breadth-first",
     }
     run = run_spider(Pairing, chosen, site={"/": page(*links), **links})
     stats = run.crawler.stats.get_stats()
@@ -401,7 +399,7 @@ class Poster(Spider):
 
 @pytest.mark.parametrize("with_jobdir", [True, False])
 def test_waiting_requests_are_on_disk_if_there_is_a_job_directory(tmp_path, with_jobdir):
-    chosen = {**ADDON, "CONCURRENT_REQUESTS": 1, "ORDERING": "breadth-first"}
+    chosen = {**BREADTH_FIRST}
     if with_jobdir:
         chosen |= {"JOBDIR": str(tmp_path / "job"), "CRAWLPRIO_STORE": "crawl.sqlite"}
     run = run_spider(Poster, chosen, site={"/": page(), **{f"/{n}": page() for n in range(20)}})

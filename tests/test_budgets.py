@@ -5,7 +5,7 @@ import tracemalloc
 from zlib import crc32
 
 import pytest
-from crawls import ADDON, Site, job_in, page, run_spider
+from crawls import BREADTH_FIRST, Site, job_in, page, run_spider
 from hostile import crawl, refused
 from scrapy import Request, Spider
 
@@ -255,11 +255,9 @@ class Own(Spider):
 def test_requests_of_the_projects_own_code_are_not_claims(tmp_path, resumes):
     """Of 12 pages of a site, 3 may be claims; the spider's own six requests do not count."""
     settings = {
-        **ADDON,
+        **BREADTH_FIRST,
         "CRAWLPRIO_MAX_PAGES_PER_SITE": 12,
-        "CONCURRENT_REQUESTS": 1,
         "CONCURRENT_REQUESTS_PER_DOMAIN": 1,
-        "ORDERING": "breadth-first",
         **job_in(tmp_path),
     }
     with Site({}, lambda host, path: page()) as site:

@@ -5,7 +5,7 @@ from contextlib import closing
 
 import numpy as np
 import pytest
-from crawls import ADDON, Answer, Site, job_in, page, run_spider
+from crawls import ADDON, BREADTH_FIRST, Answer, Site, job_in, page, run_spider
 from spiders import Follower
 from stores import query, record_visits, table, visit
 
@@ -27,13 +27,7 @@ WEB = {
 
 def crawl(folder, web, seeds="/", **settings):
     pages = {path: link if isinstance(link, Answer) else page(*link) for path, link in web.items()}
-    every = {
-        **ADDON,
-        "CRAWLPRIO_STORE": str(folder / "crawl.sqlite"),
-        "CONCURRENT_REQUESTS": 1,
-        "ORDERING": "breadth-first",
-        **settings,
-    }
+    every = {**BREADTH_FIRST, "CRAWLPRIO_STORE": str(folder / "crawl.sqlite"), **settings}
     starts = ",".join(HOST + path for path in seeds.split(","))
     return run_spider(SiteSpider, every, site=pages, seeds=starts)
 
@@ -105,13 +99,7 @@ class Choosy:
 def test_links_that_a_middleware_drops_are_in_the_graph_under_the_add_on(
     settings, known, scheduler, tmp_path
 ):
-    every = {
-        **ADDON,
-        "CRAWLPRIO_STORE": str(tmp_path / "crawl.sqlite"),
-        "CONCURRENT_REQUESTS": 1,
-        "ORDERING": "breadth-first",
-        **settings,
-    }
+    every = {**BREADTH_FIRST, "CRAWLPRIO_STORE": str(tmp_path / "crawl.sqlite"), **settings}
     if scheduler == "scrapy":
         every["SCHEDULER"] = "scrapy.core.scheduler.Scheduler"
     run = run_spider(Follower, every, site={path: page(*links) for path, links in WEB.items()})

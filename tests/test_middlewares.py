@@ -5,7 +5,7 @@ import logging
 import threading
 
 import pytest
-from crawls import ADDON, Answer, Site, page, run_spider
+from crawls import ADDON, BREADTH_FIRST, Answer, Site, page, run_spider
 from scrapy import Request, signals
 from scrapy.crawler import Crawler
 from scrapy.exceptions import IgnoreRequest
@@ -20,8 +20,6 @@ from crawlprio.live.requests import Identities
 from crawlprio.middlewares import LinksMiddleware, visits
 from crawlprio.spiders.site import SiteSpider
 from crawlprio.store import Store
-
-ONE = {**ADDON, "CONCURRENT_REQUESTS": 1, "ORDERING": "breadth-first"}
 
 
 def links(store):
@@ -109,7 +107,7 @@ def test_a_callback_that_fails_halfway_leaves_the_links_it_had_yielded(path, sec
                 raise ValueError("half way")
 
     with Site({"/": page(), "/1": page(), "/2": page()}) as site:
-        run = run_spider(Failing, {**ONE, "CRAWLPRIO_STORE": path}, site=site)
+        run = run_spider(Failing, {**BREADTH_FIRST, "CRAWLPRIO_STORE": path}, site=site)
     assert run.stats["spider_exceptions/ValueError"] == 1
     assert links(path) == {
         "http://a.test/": ["http://a.test/1", "http://a.test/2"],
@@ -141,7 +139,7 @@ def test_links_that_a_later_middleware_or_signal_drops_do_not_prolong_a_lease(pa
             if request.url.endswith("/3"):
                 raise IgnoreRequest
 
-    settings = {**ONE, "CRAWLPRIO_STORE": path, "SPIDER_MIDDLEWARES": {DroppingTwo: 1}}
+    settings = {**BREADTH_FIRST, "CRAWLPRIO_STORE": path, "SPIDER_MIDDLEWARES": {DroppingTwo: 1}}
     pages = {"/": page("/1", "/2", "/3", "/4"), "/1": page("/5")}
     with Site(pages) as site:
         finished(run_spider(DroppingThree, settings, site=site))
@@ -166,7 +164,7 @@ def test_a_slow_pipeline_does_not_delay_the_links_yielded_before_its_item():
             yield from response.follow_all(css="a")
             yield {"url": response.url}
 
-    settings = {**ONE, "ITEM_PIPELINES": {Slow: 1}}
+    settings = {**BREADTH_FIRST, "ITEM_PIPELINES": {Slow: 1}}
     web = {"/": page("/1"), "/1": page("/2"), "/2": page("/3"), "/3": page()}
     run = finished(run_spider(ItemLast, settings, site=(web, answer)))
     assert len(run.items) == 4
@@ -178,7 +176,7 @@ def test_pairs_that_nothing_processes_are_still_recorded_and_counted(tmp_path):
     found = []
     for keeps_items in (True, False):
         store = tmp_path / f"{keeps_items}.sqlite"
-        settings = {**ONE, "CRAWLPRIO_STORE": store, "LOG_FORMATTER": quiet}
+        settings = {**BREADTH_FIRST, "CRAWLPRIO_STORE": store, "LOG_FORMATTER": quiet}
         run = finished(run_spider(Pairing, settings, site=pages, keeps_items=keeps_items))
         assert len(run.items) == (4 if keeps_items else 0)
         found.append((run.stats["item_scraped_count"], links(store)))
@@ -200,7 +198,7 @@ def test_only_the_first_pairs_of_a_page_count_and_pairs_take_precedence_over_req
 
     store = tmp_path / "crawl.sqlite"
     with Site({}, lambda host, path: page()) as site:
-        run = finished(run_spider(Twice, {**ONE, "CRAWLPRIO_STORE": store}, site=site))
+        run = finished(run_spider(Twice, {**BREADTH_FIRST, "CRAWLPRIO_STORE": store}, site=site))
         assert site.paths() == ["/", "/1", "/2", "/4"]
     assert links(store)["http://a.test/"] == ["http://a.test/1", "http://a.test/2"]
     called = [item for item in run.items if isinstance(item, dict)]
@@ -219,7 +217,7 @@ def test_a_start_request_is_a_seed_and_a_request_with_its_meta_is_not(path):
         "/moved": Answer(status=302, headers={"Location": "/2"}),
     }
     with Site({**pages, "/home": page(), "/1": page(), "/2": page()}) as site:
-        finished(run_spider(Copying, {**ONE, "CRAWLPRIO_STORE": path}, site=site))
+        finished(run_spider(Copying, {**BREADTH_FIRST, "CRAWLPRIO_STORE": path}, site=site))
         assert site.paths() == ["/", "/home", "/1", "/moved", "/2"]
     with Store.open(path, readonly=True) as opened:
         assert opened.load_pages().urls(opened.seeds()) == ["http://a.test/"]
@@ -235,7 +233,7 @@ class Renamed(LinksMiddleware):
 
 def test_a_middleware_that_scrapy_leaves_out_stops_the_crawl():
     middlewares = {"crawlprio.middlewares.LinksMiddleware": None, Renamed: 10}
-    run = run_spider(OneByOne, {**ONE, "SPIDER_MIDDLEWARES": middlewares}, site={})
+    run = run_spider(OneByOne, {**BREADTH_FIRST, "SPIDER_MIDDLEWARES": middlewares}, site={})
     assert run.site.fetches == []
     assert run.crawler.spider is None
     assert any("LinksMiddleware" in message for message in run.messages())

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import stores
 from commands import run_command
-from crawls import ADDON, Answer, Site, _in_loop, page, run_spider
+from crawls import ADDON, BREADTH_FIRST, Answer, Site, _in_loop, page, run_spider
 from jsonschema import Draft202012Validator
 from stores import record_visits, table
 
@@ -44,15 +44,8 @@ PAGES = {
 
 
 def crawl(folder, **settings):
-    every = {
-        **ADDON,
-        "ROBOTSTXT_OBEY": True,
-        "CONCURRENT_REQUESTS": 1,
-        "ORDERING": "breadth-first",
-        "CRAWLPRIO_STORE": folder / "crawl.sqlite",
-        **settings,
-    }
-    return run_spider(SiteSpider, every, site=PAGES, seeds="http://a.test/")
+    own = {"ROBOTSTXT_OBEY": True, "CRAWLPRIO_STORE": folder / "crawl.sqlite", **settings}
+    return run_spider(SiteSpider, {**BREADTH_FIRST, **own}, site=PAGES, seeds="http://a.test/")
 
 
 @pytest.fixture(scope="module")

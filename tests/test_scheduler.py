@@ -8,7 +8,7 @@ import random
 from collections import Counter
 
 import pytest
-from crawls import ADDON, Answer, Site, page, run_spider
+from crawls import ADDON, BREADTH_FIRST, Answer, Site, page, run_spider
 from scrapy import Request, Spider
 from scrapy.utils.engine import get_engine_status
 from scrapy.utils.misc import load_object
@@ -18,7 +18,6 @@ from crawlprio.live import dispatch
 from crawlprio.orderings import ORDERINGS
 
 ONE = {**ADDON, "CONCURRENT_REQUESTS": 1}
-BREADTH_FIRST = {**ONE, "ORDERING": "breadth-first"}
 OPIC_QUEUE = {
     "SCHEDULER_PRIORITY_QUEUE": "crawlprio.schedulers.OpicQueue",
     "SPIDER_MIDDLEWARES": {"crawlprio.middlewares.LinksMiddleware": 10},

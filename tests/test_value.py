@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from commands import refusal, run_command
-from crawls import ONE_AT_A_TIME, Answer, run_spider
+from crawls import BREADTH_FIRST, ONE_AT_A_TIME, Answer, run_spider
 from hypothesis import given
 from hypothesis import strategies as st
 from spiders import Follower
@@ -63,9 +63,8 @@ def scored(store):
 
 def crawl(store, model, spider=SiteSpider, **settings):
     given = {
+        **BREADTH_FIRST,
         **ONE_AT_A_TIME,
-        "ADDONS": {"crawlprio.Addon": 500},
-        "ORDERING": "breadth-first",
         "CRAWLPRIO_STORE": str(store),
         "CRAWLPRIO_VALUE": model,
         **settings,

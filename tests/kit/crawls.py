@@ -335,6 +335,7 @@ class Run:
 
 ADDON = {"ADDONS": {"crawlprio.Addon": 500}}
 """Return the settings that every project needs."""
+BREADTH_FIRST = {**ADDON, "CONCURRENT_REQUESTS": 1, "ORDERING": "breadth-first"}
 
 
 def job_in(folder):

@@ -1,6 +1,6 @@
 """A site of texts in three languages, crawled with its texts."""
 
-from crawls import ADDON, ONE_AT_A_TIME, Answer, Site, run_spider
+from crawls import BREADTH_FIRST, ONE_AT_A_TIME, Answer, run_spider
 
 from crawlprio.plugins.value.kept_texts import kept_texts
 from crawlprio.spiders.site import SiteSpider
@@ -43,16 +43,14 @@ WEB = {
 
 def crawl(store, spider=SiteSpider, **settings):
     given = {
-        **ADDON,
+        **BREADTH_FIRST,
         **ONE_AT_A_TIME,
-        "ORDERING": "breadth-first",
         "CRAWLPRIO_STORE": str(store),
         "CRAWLPRIO_KEEP_TEXT": True,
         **settings,
     }
     arguments = {"seeds": "http://a.test/"} if spider is SiteSpider else {}
-    with Site(WEB) as site:
-        return run_spider(spider, given, site=site, **arguments)
+    return run_spider(spider, given, site=WEB, **arguments)
 
 
 def rows(store):
