@@ -203,6 +203,12 @@ def _compile(asked: Asked) -> None:
         compile_crawl(make_ordering(*asked))
 
 
+def load_scan() -> None:
+    """Load the code that reads pages, if Numba's cache has it."""
+    if _is_cached(None):
+        compile_scan()
+
+
 def _mark(asked: Asked) -> tuple[Path, str]:
     """Return the file that marks Numba's cache as having this code, and what it then says.
 

@@ -70,8 +70,11 @@ def fork_workers(settings: BaseSettings) -> None:
     """Fork the workers of this machine if this process is to be their coordinator."""
     n_workers = read_setting(settings, "CRAWLPRIO_WORKERS")
     if n_workers is not None and facts_of(WORKER) is None:
+        from crawlprio.live.compiling import load_scan
         from crawlprio.plugins.shared.socket_transport import fork_each
 
+        if read_setting(settings, "CRAWLPRIO_COMPILE"):
+            load_scan()  # which each worker would
         fork_each(n_workers)
 
 
