@@ -158,6 +158,17 @@ def test_the_server_does_not_outlive_a_killed_parent(stdin_stays_open):
     os.close(watched)
 
 
+def test_the_server_imports_what_its_parent_can():
+    script = (
+        "import sys\n"
+        "from crawlprio.demo.server import LoopbackServer\n"
+        "sys.executable = sys._base_executable  # outside the virtual environment\n"
+        "with LoopbackServer(pages=10, sites=1) as server:\n"
+        "    print(server.n_pages)"
+    )
+    assert subprocess.check_output([sys.executable, "-c", script]) == b"10\n"
+
+
 CRAWL = """
 import json, sys
 import scrapy

@@ -29,6 +29,11 @@ from crawlprio.safe_files import open_file
 STARTUP_SECONDS = 120.0
 """Time to start in: large recordings take a while to index."""
 
+_SCRIPT = (  # imports as this process does, which may be a zipapp
+    "import json, sys; sys.path[:] = json.loads(sys.argv.pop()); "
+    "from crawlprio.demo.server import main; sys.exit(main())"
+)
+
 
 class LoopbackServer:
     """A context manager that serves a web on 127.0.0.1 from a child process.
@@ -74,7 +79,7 @@ class LoopbackServer:
         with tempfile.TemporaryFile() as errors:
             process = subprocess.Popen(
                 # -P: without it, Python would import from the working folder first.
-                [sys.executable, "-P", "-m", "crawlprio.demo.server", self._asked],
+                [sys.executable, "-P", "-c", _SCRIPT, self._asked, json.dumps(sys.path)],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=errors,
