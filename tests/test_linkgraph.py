@@ -86,6 +86,9 @@ def test_a_broken_npz_is_refused_in_one_sentence(tmp_path):
     np.savez(path, indices=[0])
     with pytest.raises(GraphError, match="has indices; it must have indptr and indices"):
         read_graph(path)
+    np.savez(path, indptr=[0, 1, 1], indices=[1], format=b"csc")  # SciPy's, by columns
+    with pytest.raises(GraphError, match="another format than csr"):
+        read_graph(path)
     np.savez(path, indptr=[0, 1], indices=[5])
     with pytest.raises(GraphError, match=r"web\.npz: indices\[0\] is 5"):
         read_graph(path)

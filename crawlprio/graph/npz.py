@@ -143,11 +143,14 @@ def read_npz(path: Path, most: int | None = None) -> LinkGraph:
     if the file is truncated, lacks an array, unpacks to more than `most` bytes, or its arrays do
     not form a graph.
     """
-    arrays, found = read_arrays(path, ("indptr", "indices", "site"), most)
+    arrays, found = read_arrays(path, ("indptr", "indices", "site", "format"), most)
     for name in ("indptr", "indices"):
         if name not in arrays:
             listed = ", ".join(sorted(found)) or "nothing"
             raise GraphError(f"{path} has {listed}; it must have indptr and indices.")
+    # SciPy's: by columns, each link would be read backward.
+    if "format" in arrays and arrays["format"].tobytes().replace(b"\0", b"") != b"csr":
+        raise GraphError(f"{path} is a matrix of another format than csr; save its `tocsr()`.")
     urls = read_urls(urls_path(path), most)
     try:
         return LinkGraph.cleaned(
