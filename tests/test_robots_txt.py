@@ -83,6 +83,7 @@ def test_a_group_is_for_the_product_that_it_names_and_for_no_other(agent, other)
     own = "User-agent: FooBot\nDisallow: /own"
     assert rules_for(group, agent)[0] == ""
     assert rules_for(f"{group}\n{everyone}", agent)[0] == everyone
+    assert rules_for(everyone.replace("*", "* all"), agent)[0] == everyone  # as Google reads it
     for text in (f"{group}\n{own}\n{everyone}", f"{everyone}\n{own}\n{group}"):
         assert rules_for(text, agent)[0] == "User-agent: *\nDisallow: /own"
     assert rules_for(f"{own}\n{everyone}", other)[0] == everyone

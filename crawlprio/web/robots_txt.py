@@ -270,7 +270,7 @@ def _read(text: str) -> tuple[list[tuple[str, str, dict[str, None]]], dict[str, 
             if value:
                 product = _PRODUCT(value.lower())
                 assert product is not None
-                name = "*" if value == "*" else product[0]
+                name = "*" if value.split()[0] == "*" else product[0]
                 robots[name] = every[name] = None
         elif name in _OF_SITE:
             n_sitemaps += 1
