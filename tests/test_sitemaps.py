@@ -159,11 +159,14 @@ def test_broken_xml_is_read_as_far_as_it_can_be_and_said(kind, piece, monkeypatc
     assert reader.remark == ("" if is_mended else sitemaps.BROKEN_XML)
 
 
-def test_xml_that_is_cut_is_said():
-    body = urlset(*(f"http://a.test/{n}" for n in range(40)))
-    named, reader = read(body[:-300])
-    assert (len(named) > 30, reader.remark) == (True, sitemaps.BROKEN_XML)
-    assert read(body)[1].remark == ""
+def test_xml_that_is_cut_is_said_and_names_no_part_of_a_url():
+    body = urlset(*(f"http://a.test/{n}" for n in range(140)))
+    whole, reader = read(body)
+    assert (len(whole), reader.remark) == (140, "")
+    for n_cut in range(20, 300):
+        named, reader = read(body[:-n_cut])
+        assert (named, reader.remark) == (whole[: len(named)], sitemaps.BROKEN_XML)
+        assert len(named) > 130
 
 
 @pytest.mark.parametrize("piece", [1, 65_536])

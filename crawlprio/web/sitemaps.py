@@ -271,7 +271,8 @@ class _Xml:
         self._parse(piece[:end])
         if not is_last:
             return
-        self._parse(self._rest)
+        if b"<" in self._rest:  # else it may be a part of a URL
+            self._parse(self._rest)
         with suppress(etree.XMLSyntaxError, ValueError, LookupError, _Enough):
             self._parser.close()
         self._close_entry()
