@@ -89,6 +89,9 @@ def test_the_wait_for_the_server_is_bounded_and_not_for_what_it_refuses(
 ):
     with pytest.raises(CrawlprioError, match="unusable: unknown command 'NONE'"):
         when_available(partial(redis_server.client().execute_command, "NONE"))
+    wrong = connect(redis_server.url, {"username": "nobody", "password": "x"})
+    with pytest.raises(ConfigError, match=r"the server there cannot be used \(invalid user"):
+        when_available(partial(check_server, wrong, redis_server.url))
     assert not caplog.records
     monkeypatch.setattr("crawlprio.plugins.shared.connection.START_SECONDS", 0.6)
     url = "redis://127.0.0.1:1/0"

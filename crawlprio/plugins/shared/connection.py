@@ -175,10 +175,16 @@ def shown_url(url: str) -> str:
     return _NO_PORT.sub(r"\1", without_user)
 
 
-def _no_server(url: str, error: RedisError) -> Unavailable:
+def _no_server(url: str, error: RedisError) -> ConfigError:
+    reason = str(error).rstrip(".")
+    if not is_transient(error):
+        return ConfigError(
+            f"REDIS_URL is {shown_url(url)!r}, but the server there cannot be used ({reason}); "
+            "correct the URL, the password, or what the server permits."
+        )
     return Unavailable(
-        f"REDIS_URL is {shown_url(url)!r}, but no server answers there "
-        f"({str(error).rstrip('.')}); start one or correct the URL."
+        f"REDIS_URL is {shown_url(url)!r}, but no server answers there ({reason}); start one or "
+        "correct the URL."
     )
 
 
