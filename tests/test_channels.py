@@ -50,6 +50,17 @@ def talk(monkeypatch):
     return talk
 
 
+def test_a_worker_whose_clock_is_years_behind_is_heard_and_hears(monkeypatch):
+    monkeypatch.setattr("time.time", lambda: 0.0)
+    talk = Talk(monkeypatch)
+    talk.channel.say([["hello", {}, {}]])
+    talk.n_answers = 2_000_000_000 * OF_ONE_COORDINATOR
+    talk.answer(1, 1000.0)
+    assert talk.channel.is_alive
+    talk.answer(1, 1000.0, ["status", 1, 2, 3, 4], skip=2**61)  # of no coordinator
+    assert talk.heard == []
+
+
 def test_fetches_start_within_two_thirds_of_a_term_after_what_the_coordinator_has_heard(talk):
     talk.now += ALIVE_SHARE * TERM - 0.1
     assert talk.channel.is_alive
