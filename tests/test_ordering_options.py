@@ -313,9 +313,18 @@ class NamesNoPage(Ordering):
         return np.array([10**6], dtype=np.int32)
 
 
+class OpensNothing(NamesNoPage):
+    def open(self, pages, truth=None):
+        """Without `super().open`."""
+
+
 @pytest.mark.parametrize(
     ("member", "fault"),
-    [(GivesNan, "observe gave a page the key nan"), (NamesNoPage, "observe returned")],
+    [
+        (GivesNan, "observe gave a page the key nan"),
+        (NamesNoPage, "observe returned"),
+        (OpensNothing, "open does not call that of `Ordering`"),
+    ],
 )
 def test_a_failing_member_of_a_sum_is_refused_by_name(member, fault):
     name = f"{member.__module__}.{member.__qualname__}"

@@ -30,6 +30,8 @@ def open_ordering(
 ) -> None:
     """Open an ordering; an exception of its own becomes an `OrderingError`."""
     _call(ordering, "open", ordering.open, pages, truth)
+    if not hasattr(ordering, "n_pages"):
+        raise _fault(ordering, "open", "does not call that of `Ordering`")
 
 
 def learn(ordering: Ordering, visit: Visit, n_pages: int, *, again: bool) -> Changed:
