@@ -127,6 +127,10 @@ def test_its_setting_is_checked_and_without_it_nothing_is_recorded(environment, 
         ("raise ValueError('no')", "ValueError: no"),
         ("import missing_module", "ModuleNotFoundError: No module named 'missing_module'"),
         ("ADDED = {'sections': {'A': 'missing_module.A'}}", "missing_module"),
+        (
+            "ADDED = {'sections': {'A': 'crawlprio.settings_table.table.DEMO'}}",
+            "some exist already",
+        ),
     ],
 )
 def test_one_that_cannot_be_used_is_left_out_with_a_warning(site, tmp_path, rows, sentence):

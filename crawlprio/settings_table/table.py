@@ -8,6 +8,7 @@ neither Scrapy nor anything that is slow to load.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable
 from copy import copy
 from typing import Any
@@ -17,6 +18,8 @@ from crawlprio.plugins import ADDED, load_all, missing
 from crawlprio.settings_table import setting_types as kinds
 from crawlprio.settings_table.setting_types import Section, Setting
 from crawlprio.web.scope import SKIP_EXTENSIONS
+
+logger = logging.getLogger("crawlprio")
 
 _NO_LIMIT = "no limit"
 
@@ -620,12 +623,23 @@ SCRAPYS = Section(
 def _with_plugins(sections: Iterable[Section]) -> Iterable[Section]:
     """Return sections, and those of plugins, whose settings join a section of the same title."""
     by_title = {section.title: section for section in sections}
+    used = set[str]().union(*map(_words, _OWN))
     for section in dict.fromkeys(load_all("sections")):
+        if taken := used & _words(section):
+            left_out = "The settings of a plugin (%s) are left out, as some exist already: %s."
+            logger.warning(left_out, section.title, ", ".join(sorted(taken)))
+            continue
+        used |= _words(section)
         if own := by_title.get(section.title):
             rows = *own.settings, *section.settings
             section = Section(own.title, *rows, about=own.about, is_written=own.is_written)
         by_title[section.title] = section
     return by_title.values()
+
+
+def _words(section: Section) -> set[str]:
+    """Return the names of settings, and their options."""
+    return {word for one in section.settings for word in (one.name, *one.option.split()[:1])}
 
 
 _OWN = (ORDER, POLITENESS, BOUNDS, SITE, SITEMAPS, OUTPUT, PROCESS, DEMO, INTERNAL, SCRAPYS)
