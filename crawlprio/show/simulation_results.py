@@ -380,7 +380,7 @@ class Simulation:
         self.network.check(graph)
         self.seeds: list[int] = checked_seeds(graph, seeds).tolist()
         self.budget = budget
-        self._hot_queue = hot_queue or (lambda: None)
+        self._hot_queue = hot_queue  # no lambda, which could not be pickled
         self._recorded = recorded
 
     @cached_property
@@ -417,7 +417,7 @@ class Simulation:
         """
         network = self.network if robots is None else replace(self.network, robots=robots)
         truth = self.ranks if ordering.needs_truth else None
-        hot_queue = self._hot_queue()
+        hot_queue = None if self._hot_queue is None else self._hot_queue()
         if self._recorded is not None and not runs_compiled(ordering, hot_queue):
             self._recorded.load()
         start = time.perf_counter()
