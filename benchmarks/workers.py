@@ -78,7 +78,8 @@ def main() -> None:
                     rate, in_all, first = crawl(server, folder, n_workers, options.pages)
                     print(
                         f"workers {n_workers}: {rate:6.1f} pages/s, {in_all:5.2f} ms a page in "
-                        f"all, {first:5.2f} in the first process; {monotonic() - began:.1f} s with the start",
+                        f"all, {first:5.2f} in the first process; {monotonic() - began:.1f} s "
+                        "with the start",
                         flush=True,
                     )
 
