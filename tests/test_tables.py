@@ -134,10 +134,11 @@ def test_orderings_are_names_objects_or_both(store):
     given = [
         crawlprio.simulate(graph, graph.urls[0], "opic"),
         crawlprio.simulate(graph, 0, crawlprio.make_ordering("opic")),
+        crawlprio.simulate(graph, 0, type(crawlprio.make_ordering("opic"))),
         crawlprio.simulate(graph, [0], {"opic": "opic"}),
         crawlprio.simulate(graph, [0], iter([crawlprio.make_ordering("opic")])),
     ]
-    assert [runs[0].ordering for runs in given] == ["opic"] * 4
+    assert [runs[0].ordering for runs in given] == ["opic"] * 5
     for runs in given:
         assert np.array_equal(runs["opic"].order, given[0]["opic"].order)
     with pytest.raises(ConfigError, match="two named opic"):

@@ -351,7 +351,8 @@ class Runs(Sequence[Run]):
         return f'{table}<img style="max-width:100%" src="data:image/svg+xml;base64,{picture}">'
 
 
-Orderings = str | Ordering | Iterable[str | Ordering] | Mapping[str, str | Ordering]
+AnOrdering = str | type[Ordering] | Ordering
+Orderings = AnOrdering | Iterable[AnOrdering] | Mapping[str, AnOrdering]
 """What `simulate` takes as orderings."""
 
 
@@ -487,9 +488,9 @@ def simulate(
     seeds
         Where crawls start: page ids, or URLs of the graph.
     orderings
-        Names or import paths, or orderings made by `make_ordering` or your class, which serve for
-        one crawl; one or several, or several by the name that the run shall have. Default: those
-        that `crawlprio simulate` compares.
+        Names, import paths or classes, or orderings made by `make_ordering` or your class, which
+        serve for one crawl; one or several, or several by the name that the run shall have.
+        Default: those that `crawlprio simulate` compares.
     budget
         Maximum number of fetches; default: all pages that can be reached.
     network
@@ -516,7 +517,7 @@ def _named_runs(orderings: Orderings) -> dict[str, Ordering]:
     if isinstance(orderings, Mapping):
         return {name: _made(given) for name, given in orderings.items()}
     named: dict[str, Ordering] = {}
-    for given in [orderings] if isinstance(orderings, str | Ordering) else orderings:
+    for given in [orderings] if isinstance(orderings, str | type | Ordering) else orderings:
         ordering = _made(given)
         known = (name for name, cls in ORDERINGS.items() if cls is type(ordering))
         name = given if isinstance(given, str) else next(known, type(ordering).__name__)
@@ -526,7 +527,7 @@ def _named_runs(orderings: Orderings) -> dict[str, Ordering]:
     return named
 
 
-def _made(given: str | Ordering) -> Ordering:
+def _made(given: AnOrdering) -> Ordering:
     return given if isinstance(given, Ordering) else make_ordering(given)
 
 
