@@ -3,6 +3,7 @@
 The part is `page_facts.py` of the kit; no line of crawlprio names it, or its side table.
 """
 
+import logging
 import shutil
 from contextlib import closing
 from pathlib import Path
@@ -11,7 +12,7 @@ import pytest
 from commands import refusal, run_command
 from crawls import ADDON, ONE_AT_A_TIME, Site, job_in, run_spider
 from drop_in import html
-from page_facts import CANONICAL, RecordsCanonicalLinks
+from page_facts import CANONICAL, CanonicalLinks, RecordsCanonicalLinks
 from shared_crawls import InRedis, shared_crawl
 from spiders import Follower
 from stores import query, table, visit
@@ -100,6 +101,15 @@ def test_spiders_that_yield_link_pairs_and_requests_record_it_and_a_resume_has_i
         ("http://a.test/", *rows[0]),
         ("http://a.test/1", *rows[1]),
     }
+
+
+def test_a_crawl_whose_part_cannot_begin_is_refused(monkeypatch):
+    monkeypatch.setattr(CanonicalLinks, "opened", lambda part: part.seen["first"])
+    with Site({"/": html("")}) as site:
+        run = run_spider(Follower, {**ADDON, "EXTENSIONS": {RecordsCanonicalLinks: 1}}, site=site)
+    (said,) = (text for text in run.messages(logging.ERROR) if "could not begin" in text)
+    assert said.startswith("CanonicalLinks could not begin (TypeError('list indices")
+    assert site.fetches == []
 
 
 def write(path, *urls, **fields):

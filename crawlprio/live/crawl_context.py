@@ -587,6 +587,9 @@ class CrawlContext(ConfiguredCrawl):
                         observe_fetches(self.crawler, part)
             except CrawlprioError as error:
                 self.refuse(error)
+            except Exception as error:
+                logger.exception("A part of the crawl failed:")
+                self.refuse(ConfigError(f"{type(part).__name__} could not begin ({error!r})."))
         if self.failure is not None:
             raise self.refusal()
         self.recorder.goal.check()
