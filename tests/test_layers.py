@@ -39,7 +39,7 @@ KNOWS_SCRAPY = {
 BOTH_WAYS = {"crawlprio.plugins.papers.rare_orderings"}
 """An ordering made of orderings: on a call it asks the registry of the package it is in."""
 
-MOST_MODULES, MOST_LINES = 213, 57_825
+MOST_MODULES, MOST_LINES = 213, 57_822
 
 NAMES_PLUGIN_SETTINGS = {
     "commands/crawl.py": {"CRAWLPRIO_VALUE"},  # --topic scores pages

@@ -82,12 +82,10 @@ class Renderer(CrawlPart, TransactionParticipant):
         cursor.execute("INSERT OR REPLACE INTO meta VALUES(?, ?)", (RENDERED_KEY, said))
 
     def figures(self) -> dict[str, str]:
-        counts = self._counts()
-        return {"rendered": rendered_text(counts)} if counts else {}
+        return {"rendered": rendered_text(counts)} if (counts := self._counts()) else {}
 
     def _counts(self) -> Counter[str]:
-        """Return the counts of all runs, and of all workers."""
-        stats = self.crawl.crawler.stats.get_stats().items()
+        stats = self.crawl.crawler.stats.get_stats().items()  # of workers too
         own = {name.removeprefix(_COUNT): n for name, n in stats if name.startswith(_COUNT)}
         return self._before + Counter(own)
 
@@ -142,24 +140,23 @@ class Renderer(CrawlPart, TransactionParticipant):
     def _gains(self, response: HtmlResponse, html: bytes) -> bool:
         """Return whether a page has more links or text now."""
         kinds = (response.body, type_of(response).header), (html, "text/html; charset=utf-8")
-        url = response.url
         plain, shown = (
-            parse_page(body, url, content_type=kind, want_text=True) for body, kind in kinds
+            parse_page(body, response.url, content_type=kind, want_text=True)
+            for body, kind in kinds
         )
         known = set(plain.urls)
         if self.crawl.tell_coordinator is None:
             found = self.crawl.recorder.pages.find_all(shown.urls)
             known |= {url for url, page in zip(shown.urls, found, strict=True) if page >= 0}
         new = set(shown.urls) - known
-        return self._history.gains(url, new, len(plain.text), len(shown.text))
+        return self._history.gains(response.url, new, len(plain.text), len(shown.text))
 
     async def _fetch(self, url: str, page: str) -> PageAnswer | None:
         """Return the answer to what a page asks for; None if it may not, or there is none."""
         domains = {registered_domain(host_of(each)) for each in (url, page)}
         if url.startswith(("http://", "https://")) and (self._is_anywhere or len(domains) == 1):
             with suppress(Exception):  # refused, or failed, as a page's fetch may
-                answer = await fetch_beside(self.crawl, url)
-                if answer is not None:
+                if (answer := await fetch_beside(self.crawl, url)) is not None:
                     return PageAnswer(answer.status, _as_text(answer.headers), answer.body)
         return None
 
