@@ -108,10 +108,12 @@ READS = {
     *("getwithbase", "getpriority", "get_component_priority_dict_with_base", "pop", "items"),
 }
 MAY_READ = {"settings_table/config.py"}
-SOURCES = {
-    file.relative_to(ROOT / "crawlprio").as_posix(): ast.parse(file.read_text("utf-8"))
-    for file in sorted((ROOT / "crawlprio").rglob("*.py"))
-}
+
+
+def sources():
+    """Yield each module and its syntax tree, of which none is kept: every crawl would search it."""
+    for file in sorted((ROOT / "crawlprio").rglob("*.py")):
+        yield file.relative_to(ROOT / "crawlprio").as_posix(), ast.parse(file.read_text("utf-8"))
 
 
 def reads_of(tree):
@@ -139,7 +141,7 @@ def _is_settings(node):
 
 
 def test_settings_are_read_only_through_the_table():
-    found = {file: list(reads_of(tree)) for file, tree in SOURCES.items()}
+    found = {file: list(reads_of(tree)) for file, tree in sources()}
     assert {file: reads for file, reads in found.items() if reads}.keys() == MAY_READ
 
 
@@ -159,7 +161,7 @@ def test_no_text_names_a_setting_that_does_not_exist():
     known = SETTINGS.keys() | {"CRAWLPRIO_MAX_PAGES_PER", "CRAWLPRIO_TEST_DRAWS"}  # "..._PER_*"
     known |= {"CRAWLPRIO_REDIS_SHARDS", "CRAWLPRIO_BRAIN"}  # which have gone
     texts = [(file, file.read_text("utf-8")) for file in DOCUMENTS]
-    for file, tree in SOURCES.items():
+    for file, tree in sources():
         constants = (node.value for node in ast.walk(tree) if isinstance(node, ast.Constant))
         texts += [(file, value) for value in constants if isinstance(value, str)]
     for file, text in texts:
